@@ -1,0 +1,22 @@
+# Sourced by ./tidegate and ./check.  make_venv EXTRA installs this tree with that extra ("" or "dev")
+# into .venv, once per state of pyproject.toml and constraints.txt.
+
+make_venv() {
+    venv="$root/.venv"
+    want=$(cat "$root/pyproject.toml" "$root/constraints.txt" | cksum)
+    for extra in "$1" dev; do  # an environment with the dev extra serves both
+        if [ "$(cat "$venv/stamp-$extra" 2>/dev/null)" = "$want" ]; then return 0; fi
+    done
+    python=${PYTHON:-python3}
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+        echo "Tidegate needs Python 3.11 or newer; $python is $("$python" --version 2>&1)." \
+             "Set PYTHON to a newer one." >&2
+        exit 1
+    }
+    echo "installing Tidegate into .venv (once) ..." >&2
+    rm -f "$venv"/stamp-*
+    [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --constraint "$root/constraints.txt" --editable "$root${1:+[$1]}"
+    printf '%s' "$want" > "$venv/stamp-$1"
+}

@@ -1,0 +1,1 @@
+"""Shared by all tests: nothing yet but the root that pytest looks for."""

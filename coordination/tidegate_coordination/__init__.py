@@ -1,0 +1,1 @@
+"""Cluster state, coordinator and metadata logs: who decides offsets and groups."""
