@@ -1,1 +1,42 @@
-"""Shared by all tests: nothing yet but the root that pytest looks for."""
+"""Shared by all tests: one S3 server for the session, started when the first test asks."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+S3_BUCKET = "tidegate-tests"
+
+
+def _seaweed() -> ModuleType:
+    """storage/tests/seaweed.py, which is in no package."""
+    path = Path(__file__).parent / "storage" / "tests" / "seaweed.py"
+    spec = importlib.util.spec_from_file_location("seaweed", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def seaweed_s3_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of an empty bucket; add a prefix of your own before the '?'.
+
+    Credentials are in the environment while the server runs, where clients look for them.
+    """
+    seaweed = _seaweed()
+    with (
+        pytest.MonkeyPatch.context() as environment,
+        seaweed.running_seaweed(tmp_path_factory.mktemp("seaweed")) as endpoint,
+    ):
+        environment.setenv("AWS_ACCESS_KEY_ID", seaweed.ACCESS_KEY)
+        environment.setenv("AWS_SECRET_ACCESS_KEY", seaweed.SECRET_KEY)
+        for name in ("AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+            environment.delenv(name, raising=False)
+        seaweed.make_bucket(endpoint, S3_BUCKET)
+        yield f"s3://{S3_BUCKET}?endpoint={endpoint}&region=us-east-1"

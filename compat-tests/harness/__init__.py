@@ -1,0 +1,1 @@
+"""Starts brokers, runs published clients and suites against them, and scores the result."""

@@ -1,0 +1,144 @@
+"""Brokers under test: the gateway, Apache Kafka, or one that somebody else runs.
+
+`start("tidegate" | "kafka" | "HOST:PORT", settings)` returns a running broker on free ports of the
+loopback with a fresh data folder below .work/brokers.  Settings carry Kafka's names.  `restart()`
+and `kill()` keep ports and data, so a test can pull the plug.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from harness import kafka_broker
+from harness.places import ROOT, WORK
+from harness.probe import answers
+from harness.process import Process, free_ports, spawn
+
+READY_SECONDS = 90.0
+_numbers = itertools.count(1)
+
+
+class Broker(Protocol):
+    """A running broker that clients can be pointed at."""
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port for clients."""
+        ...
+
+    def stop(self) -> None:
+        """End it in good order; do nothing if it is not ours."""
+        ...
+
+
+@dataclass(slots=True)
+class ExternalBroker:
+    """A broker that was running before; it is left alone."""
+
+    bootstrap: str
+
+    def stop(self) -> None:
+        """It is not ours."""
+
+
+@dataclass(slots=True)
+class LocalBroker:
+    """A broker process of ours with its data folder."""
+
+    command: list[str]
+    port: int
+    folder: Path
+    process: Process | None = field(default=None, init=False)
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port for clients."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """What the broker printed, all its lives after one another."""
+        return self.folder / "broker.log"
+
+    def start(self) -> None:
+        """Start the process on the data that is there and wait until it answers.
+
+        Raises:
+          StartFailed: it ended or did not answer within READY_SECONDS.
+        """
+        self.process = spawn(self.command, self.log, cwd=ROOT)
+        self.process.wait_until(lambda: answers("127.0.0.1", self.port), READY_SECONDS)
+
+    def stop(self) -> None:
+        """SIGTERM and wait."""
+        if self.process:
+            self.process.stop(60)
+
+    def kill(self) -> None:
+        """kill -9, no goodbye."""
+        if self.process:
+            self.process.kill()
+
+    def restart(self) -> None:
+        """Start again on the same ports and data, after stop() or kill()."""
+        self.stop()
+        self.start()
+
+
+def start(against: str, settings: Mapping[str, str] | None = None) -> Broker:
+    """Return a running broker; `against` is tidegate, kafka or an address.
+
+    Raises:
+      StartFailed: it did not get ready.
+      MissingTool: Java or Maven is not here (kafka only).
+    """
+    if against not in ("tidegate", "kafka"):
+        return ExternalBroker(against)
+    folder = _fresh_folder(against)
+    make = _tidegate if against == "tidegate" else _kafka
+    broker = make(folder, settings or {})
+    try:
+        broker.start()
+    except BaseException:
+        broker.kill()
+        raise
+    return broker
+
+
+@contextmanager
+def running(against: str, settings: Mapping[str, str] | None = None) -> Iterator[Broker]:
+    """`start`, and `stop` at the end."""
+    broker = start(against, settings)
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
+def _fresh_folder(against: str) -> Path:
+    folder = WORK / "brokers" / f"{against}-{os.getpid()}-{next(_numbers)}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _tidegate(folder: Path, settings: Mapping[str, str]) -> LocalBroker:
+    port, admin_port = free_ports(2)
+    command = [str(ROOT / "tidegate"), "dev", "--port", str(port), "--admin-port", str(admin_port)]
+    command += ["--data", str(folder / "data")]
+    for name, value in settings.items():
+        command += ["--set", f"{name}={value}"]
+    return LocalBroker(command, port, folder)
+
+
+def _kafka(folder: Path, settings: Mapping[str, str]) -> LocalBroker:
+    port, controller_port = free_ports(2)
+    command = kafka_broker.prepare(folder, port, controller_port, settings)
+    return LocalBroker(command, port, folder)

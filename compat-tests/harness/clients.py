@@ -1,0 +1,71 @@
+"""Round trips by client programs of our own (clients/), one per published client library.
+
+Each program makes its topics, sends --records records with every codec its library has, reads
+them by groups whose members come and go, resumes, seeks by time, and checks content, order and
+offsets.  It prints a line per check and exits non-zero at the first difference.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from harness import install
+from harness.places import HERE, WORK
+from harness.process import run_to_end, tail
+from harness.report import Outcome
+
+SETTINGS = {
+    "node.id": "1",
+    "num.partitions": "4",
+    "group.min.session.timeout.ms": "1000",
+    "group.initial.rebalance.delay.ms": "0",
+}
+SECONDS = 600
+LINE = re.compile(r"^(ok|FAILED) (.*)$", re.MULTILINE)
+Command = list[str | Path]
+
+
+@dataclass(slots=True)
+class _Options:
+    records: int = 100_000
+
+
+options = _Options()
+
+
+def _kcat() -> Command:
+    return [sys.executable, HERE / "clients" / "kcat" / "round_trip.py", install.kcat()]
+
+
+def _kafkajs() -> Command:
+    return ["node", install.node_client("kafkajs") / "round_trip.js"]
+
+
+def _go(name: str) -> Command:
+    return [install.go_client(name)]
+
+
+def _check(name: str, command: Callable[[], Command], bootstrap: str) -> Sequence[Outcome]:
+    log = WORK / f"{name}.log"
+    words = [*command(), bootstrap, str(options.records)]
+    status = run_to_end(words, log, seconds=SECONDS)
+    found = LINE.findall(log.read_text(errors="replace"))
+    outcomes = [
+        Outcome(what, "passed") if word == "ok" else Outcome(what, "failed") for word, what in found
+    ]
+    if status != 0 and not any(outcome.status == "failed" for outcome in outcomes):
+        outcomes.append(Outcome("the program", "failed", f"exit status {status}\n{tail(log)}"))
+    return outcomes
+
+
+CLIENTS: dict[str, Callable[[str], Sequence[Outcome]]] = {
+    "kcat": partial(_check, "kcat", _kcat),
+    "kafkajs": partial(_check, "kafkajs", _kafkajs),
+    "kafka-go": partial(_check, "kafka-go", partial(_go, "kafka-go")),
+    "kgo-client": partial(_check, "kgo-client", partial(_go, "kgo-client")),
+}

@@ -1,0 +1,38 @@
+"""franz-go's own tests of its client (pkg/kgo), out of the Go module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from harness import install
+from harness.baseline import Exclusions, passing, score
+from harness.places import WORK
+from harness.process import run_to_end, tail
+from harness.report import Outcome
+
+SETTINGS = {"node.id": "1", "num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
+SECONDS = 900
+RESULT = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+) ", re.MULTILINE)
+
+EXCLUDED: Exclusions = [
+    (re.compile(r"^TestTxnEtl|^TestAuditWriteTxnMarkers"), "transactions are not offered yet"),
+    (re.compile(r"^Test848"), "KIP-848 groups are not offered yet"),
+    (re.compile(r"^TestGroupETL/.*848"), "KIP-848 groups are not offered yet"),
+    (re.compile(r"^TestShareGroup"), "share groups (KIP-932) are not offered yet"),
+]
+
+
+def check(bootstrap: str) -> Sequence[Outcome]:
+    """Run all tests of the package and score them."""
+    folder = install.franz_go_tests()
+    log = WORK / "franz-go.log"
+    env = {"KGO_SEEDS": bootstrap, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "50000"}
+    command = [folder / "kgo.test", "-test.count=1", f"-test.timeout={SECONDS}s", "-test.v"]
+    status = run_to_end(command, log, seconds=SECONDS + 30, cwd=folder, env=env)
+    output = log.read_text(errors="replace")
+    results = {name: word == "PASS" for word, name in RESULT.findall(output) if word != "SKIP"}
+    outcomes = score(passing("franz-go"), results, EXCLUDED)
+    if status is None or "panic:" in output:
+        outcomes.append(Outcome("the test process", "failed", f"did not end well\n{tail(log)}"))
+    return outcomes

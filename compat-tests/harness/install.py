@@ -1,0 +1,166 @@
+"""Recipes that fetch published packages, each by its ordinary client, once, below .work.
+
+Each returns where the thing lies.  A recipe is done again when its stamp (versions) changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from harness import places
+from harness.places import HERE, WORK
+
+INSTALL_SECONDS = 900
+
+
+class MissingTool(Exception):
+    """A toolchain is not on this machine: skip what needs it and say so."""
+
+
+def need(*programs: str) -> None:
+    """Raise MissingTool unless all `programs` are on the path."""
+    for program in programs:
+        if shutil.which(program) is None:
+            raise MissingTool(f"{program} is not installed")
+
+
+def kafka_jars() -> Path:
+    """The folder with the jars of Apache Kafka, its tools and what they need."""
+    need("java")
+    pom = HERE / "pom.xml"
+
+    def copy(folder: Path) -> None:
+        need("mvn")
+        _run(
+            ["mvn", "-B", "-q", "-f", pom, "dependency:copy-dependencies"]
+            + [f"-DoutputDirectory={folder}", "-DincludeScope=runtime"],
+            cwd=WORK,
+        )
+
+    return _once("kafka-jars", pom.read_text(), copy)
+
+
+def franz_go_tests() -> Path:
+    """The folder of pkg/kgo with its compiled tests, `kgo.test`."""
+    need("go")
+
+    def build(folder: Path) -> None:
+        shutil.copytree(_module("github.com/twmb/franz-go", places.FRANZ_GO_VERSION), folder)
+        _make_writable(folder)
+        _run(["go", "test", "-c", "-o", "pkg/kgo/kgo.test", "./pkg/kgo"], cwd=folder)
+
+    return _once("franz-go", places.FRANZ_GO_VERSION, build) / "pkg" / "kgo"
+
+
+def kafka_python_suite() -> Path:
+    """The unpacked source distribution, with `venv` beside its files."""
+    version = places.KAFKA_PYTHON_VERSION
+
+    def unpack(folder: Path) -> None:
+        folder.mkdir(parents=True)
+        python = folder / "venv" / "bin" / "python"
+        _run([sys.executable, "-m", "venv", folder / "venv"], cwd=folder)
+        pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        sdist = ["--no-deps", "--no-binary", ":all:", f"kafka-python=={version}"]
+        _run([*pip, "download", *sdist], cwd=folder)
+        _run(["tar", "xzf", f"kafka_python-{version}.tar.gz", "--strip-components=1"], cwd=folder)
+        extras = ["pytest", "pytest-mock", "pytest-timeout", "docker"]
+        codecs = ["crc32c", "lz4", "python-snappy", "zstandard", "xxhash"]
+        _run([*pip, "install", "-e", ".", *extras, *codecs], cwd=folder)
+        (folder / "kroot").mkdir()
+        (folder / "test" / "__init__.py").touch()  # else `test` is CPython's own package
+        shutil.copy(
+            HERE / "clients" / "kafka-python" / "service_stub.py", folder / "test/service.py"
+        )
+
+    return _once("kafka-python", version, unpack)
+
+
+def node_client(name: str) -> Path:
+    """A copy of clients/NAME with its npm dependencies installed."""
+    need("node", "npm")
+    source = HERE / "clients" / name
+
+    def install(folder: Path) -> None:
+        shutil.copytree(source, folder)
+        _run(["npm", "install", "--no-audit", "--no-fund", "--silent"], cwd=folder)
+
+    return _once(name, _text_of(source), install)
+
+
+def go_client(name: str) -> Path:
+    """The compiled program of clients/NAME."""
+    need("go")
+    source = HERE / "clients" / name
+
+    def build(folder: Path) -> None:
+        shutil.copytree(source, folder)
+        _run(["go", "build", "-mod=mod", "-o", "client", "."], cwd=folder)
+
+    return _once(name, _text_of(source), build) / "client"
+
+
+def kcat() -> Path:
+    """The kcat of Debian."""
+    found = shutil.which("kcat")
+    if found is None and shutil.which("apt-get") and os.geteuid() == 0:
+        _run(["apt-get", "install", "-y", "kcat"], cwd=WORK)
+        found = shutil.which("kcat")
+    if found is None:
+        raise MissingTool("kcat is not installed (Debian package kcat)")
+    return Path(found)
+
+
+def _module(path: str, version: str) -> Path:
+    command = ["go", "mod", "download", "-json", f"{path}@{version}"]
+    done = subprocess.run(
+        command, check=True, capture_output=True, cwd=WORK, timeout=INSTALL_SECONDS
+    )
+    return Path(json.loads(done.stdout)["Dir"])
+
+
+def _make_writable(folder: Path) -> None:
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(path.stat().st_mode | 0o200)
+
+
+def _text_of(folder: Path) -> str:
+    return "".join(path.read_text() for path in sorted(folder.iterdir()) if path.is_file())
+
+
+def _once(name: str, stamp: str, make: Callable[[Path], None]) -> Path:
+    """Run `make` for .work/NAME unless it was made from the same stamp."""
+    WORK.mkdir(exist_ok=True)
+    folder, stamp_file = WORK / name, WORK / f"{name}.stamp"
+    if stamp_file.exists() and stamp_file.read_text() == stamp and folder.exists():
+        return folder
+    print(f"installing {name} (once) ...", file=sys.stderr, flush=True)
+    stamp_file.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    make(folder)
+    stamp_file.write_text(stamp)
+    return folder
+
+
+def _run(command: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str] | None = None) -> None:
+    log = WORK / "install.log"
+    with log.open("ab") as output:
+        done = subprocess.run(
+            [str(word) for word in command],
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=INSTALL_SECONDS,
+            check=False,
+        )
+    if done.returncode:
+        last = log.read_text(errors="replace")[-2000:]
+        raise MissingTool(f"{command[0]} {command[1]} failed ({done.returncode}):\n{last}")

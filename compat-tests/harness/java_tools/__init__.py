@@ -1,0 +1,1 @@
+"""Kafka's command line tools: what they print against us and against Apache Kafka."""

@@ -1,0 +1,69 @@
+"""Takes out of a tool's output what differs between any two runs."""
+
+from __future__ import annotations
+
+import re
+
+from harness.java_tools.script import Call
+from harness.toolbox import Printed
+
+RULES = [
+    (re.compile(r"\b(localhost|127\.0\.0\.1)[:\s]+\d+\b"), "<address>"),
+    (re.compile(r"(?<=CLUSTER-ID|Cluster ID): \S+"), ": <id>"),
+    (re.compile(r"/127\.0\.0\.1\b"), "/<host>"),
+    (re.compile(r"TopicId: [\w-]{22}"), "TopicId: <id>"),
+    (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<uuid>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d([.:,]\d+)?"), "<time>"),
+    (re.compile(r"\b1[6-9]\d{11}\b"), "<ms>"),
+    (re.compile(r"[ \t]+"), " "),
+]
+# A stack trace says how Kafka's client is made; internal topics exist only where there is a broker
+# that keeps its state in them.
+NOISE = re.compile(
+    r"^\s+at |^\s*\.\.\. \d+ more|__consumer_offsets|__transaction_state|__share_group_state|^\s*$"
+)
+FIGURE = re.compile(r"-?\d+(\.\d+)?(E-?\d+)?|NaN|Infinity")
+
+
+def normal(call: Call, printed: Printed) -> dict[str, object]:
+    """What of a call is recorded and compared."""
+    return {
+        "status": printed.status,
+        "stdout": _view(call, _lines(printed.stdout)),
+        "stderr": [line for line in _lines(printed.stderr) if line],
+    }
+
+
+def _lines(text: str) -> list[str]:
+    return [_masked(line) for line in text.splitlines() if not NOISE.search(line)]
+
+
+def _masked(line: str) -> str:
+    for pattern, placeholder in RULES:
+        line = pattern.sub(placeholder, line)
+    return line.strip()
+
+
+def _view(call: Call, lines: list[str]) -> list[str]:
+    if call.keep:
+        lines = [line for line in lines if re.search(call.keep, line)]
+    match call.view:
+        case "lines":
+            return lines
+        case "sorted":
+            return sorted(lines)
+        case "last":
+            return [FIGURE.sub("<n>", line) for line in lines[-1:]]
+        case "timeouts":
+            return [re.sub(r"Call\(.*", "<calls>", line) for line in lines]
+        case "figures":
+            return [FIGURE.sub("<n>", line) for line in lines]
+        case "apis":
+            return apis(lines)
+
+
+def apis(lines: list[str]) -> list[str]:
+    """`Name(key): min to max` of each API a broker offers, by key."""
+    found = [re.match(r"(\w+)\((\d+)\): (\d+)(?: to (\d+))?\b", line) for line in lines]
+    by_key = sorted((int(each[2]), each[1], each[3], each[4] or each[3]) for each in found if each)
+    return [f"{name}({key}): {low} to {high}" for key, name, low, high in by_key]

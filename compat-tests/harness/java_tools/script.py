@@ -1,0 +1,74 @@
+"""The words of the script: calls of tools, and members that run beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+TOOLS = {
+    "acls": "org.apache.kafka.tools.AclCommand",
+    "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "cluster": "org.apache.kafka.tools.ClusterTool",
+    "configs": "kafka.admin.ConfigCommand",
+    "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "consumer-perf": "org.apache.kafka.tools.ConsumerPerformance",
+    "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
+    "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "groups": "org.apache.kafka.tools.GroupsCommand",
+    "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "producer-perf": "org.apache.kafka.tools.ProducerPerformance",
+    "topics": "org.apache.kafka.tools.TopicCommand",
+    "transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+}
+
+# How output is looked at: in order; sorted (the order is a hash map's); the last line only, its
+# figures made <n>; every line with its figures made <n>; API by API; without the client's account
+# of its attempts.
+View = Literal["lines", "sorted", "last", "figures", "apis", "timeouts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a tool.
+
+      `words` are split as a shell does; {FILE} in them is the path of a file with `file` in it,
+    {HASTY} that of client settings with short time-outs.
+      Only lines that match `keep` count.  With `until`, the call is repeated until its output
+      matches, within 30 s.
+    """
+
+    tool: str
+    words: str
+    stdin: str = ""
+    file: str = ""
+    view: View = "lines"
+    keep: str = ""
+    until: str = ""
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the call is known by in the record and the tables."""
+        return f"{self.tool} {self.label or self.words}"
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A console consumer joins a group and stays."""
+
+    group: str
+    topic: str
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """All console consumers of the script leave in good order."""
+
+
+Step = Call | Join | Leave

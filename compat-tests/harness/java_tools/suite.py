@@ -1,0 +1,173 @@
+"""java-tools: runs the script and compares each call with the record of Apache Kafka's answers.
+
+`record()` writes expected/java-tools.json from Apache Kafka; `check()` needs only that file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import shlex
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.java_tools import verifiable
+from harness.java_tools.groups import CLUSTER, GROUPS, PERFORMANCE
+from harness.java_tools.normalise import normal
+from harness.java_tools.permitted import CALLS, absent_api
+from harness.java_tools.script import TOOLS, Call, Join, Leave, Step
+from harness.java_tools.topics import CONFIGS, CONSOLE, DELETE_RECORDS, OFFSETS, TOPICS
+from harness.places import HERE, WORK
+from harness.process import Process
+from harness.report import Outcome
+from harness.toolbox import Printed, Toolbox, spawn_tool
+
+EXPECTED = HERE / "expected" / "java-tools.json"
+SETTINGS = {"node.id": "1", "num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
+SCRIPT: list[Step] = [
+    *TOPICS, *CONFIGS, *CONSOLE, *OFFSETS, *DELETE_RECORDS, *GROUPS, *CLUSTER, *PERFORMANCE
+]  # fmt: skip
+UNTIL_SECONDS = 30.0
+# Kafka's admin client asks for a missing partition's leader until its time-out, 60 s by default.
+HASTY = "default.api.timeout.ms=4000\nrequest.timeout.ms=3000\n"
+_Normal = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Stage:
+    """What the script runs on: a JVM for the tools, members beside it, a folder for files."""
+
+    box: Toolbox
+    bootstrap: str
+    folder: Path
+    members: list[Process] = field(default_factory=list[Process])
+
+    def call(self, call: Call) -> _Normal:
+        """Run the call, again and again if it waits for something, and return what it printed."""
+        deadline = time.monotonic() + UNTIL_SECONDS
+        while True:
+            printed = self._once(call)
+            late = time.monotonic() > deadline
+            if not call.until or late or re.search(call.until, printed.stdout):
+                return normal(call, printed)
+            time.sleep(0.3)
+
+    def _once(self, call: Call) -> Printed:
+        words = shlex.split(call.words)
+        files = {"{FILE}": self.folder / "file", "{HASTY}": self.folder / "hasty.properties"}
+        files["{FILE}"].write_text(call.file)
+        files["{HASTY}"].write_text(HASTY)
+        words = [str(files.get(word, word)) for word in words]
+        server = ["--bootstrap-server", self.bootstrap]
+        # `cluster` and `transactions` take a verb, before or after which the server stands.
+        words = [*words, *server] if call.tool == "cluster" else [*server, *words]
+        return self.box.call(TOOLS[call.tool], words, stdin=call.stdin)
+
+    def join(self, join: Join) -> None:
+        """Start a console consumer in a group."""
+        words = ["--bootstrap-server", self.bootstrap, "--topic", join.topic]
+        words += ["--group", join.group, "--command-property", f"client.id={join.client_id}"]
+        log = self.folder / f"{join.client_id}.log"
+        self.members.append(spawn_tool(TOOLS["console-consumer"], words, log))
+
+    def leave(self) -> None:
+        """Stop the console consumers in good order."""
+        while self.members:
+            self.members.pop().stop()
+
+
+def record(bootstrap: str) -> list[Outcome]:
+    """Write down what the broker's answers are; the broker must be Apache Kafka."""
+    with _stage(bootstrap) as stage:
+        answers = {call.name: answer for call, answer in _play(stage)}
+        outcomes = list(verifiable.check(stage.box, bootstrap))
+    EXPECTED.parent.mkdir(exist_ok=True)
+    EXPECTED.write_text(json.dumps(answers, indent=1, ensure_ascii=False) + "\n")
+    return [Outcome(f"recorded {len(answers)} calls", "passed"), *outcomes]
+
+
+def check(bootstrap: str) -> list[Outcome]:
+    """Compare the broker's answers with the record."""
+    expected: dict[str, _Normal] = json.loads(EXPECTED.read_text())
+    outcomes: list[Outcome] = []
+    with _stage(bootstrap) as stage:
+        for call, answer in _play(stage):
+            judge = _judge_apis if call.view == "apis" else _judge
+            outcomes += judge(call.name, expected.get(call.name), answer)
+        outcomes += verifiable.check(stage.box, bootstrap)
+    return outcomes
+
+
+class _stage(ExitStack):  # noqa: N801 - used like a function
+    """A context manager that makes a _Stage and ends all its processes."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__()
+        self._bootstrap = bootstrap
+
+    def __enter__(self) -> _Stage:  # type: ignore[override]
+        WORK.mkdir(exist_ok=True)
+        folder = Path(self.enter_context(tempfile.TemporaryDirectory(dir=WORK)))
+        stage = _Stage(self.enter_context(Toolbox()), self._bootstrap, folder)
+        self.callback(stage.leave)
+        return stage
+
+
+def _play(stage: _Stage) -> Iterator[tuple[Call, _Normal]]:
+    for step in SCRIPT:
+        match step:
+            case Call():
+                yield step, stage.call(step)
+            case Join():
+                stage.join(step)
+            case Leave():
+                stage.leave()
+
+
+def _judge(name: str, expected: _Normal | None, answer: _Normal) -> list[Outcome]:
+    if expected == answer:
+        return [Outcome(name, "passed")]
+    if name in CALLS:
+        return [Outcome(name, "excluded", CALLS[name])]
+    return [Outcome(name, "failed", difference(expected, answer))]
+
+
+def _judge_apis(name: str, expected: _Normal | None, answer: _Normal) -> list[Outcome]:
+    wanted = _by_api(expected or {"stdout": []})
+    offered = _by_api(answer)
+    return [
+        _judge_api(f"{name.strip()} {api}", wanted.get(api), offered.get(api))
+        for api in wanted | offered
+    ]
+
+
+def _by_api(answer: _Normal) -> dict[str, str]:
+    return dict(line.split(": ", 1) for line in answer["stdout"])
+
+
+def _judge_api(name: str, wanted: str | None, offered: str | None) -> Outcome:
+    reason = absent_api(name.split()[-1])
+    if wanted == offered:
+        return Outcome(name, "passed")
+    if offered is None and reason:
+        return Outcome(name, "excluded", reason)
+    return Outcome(name, "failed", f"Kafka: {wanted or 'absent'}, here: {offered or 'absent'}")
+
+
+def difference(expected: _Normal | None, answer: _Normal) -> str:
+    """Lines of Kafka's answer (-) and of this broker's (+) that are not in the other."""
+    if expected is None:
+        return "not in the record: record it anew"
+    lines = difflib.unified_diff(_flat(expected), _flat(answer), "kafka", "here", n=0, lineterm="")
+    return "\n" + "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
+
+
+def _flat(answer: _Normal) -> list[str]:
+    errors = [f"stderr: {line}" for line in answer["stderr"]]
+    return [f"exit status {answer['status']}", *answer["stdout"], *errors]

@@ -1,0 +1,16 @@
+"""Where things lie, and which versions are pinned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+ROOT = HERE.parent
+WORK = HERE / ".work"  # all that is downloaded, built or written by a run; git-ignored
+
+KAFKA_VERSION = "4.3.1"
+FRANZ_GO_VERSION = "v1.22.2"
+KAFKA_PYTHON_VERSION = "3.0.12"
+KAFKAJS_VERSION = "2.2.4"
+KAFKA_GO_VERSION = "v0.4.51"
+KCAT_VERSION = "1.7.1"

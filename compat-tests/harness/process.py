@@ -1,0 +1,113 @@
+"""Child processes with an owner: output to a file, a bounded wait, a stop by handle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+POLL_SECONDS = 0.1
+
+
+class StartFailed(Exception):
+    """A process did not get ready.  Its message ends with the tail of the log: show it."""
+
+
+@dataclass(slots=True)
+class Process:
+    """One child process in a process group of its own, its output in `log`."""
+
+    popen: subprocess.Popen[bytes]
+    log: Path
+
+    def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
+        """Wait for `ready()`.
+
+        Raises:
+          StartFailed: the process ended first, or `seconds` went by.
+        """
+        deadline = time.monotonic() + seconds
+        while not ready():
+            if self.popen.poll() is not None:
+                raise StartFailed(f"ended with {self.popen.returncode}\n{tail(self.log)}")
+            if time.monotonic() > deadline:
+                raise StartFailed(f"not ready after {seconds} s\n{tail(self.log)}")
+            time.sleep(POLL_SECONDS)
+
+    def stop(self, seconds: float = 20.0) -> int:
+        """SIGTERM, then SIGKILL to the group after `seconds`; return the exit status."""
+        if self.popen.poll() is None:
+            self.popen.terminate()
+            try:
+                return self.popen.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        return self.popen.wait(seconds)
+
+    def kill(self) -> None:
+        """kill -9 the process and its children, and wait for it."""
+        if self.popen.poll() is None:
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        self.popen.wait(20)
+
+
+def spawn(
+    command: Sequence[str | Path],
+    log: Path,
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Process:
+    """Start `command`; what it prints is appended to `log`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        popen = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            start_new_session=True,
+        )
+    return Process(popen, log)
+
+
+def run_to_end(
+    command: Sequence[str | Path],
+    log: Path,
+    *,
+    seconds: float,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> int | None:
+    """Run `command` with its output in `log` (emptied first); None when the time ran out."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_bytes(b"")
+    process = spawn(command, log, cwd=cwd, env=env)
+    try:
+        return process.popen.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        process.kill()
+
+
+def tail(log: Path, characters: int = 3000) -> str:
+    """The end of a log, for messages."""
+    return log.read_text(errors="replace")[-characters:] if log.exists() else ""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback that nothing listens on at this moment."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]

@@ -1,0 +1,62 @@
+"""kafka-python's own integration tests, out of its source distribution."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from harness import install, places
+from harness.baseline import Exclusions, passing, score
+from harness.places import WORK
+from harness.process import run_to_end, tail
+from harness.report import Outcome
+
+# Its tests assign replicas to node 0 by hand and ask for sessions of 3 s.
+SETTINGS = {
+    "node.id": "0",
+    "num.partitions": "4",
+    "group.min.session.timeout.ms": "1000",
+    "group.initial.rebalance.delay.ms": "0",
+}
+SECONDS = 900
+RESULT = re.compile(r"^(PASSED|FAILED|ERROR) test/integration/(\S+)", re.MULTILINE)
+
+EXCLUDED: Exclusions = [
+    (re.compile(r"::test_transactional_"), "transactions are not offered yet"),
+    (re.compile(r"::test_create_describe_delete_acls$"), "ACLs are not offered yet"),
+    (re.compile(r"::test_describe_metadata_quorum$"), "there is no KRaft quorum"),
+    (
+        re.compile(r"::test_(alter|list)_partition_reassignments$|::test_elect_leaders$"),
+        "partitions have no replicas to move",
+    ),
+    (
+        re.compile(r"::test_(alter_replica|describe)_log_dirs$"),
+        "the gateway has no log directories",
+    ),
+    (
+        re.compile(r"::test_list_config_resources$"),
+        "client metrics and group configs (ListConfigResources) are not offered yet",
+    ),
+]
+
+
+def check(bootstrap: str) -> Sequence[Outcome]:
+    """Run all integration tests and score them."""
+    folder = install.kafka_python_suite()
+    log = WORK / "kafka-python.log"
+    env = {
+        "KAFKA_ROOT": str(folder / "kroot"),
+        "KAFKA_VERSION": places.KAFKA_VERSION,
+        "KAFKA_URI": f"kafka://{bootstrap}",
+    }
+    # The project's own time-out method ends the whole run at the first late test.
+    command = [folder / "venv/bin/python", "-m", "pytest", "-q", "-rA", "test/integration"]
+    command += ["--timeout=60", "--timeout-method=signal"]
+    status = run_to_end(command, log, seconds=SECONDS, cwd=folder, env=env)
+    results = {
+        name: word == "PASSED" for word, name in RESULT.findall(log.read_text(errors="replace"))
+    }
+    outcomes = score(passing("kafka-python"), results, EXCLUDED)
+    if status not in (0, 1):
+        outcomes.append(Outcome("the test process", "failed", f"status {status}\n{tail(log)}"))
+    return outcomes

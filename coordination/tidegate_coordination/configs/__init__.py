@@ -1,0 +1,1 @@
+"""Kafka's configs as tables: names, types, defaults, checks.  Nothing here waits."""

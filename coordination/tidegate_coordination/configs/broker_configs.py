@@ -1,0 +1,114 @@
+"""Broker configs: Kafka's, with what the meaningful ones do here, and Tidegate's own settings.
+
+Kafka's names are all known, so that tools find what they look for and a server.properties of Kafka
+is read as it stands; those without a text below change nothing here.
+"""
+
+from __future__ import annotations
+
+from .broker_rows import BROKER_ROWS
+from .definition import (
+    Check,
+    ConfigType,
+    Definition,
+    Update,
+    between,
+    between_or,
+    not_empty,
+    one_of,
+    one_of_any_case,
+)
+from .own_settings import OWN_SETTINGS
+
+NO_MEANING = "Kept for tools: it changes nothing here."
+
+_MEANINGS = {
+    "advertised.listeners": "What clients are told to connect to, one address for each listener.",
+    "auto.create.topics.enable": "Create a topic when a client asks for its metadata.",
+    "broker.rack": "The availability zone of this gateway.",
+    "compression.gzip.level": "Default of the topic config.",
+    "compression.lz4.level": "Default of the topic config.",
+    "compression.type": "Default of the topic config.",
+    "compression.zstd.level": "Default of the topic config.",
+    "connections.max.idle.ms": "Close a connection that sent nothing for so long.",
+    "default.replication.factor": "Label of topics created without one of their own.",
+    "delete.topic.enable": "Whether topics can be deleted.",
+    "fetch.max.bytes": "The most that one fetch answer holds, whatever the client asks for.",
+    "group.initial.rebalance.delay.ms": "How long a new group waits for more members.",
+    "group.max.session.timeout.ms": "The longest session time-out of a group member.",
+    "group.max.size": "The most members of a group.",
+    "group.min.session.timeout.ms": "The shortest session time-out of a group member.",
+    "listener.security.protocol.map": "Listener name to security protocol.",
+    "listeners": "Where this gateway listens, one address for each listener.",
+    "log.cleaner.delete.retention.ms": "Default of delete.retention.ms.",
+    "log.cleaner.max.compaction.lag.ms": "Default of max.compaction.lag.ms.",
+    "log.cleaner.min.cleanable.ratio": "Default of min.cleanable.dirty.ratio.",
+    "log.cleaner.min.compaction.lag.ms": "Default of min.compaction.lag.ms.",
+    "log.cleanup.policy": "Default of cleanup.policy.",
+    "log.message.timestamp.after.max.ms": "Default of message.timestamp.after.max.ms.",
+    "log.message.timestamp.before.max.ms": "Default of message.timestamp.before.max.ms.",
+    "log.message.timestamp.type": "Default of message.timestamp.type.",
+    "log.retention.bytes": "Default of retention.bytes.",
+    "log.retention.hours": "Default of retention.ms, where no finer one is set.",
+    "log.retention.minutes": "Default of retention.ms, where log.retention.ms is not set.",
+    "log.retention.ms": "Default of retention.ms.",
+    "log.segment.bytes": "Default of segment.bytes.",
+    "max.connections": "The most connections of this gateway.",
+    "max.connections.per.ip": "The most connections of one address.",
+    "max.request.partition.size.limit": "The most partitions of a DescribeTopicPartitions answer.",
+    "message.max.bytes": "Default of max.message.bytes.",
+    "node.id": "The number clients know this gateway by; each gateway has its own.",
+    "num.partitions": "Partitions of topics created without a number of their own.",
+    "offset.metadata.max.bytes": "The longest metadata text of a committed offset.",
+    "offsets.retention.minutes": "How long the offsets of an empty group are kept.",
+    "producer.id.expiration.ms": "How long the state of an idle idempotent producer is kept.",
+    "socket.request.max.bytes": "The largest request.",
+}
+
+_DEFAULTS_HERE = {"node.id": "1"}
+
+_FIXED_AT_START = frozenset({"listener.security.protocol.map", "listeners"})
+"""Kafka changes these while it runs; a gateway reads them once."""
+
+
+def _bound(text: str) -> float | None:
+    if not text:
+        return None
+    return float(text) if "." in text else int(text)
+
+
+def _check(text: str) -> Check | None:
+    if text == "-":
+        return None
+    if text == "+":
+        return not_empty
+    if text == "gzip":
+        return between_or(1, 9, -1)
+    low, is_range, high = text.partition("..")
+    if is_range:
+        return between(_bound(low), _bound(high))
+    if text.startswith("~"):
+        return one_of_any_case(*text[1:].split("|"))
+    return one_of(*text.split("|"))
+
+
+def _definition(row: str) -> Definition:
+    name, kind, default, update, check = row.split(" ")
+    return Definition(
+        name,
+        ConfigType[kind.upper()],
+        _DEFAULTS_HERE.get(name, {"-": None, '""': ""}.get(default, default)),
+        _check(check),
+        _MEANINGS.get(name, NO_MEANING),
+        update=Update.READ_ONLY if name in _FIXED_AT_START else Update(update),
+        meaningful=name in _MEANINGS,
+    )
+
+
+KAFKA_BROKER_CONFIGS: dict[str, Definition] = {
+    each.name: each for each in map(_definition, BROKER_ROWS.splitlines())
+}
+
+BROKER_CONFIGS: dict[str, Definition] = KAFKA_BROKER_CONFIGS | {
+    each.name: each for each in OWN_SETTINGS
+}

@@ -1,0 +1,174 @@
+"""Which value of a config holds, and where it comes from.
+
+Kafka looks in this order: the resource's own, then per broker config name: this node's dynamic one,
+the dynamic one of all brokers, the static one, the default.  Some broker configs stand in for
+others (log.retention.hours for log.retention.ms); Kafka lists those only below a value of the first
+name or its default, which is why a synonym list can be empty (ConfigHelper in Kafka).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from .broker_configs import BROKER_CONFIGS
+from .definition import Definition, text_of
+from .group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from .topic_configs import TOPIC_CONFIGS
+from .validation import parse
+
+_MINUTE_MS = 60_000
+_HOUR_MS = 60 * _MINUTE_MS
+
+STAND_INS: dict[str, tuple[tuple[str, int], ...]] = {
+    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
+    "log.retention.ms": (("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS)),
+    "log.roll.jitter.ms": (("log.roll.jitter.hours", _HOUR_MS),),
+    "log.roll.ms": (("log.roll.hours", _HOUR_MS),),
+}
+"""Config -> those that stand in for it, each with its unit in ms."""
+
+
+class Source(IntEnum):
+    """Numbers as in DescribeConfigs answers."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    DYNAMIC_CLIENT_METRICS = 7
+    DYNAMIC_GROUP = 8
+
+
+class Synonym(NamedTuple):
+    """One place where a value was found.  value: None where it must not be shown."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+class Effective(NamedTuple):
+    """A config as DescribeConfigs shows it."""
+
+    definition: Definition
+    value: str | None
+    source: Source
+    synonyms: tuple[Synonym, ...]
+
+
+def _no_texts() -> dict[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLayers:
+    """What is set for one gateway: its dynamic configs, those of all, and its static ones."""
+
+    dynamic: Mapping[str, str] = field(default_factory=_no_texts)
+    dynamic_default: Mapping[str, str] = field(default_factory=_no_texts)
+    static: Mapping[str, str] = field(default_factory=_no_texts)
+
+    def text(self, name: str) -> str | None:
+        """Return the value of a broker config; None where it has none."""
+        for layer in (self.dynamic, self.dynamic_default, self.static):
+            if name in layer:
+                return layer[name]
+        return BROKER_CONFIGS[name].default
+
+    def synonyms(self, name: str) -> tuple[Synonym, ...]:
+        """Return all values of a broker config and its stand-ins, the one that holds first."""
+        names = (name, *(other for other, _ in STAND_INS.get(name, ())))
+        found = [
+            Synonym(each, _shown(BROKER_CONFIGS[each], layer[each]), source)
+            for layer, source in self._layers()
+            for each in names
+            if each in layer
+        ]
+        defaults = ((each, BROKER_CONFIGS[each].default) for each in names)
+        found += [
+            Synonym(each, text, Source.DEFAULT) for each, text in defaults if text is not None
+        ]
+        first = next((place for place, each in enumerate(found) if each.name == name), len(found))
+        return tuple(found[first:])
+
+    def _layers(self) -> tuple[tuple[Mapping[str, str], Source], ...]:
+        return (
+            (self.dynamic, Source.DYNAMIC_BROKER),
+            (self.dynamic_default, Source.DYNAMIC_DEFAULT_BROKER),
+            (self.static, Source.STATIC_BROKER),
+        )
+
+    def default_of(self, definition: Definition) -> str | None:
+        """Return what a topic or group config is where the resource does not set it."""
+        name = definition.synonym
+        if name is None:
+            return definition.default
+        text = self.text(name)
+        if text is not None:
+            return text
+        for other, unit_ms in STAND_INS.get(name, ()):
+            coarse = self.text(other)
+            if coarse is not None:
+                return str(max(int(coarse) * unit_ms, -1))
+        return definition.default
+
+
+def effective_topic_config(
+    configs: Mapping[str, str], layers: BrokerLayers, name: str
+) -> Effective:
+    """Return a config of a topic, given what is set on the topic."""
+    definition = TOPIC_CONFIGS[name]
+    synonyms = layers.synonyms(definition.synonym) if definition.synonym else ()
+    if name in configs:
+        own = Synonym(name, _shown(definition, configs[name]), Source.DYNAMIC_TOPIC)
+        synonyms = (own, *synonyms)
+    value = configs[name] if name in configs else layers.default_of(definition)
+    return _effective(definition, value, synonyms)
+
+
+def effective_group_config(
+    configs: Mapping[str, str], layers: BrokerLayers, name: str
+) -> Effective:
+    """Return a config of a group, given what is set on the group."""
+    definition = GROUP_CONFIGS[name]
+    value = configs[name] if name in configs else layers.default_of(definition)
+    synonyms = layers.synonyms(definition.synonym) if definition.synonym else ()
+    if name in configs:
+        own = Synonym(name, _shown(definition, configs[name]), Source.DYNAMIC_GROUP)
+        synonyms = (own, *synonyms)
+    elif not synonyms:
+        synonyms = (Synonym(name, value, Source.DEFAULT),)
+    return _effective(definition, value, synonyms)
+
+
+def effective_client_metrics_config(configs: Mapping[str, str], name: str) -> Effective:
+    """Return a config of a client metrics subscription."""
+    definition = CLIENT_METRICS_CONFIGS[name]
+    if name not in configs:
+        return _effective(definition, definition.default, ())
+    value = _shown(definition, configs[name])
+    return _effective(definition, value, (Synonym(name, value, Source.DYNAMIC_CLIENT_METRICS),))
+
+
+def effective_broker_config(layers: BrokerLayers, name: str) -> Effective:
+    """Return a config of a gateway."""
+    return _effective(BROKER_CONFIGS[name], layers.text(name), layers.synonyms(name))
+
+
+def _shown(definition: Definition, text: str) -> str | None:
+    return None if definition.is_sensitive else text_of(parse(definition, text))
+
+
+def _effective(
+    definition: Definition, value: str | None, synonyms: tuple[Synonym, ...]
+) -> Effective:
+    source = synonyms[0].source if synonyms else Source.DEFAULT
+    if value is None or definition.is_sensitive:
+        return Effective(definition, None, source, synonyms)
+    shown = value if value == definition.default else _shown(definition, value)
+    return Effective(definition, shown, source, synonyms)

@@ -1,0 +1,65 @@
+"""Tidegate's own settings: dotted like Kafka's, with Kafka's unit suffixes.  All are read once.
+
+Byte sizes are powers of two.  Addresses can hold credentials, so they are never shown.
+"""
+
+from __future__ import annotations
+
+from .definition import Check, ConfigType, Definition, Update, at_least, one_of
+
+_MIB = 1 << 20
+
+
+def _own(
+    name: str, kind: ConfigType, default: int | str | None, check: Check | None, doc: str
+) -> Definition:
+    text = None if default is None else str(default)
+    return Definition(name, kind, text, check, doc, update=Update.READ_ONLY)
+
+
+_INT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE
+_STRING, _ADDRESS = ConfigType.STRING, ConfigType.PASSWORD
+
+OWN_SETTINGS = (
+    _own("admin.listener", _STRING, None, None,
+         "host:port of health checks and metrics; not set: none."),
+    _own("buffered.bytes.max", _LONG, 512 * _MIB, at_least(128 * _MIB),
+         "Bytes of produce requests held in memory; above, Produce waits."),
+    _own("cluster.id", _STRING, None, None,
+         "The cluster this gateway must belong to; not set: the metadata log's."),
+    _own("connection.buffered.bytes.max", _LONG, 128 * _MIB, at_least(_MIB),
+         "Bytes of requests and answers held for one connection."),
+    _own("drain.timeout.ms", _LONG, 30_000, at_least(0),
+         "How long a gateway that stops serves those who are still connected."),
+    _own("fetch.cache.bytes", _LONG, 256 * _MIB, at_least(0),
+         "Memory for parts of objects that were written or read."),
+    _own("housekeeping.interval.ms", _LONG, 60_000, at_least(1000),
+         "How often expired records and objects nobody needs are looked for."),
+    _own("instance.key", _STRING, None, None,
+         "Tells a restart of this gateway from another one with its node id; not set: kept in the"
+         " data folder."),
+    _own("lease.ms", _LONG, 30_000, at_least(3000),
+         "A gateway that is not heard of for so long is taken for dead."),
+    _own("metadata.log", _ADDRESS, "sqlite:data/metadata.db", None,
+         "Where the metadata log is: memory:, sqlite:<file>, or a plug-in's address."),
+    _own("object.delete.grace.ms", _LONG, 600_000, at_least(0),
+         "How long an object that nothing refers to is kept for reads under way."),
+    _own("object.store", _ADDRESS, "file:data/objects", None,
+         "Where records are: memory:, file:<folder>, s3://<bucket>/<prefix>."),
+    _own("record.validation", _STRING, "header", one_of("header", "full"),
+         "header: check batches as a whole; full: check every record as Kafka does."),
+    _own("snapshot.interval.entries", _INT, 10_000, at_least(1),
+         "A snapshot is written after so many entries of the metadata log."),
+    _own("wal.efficient.object.bytes", _INT, 6 * _MIB, at_least(1),
+         "Objects of this size cost nothing of the budget, smaller ones up to one token."),
+    _own("wal.linger.ms", _LONG, 250, at_least(0),
+         "How long a batch waits at most for the budget of object store requests."),
+    _own("wal.max.object.bytes", _INT, 8 * _MIB, at_least(1024),
+         "An object is sealed at this size."),
+    _own("wal.put.budget.per.second", _DOUBLE, 8, at_least(0),
+         "Tokens for writing small objects that come in per second."),
+    _own("wal.put.timeout.ms", _LONG, 30_000, at_least(1000),
+         "An object that is not stored by then is given up; its producers try again."),
+    _own("wal.upload.slots", _INT, 8, at_least(1),
+         "How many objects are written at the same time."),
+)  # fmt: skip

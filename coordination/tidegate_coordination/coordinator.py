@@ -1,0 +1,337 @@
+"""The coordinator: proposals in, events appended, answers out.
+
+    proposals --decide--> events --append at position + 1--> folded --> answers
+
+One task (`run`) does it all, so nothing needs a lock: it takes what waits, decides it against the
+replica, appends one entry, folds it, and answers.  What arrives meanwhile travels in the next entry,
+so the busier the gateway, the larger the entries.
+
+- A lost race (CONFLICT) means the replica was behind: read the tail, fold it, decide again.
+- An append whose outcome is unknown is repeated with the same bytes until the log says what became
+  of it.  The nonce tells our entry from another's at the same position.
+- An answer without events (a refusal, a duplicate) is given only once the replica is proven to have
+  been at the end of the log after the proposal came: by a successful append, or by a read.
+- `catch_up` is the same proof without a proposal (design, section 4).
+
+Randomness (nonces) and the wall clock are passed in.  Waiting callers have a deadline; past it they
+get CoordinatorUnavailable, and what they proposed may or may not come true.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import structlog
+import trio
+
+from .entries import decode_entry, encode_entry, encode_events, entry_nonce
+from .metadata_log import AppendResult, LogCorrupt, LogEntry, LogUnavailable, MetadataLog, Trimmed
+from .rules.proposal import Decided, Proposal, View
+from .state.cluster import ClusterState
+
+Answer = TypeVar("Answer")
+Result = TypeVar("Result")
+
+READ_BYTES = 4 << 20
+WATCH_SECONDS = 1.0
+FIRST_RETRY_SECONDS = 0.05
+LAST_RETRY_SECONDS = 2.0
+NONCE_BYTES = 12
+
+_log = structlog.get_logger("tidegate.coordinator")
+
+
+class CoordinatorUnavailable(Exception):
+    """The metadata log did not answer in time; the outcome is unknown.
+
+    Answer a retriable error, or close the connection; never guess.
+    """
+
+
+class ProposalFailed(Exception):
+    """The proposal could not be decided, or is too large for an entry.  Nothing came of it."""
+
+
+class GatewayFenced(Exception):
+    """This incarnation was ended by others while it ran.  Stop the gateway and start it anew."""
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting(Generic[Answer]):
+    """A proposal on its way, and who wants its answer."""
+
+    proposal: Proposal[Answer]
+    deliver: Callable[[Answer], None]
+    fail: Callable[[ProposalFailed], None]
+
+
+@dataclass(slots=True)
+class _Draft:
+    """An entry under construction: whose answers go out once it is folded."""
+
+    clock_ms: int
+    events: list[msgspec.Raw] = field(default_factory=list[msgspec.Raw])
+    size_bytes: int = 0
+    answers: list[tuple[_Waiting[Any], Any]] = field(
+        default_factory=list[tuple[_Waiting[Any], Any]]
+    )
+
+
+class Coordinator:
+    """One gateway's door to the metadata log.
+
+    Args:
+      state: already holds the log up to state.position.
+      wall_clock: seconds since the epoch; its readings reach the log as entry clocks only.
+      deadline_seconds: how long propose() and catch_up() wait.
+    """
+
+    def __init__(
+        self,
+        log: MetadataLog,
+        state: ClusterState,
+        *,
+        rng: Random,
+        wall_clock: Callable[[], float],
+        deadline_seconds: float = 30.0,
+    ) -> None:
+        self._log = log
+        self.state = state
+        self.incarnation = 0
+        self._rng = rng
+        self._wall_clock = wall_clock
+        self._deadline_seconds = deadline_seconds
+        self._max_entry_bytes = log.capabilities.max_entry_bytes
+        self._queue: deque[_Waiting[Any]] = deque()
+        self._barriers: list[trio.Event] = []
+        self._log_grew = False
+        self._work = trio.Event()
+        self._idle = trio.Event()
+        self._listeners: list[Callable[[set[int]], None]] = []
+        self.lost_conflicts = 0
+
+    @property
+    def max_entry_bytes(self) -> int:
+        """Return what one entry may hold, all of its proposals together."""
+        return self._max_entry_bytes
+
+    def listen(self, on_change: Callable[[set[int]], None]) -> None:
+        """Call on_change with the touched partition numbers after every fold."""
+        self._listeners.append(on_change)
+
+    def submit(
+        self,
+        proposal: Proposal[Answer],
+        deliver: Callable[[Answer], None],
+        fail: Callable[[ProposalFailed], None],
+    ) -> None:
+        """Queue a proposal; deliver its answer from the coordinator's task, in order of submits.
+
+        The callbacks must not wait and must not raise.
+        """
+        self._queue.append(_Waiting(proposal, deliver, fail))
+        self._work.set()
+
+    async def propose(self, proposal: Proposal[Answer]) -> Answer:
+        """Make a proposal true and return its answer.
+
+        Raises:
+          CoordinatorUnavailable: no answer in time; the outcome is unknown.
+          ProposalFailed: nothing came of it.
+        """
+        answers: list[Answer] = []
+        failures: list[ProposalFailed] = []
+        done = trio.Event()
+
+        def deliver(answer: Answer) -> None:
+            answers.append(answer)
+            done.set()
+
+        def fail(failure: ProposalFailed) -> None:
+            failures.append(failure)
+            done.set()
+
+        self.submit(proposal, deliver, fail)
+        with trio.move_on_after(self._deadline_seconds):
+            await done.wait()
+        if failures:
+            raise failures[0]
+        if not answers:
+            raise CoordinatorUnavailable("the metadata log did not answer in time")
+        return answers[0]
+
+    async def catch_up(self) -> None:
+        """Wait until the replica holds everything that was committed before this call.
+
+        Raises:
+          CoordinatorUnavailable: the log could not be read in time.
+        """
+        reached = trio.Event()
+        self._barriers.append(reached)
+        self._work.set()
+        with trio.move_on_after(self._deadline_seconds):
+            await reached.wait()
+        if not reached.is_set():
+            raise CoordinatorUnavailable("the metadata log could not be read in time")
+
+    async def run(self) -> None:
+        """Serve proposals and barriers, and follow the log; forever.
+
+        Raises:
+          GatewayFenced: others ended this incarnation.
+          StateBroken, UnreadableEntry, LogCorrupt: log and state do not agree; stop.
+        """
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch_log)
+            while True:
+                self._idle.set()
+                await self._work.wait()
+                self._work = trio.Event()
+                self._idle = trio.Event()
+                while self._queue or self._barriers or self._log_grew:
+                    await self._serve_once()
+
+    async def _serve_once(self) -> None:
+        """Commit what waits, or read the tail: either proves to be at the log's end."""
+        barriers, self._barriers = self._barriers, []
+        self._log_grew = False
+        if self._queue:
+            await self._commit_waiting()
+        else:
+            await self._read_tail()
+        for barrier in barriers:
+            barrier.set()
+
+    async def _watch_log(self) -> None:
+        """Notice what others append.  One's own appends are folded by the time of the look."""
+        while True:
+            position = self.state.position
+            try:
+                await self._log.wait(position, WATCH_SECONDS)
+            except LogUnavailable:
+                await trio.sleep(FIRST_RETRY_SECONDS)
+            await self._idle.wait()
+            if self.state.position == position:
+                self._log_grew = True
+                self._work.set()
+                self._idle = trio.Event()
+
+    async def _commit_waiting(self) -> None:
+        """Decide, append, fold and answer as much as one entry holds."""
+        while self._queue:
+            draft = self._draft()
+            if draft.events:
+                done = await self._append(draft)
+                self.lost_conflicts += not done
+            else:
+                done = not await self._read_tail()
+            if done:
+                for waiting, answer in draft.answers:
+                    waiting.deliver(answer)
+                return
+            self._queue.extendleft(waiting for waiting, _ in reversed(draft.answers))
+
+    def _draft(self) -> _Draft:
+        """Decide proposals from the queue's head for as long as they may share an entry."""
+        clock_ms = int(self._wall_clock() * 1000)
+        log_time_ms = self.state.log_time_after(self.incarnation, clock_ms)
+        view = View(self.state, self.incarnation, clock_ms, log_time_ms)
+        draft = _Draft(clock_ms)
+        while self._queue and not self._queue[0].proposal.reads & view.written:
+            waiting = self._queue.popleft()
+            if not self._add(draft, view, waiting):
+                break
+        return draft
+
+    def _add(self, draft: _Draft, view: View, waiting: _Waiting[Any]) -> bool:
+        """Decide one proposal; False when it must wait for the next entry."""
+        decided = self._decide(waiting, view)
+        if decided is None:
+            return True
+        encoded = encode_events(decided.events)
+        size_bytes = sum(len(bytes(each)) for each in encoded)
+        if draft.size_bytes + size_bytes > self._max_entry_bytes - 100:
+            if draft.answers:
+                self._queue.appendleft(waiting)
+            else:
+                waiting.fail(ProposalFailed("larger than one entry of the metadata log may be"))
+            return False
+        draft.events += encoded
+        draft.size_bytes += size_bytes
+        draft.answers.append((waiting, decided.answer))
+        if decided.events:
+            view.written |= waiting.proposal.writes
+        return True
+
+    def _decide(self, waiting: _Waiting[Any], view: View) -> Decided[Any] | None:
+        try:
+            return waiting.proposal.decide(view)
+        except Exception as error:
+            # A bug met by one client's request must not cost the others their gateway: deciding
+            # changes nothing, so only this proposal fails.
+            _log.exception("a proposal could not be decided", proposal=type(waiting.proposal))
+            waiting.fail(ProposalFailed(f"internal error: {error}"))
+            return None
+
+    async def _append(self, draft: _Draft) -> bool:
+        """Append and fold the draft; False when another entry took the position."""
+        position = self.state.position + 1
+        nonce = self._rng.randbytes(NONCE_BYTES)
+        payload = encode_entry(nonce, self.incarnation, draft.clock_ms, draft.events)
+        result = await self._retry(lambda: self._log.append(position, payload))
+        if result is AppendResult.TRIMMED:
+            raise LogCorrupt(f"the log was trimmed past {position}, which this gateway never read")
+        # The position may hold this very entry: an earlier attempt whose answer was lost, here or
+        # inside the log's own client.
+        if result is AppendResult.CONFLICT and not await self._holds(position, nonce):
+            await self._read_tail()
+            return False
+        self._fold([LogEntry(position, payload)])
+        return True
+
+    async def _holds(self, position: int, nonce: bytes) -> bool:
+        entries = await self._retry(lambda: self._log.read(position, 1))
+        if isinstance(entries, Trimmed) or not entries:
+            raise LogCorrupt(f"position {position} was taken, and then gone")
+        return entry_nonce(entries[0].payload) == nonce
+
+    async def _read_tail(self) -> bool:
+        """Fold everything up to the log's end; tell if there was anything."""
+        grew = False
+        while True:
+            entries = await self._retry(lambda: self._log.read(self.state.position + 1, READ_BYTES))
+            if isinstance(entries, Trimmed):
+                raise LogCorrupt(
+                    f"the log begins at {entries.first_position}, after {self.state.position}:"
+                    " this gateway slept too long; start it again"
+                )
+            if not entries:
+                return grew
+            grew = True
+            self._fold(entries)
+
+    def _fold(self, entries: list[LogEntry]) -> None:
+        for each in entries:
+            self.state.apply(each.position, decode_entry(each.payload, each.position))
+        if self.incarnation and not self.state.gateways.is_live(self.incarnation):
+            raise GatewayFenced(f"incarnation {self.incarnation} was ended by another gateway")
+        touched = set(self.state.touched)
+        self.state.touched.clear()
+        for listener in self._listeners:
+            listener(touched)
+
+    async def _retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+        """Repeat what the log did not answer.  Callers' own deadlines bound their waits."""
+        delay = FIRST_RETRY_SECONDS
+        while True:
+            try:
+                return await attempt()
+            except LogUnavailable as error:
+                _log.warning("the metadata log does not answer; trying again", error=str(error))
+                await trio.sleep(delay)
+                delay = min(delay * 2, LAST_RETRY_SECONDS)

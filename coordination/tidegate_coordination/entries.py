@@ -1,0 +1,105 @@
+"""An entry of the metadata log: the events of many proposals, decided together.
+
+Layout (msgpack array): format version, nonce, writer's incarnation, writer's clock in ms, events.
+The nonce tells a writer whether the entry that holds a position is its own (an append whose answer
+was lost is repeated with the same bytes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Union
+
+import msgspec
+
+from . import events as ev
+from . import group_events as gev
+
+ENTRY_FORMAT = 1
+
+AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
+    ev.ClusterCreated,
+    ev.GatewayRegistered,
+    ev.GatewayRenewed,
+    ev.GatewayDraining,
+    ev.GatewayExpired,
+    ev.ClaimTaken,
+    ev.ClaimReleased,
+    ev.TopicCreated,
+    ev.PartitionsAdded,
+    ev.TopicDeleted,
+    ev.ConfigsSet,
+    ev.WalCommitted,
+    ev.WalAbandoned,
+    ev.LogStartsMoved,
+    ev.ObjectsCollected,
+    ev.ProducerIdsReserved,
+    ev.ProducersExpired,
+    gev.GroupChanged,
+    gev.OffsetsCommitted,
+    gev.OffsetsDeleted,
+    gev.GroupDeleted,
+]
+
+
+class Entry(msgspec.Struct, array_like=True, frozen=True):
+    """One entry; writer 0 stands for a gateway that is not registered yet."""
+
+    format: int
+    nonce: bytes
+    writer: int
+    clock_ms: int
+    events: tuple[AnyEvent, ...]
+
+
+class _Head(msgspec.Struct, array_like=True, frozen=True):
+    format: int
+    nonce: bytes
+
+
+class UnreadableEntry(Exception):
+    """The entry is damaged or was written by a newer release.  Stop: skipping it would fork."""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Entry)
+_head_decoder = msgspec.msgpack.Decoder(_Head)
+
+
+def encode_events(events: Sequence[ev.Event]) -> list[msgspec.Raw]:
+    """Encode each event by itself, so that an entry's size is known while it fills."""
+    return [msgspec.Raw(_encoder.encode(each)) for each in events]
+
+
+def encode_entry(nonce: bytes, writer: int, clock_ms: int, events: Sequence[msgspec.Raw]) -> bytes:
+    """Join encoded events to an entry."""
+    return _encoder.encode((ENTRY_FORMAT, nonce, writer, clock_ms, tuple(events)))
+
+
+def decode_entry(payload: bytes, position: int) -> Entry:
+    """Read an entry back.
+
+    Raises:
+      UnreadableEntry: with the position, and what to do.
+    """
+    try:
+        head = _head_decoder.decode(payload)
+        if head.format != ENTRY_FORMAT:
+            raise UnreadableEntry(
+                f"metadata log entry {position} has format {head.format}; this release reads"
+                f" {ENTRY_FORMAT}. Run a newer release of Tidegate"
+            )
+        return _decoder.decode(payload)
+    except msgspec.DecodeError as error:
+        raise UnreadableEntry(
+            f"metadata log entry {position} cannot be read ({error}). It is damaged, or holds an"
+            " event of a newer release; run a newer release, or restore the log"
+        ) from error
+
+
+def entry_nonce(payload: bytes) -> bytes:
+    """Return the nonce of an entry of any format this release or a newer one wrote."""
+    try:
+        return _head_decoder.decode(payload).nonce
+    except msgspec.DecodeError as error:
+        raise UnreadableEntry(f"not an entry of the metadata log: {error}") from error

@@ -1,0 +1,189 @@
+"""Every event that can stand in the metadata log: outcomes, not intents.
+
+An event says what was decided (offsets are already assigned), so that folding it decides nothing and
+every version of the code agrees on what it means.  Tags are for ever: a tag is never used again for
+another meaning, and fields are only added at the end, with a default.
+
+Numbers of topics, partitions and objects are dense integers given out by the fold in log order, so
+all replicas agree on them without storing them twice.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Base of all events; encoded as a msgpack array that begins with the tag."""
+
+
+class ClusterCreated(Event, frozen=True, tag=1):
+    """The first event of a log.
+
+    cluster_id: 22 characters as Kafka prints UUIDs; timeline: 1, raised when a log is restored.
+    """
+
+    cluster_id: str
+    timeline: int
+
+
+class Endpoint(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """An advertised listener."""
+
+    listener: str
+    host: str
+    port: int
+
+
+class GatewayRegistered(Event, frozen=True, tag=2):
+    """One life of a gateway begins.
+
+    supersedes: the earlier incarnation of the same instance key, which ends here and whose claims
+    are inherited; 0 when there is none.
+    """
+
+    incarnation: int
+    node_id: int
+    instance_key: str
+    zone: str
+    endpoints: tuple[Endpoint, ...]
+    software_version: str
+    supersedes: int
+
+
+class GatewayRenewed(Event, frozen=True, tag=3):
+    """Only says that its writer lives; written when it had nothing else to say."""
+
+
+class GatewayDraining(Event, frozen=True, tag=4):
+    """The gateway takes no new work."""
+
+    incarnation: int
+
+
+class GatewayExpired(Event, frozen=True, tag=5):
+    """The incarnation ended: its lease ran out, or it left."""
+
+    incarnation: int
+
+
+class ClaimTaken(Event, frozen=True, tag=6):
+    """From here on only this incarnation may write what the claim guards."""
+
+    name: str
+    incarnation: int
+    epoch: int
+
+
+class ClaimReleased(Event, frozen=True, tag=7):
+    """The holder gave the claim up; its epoch stays known while the name is in use."""
+
+    name: str
+
+
+class TopicCreated(Event, frozen=True, tag=10):
+    """topic_id: 16 random bytes; configs: only those set, as Kafka's names and text values."""
+
+    topic_id: bytes
+    name: str
+    partition_count: int
+    replication_factor: int
+    configs: dict[str, str]
+
+
+class PartitionsAdded(Event, frozen=True, tag=11):
+    """partition_count: the new total."""
+
+    topic_id: bytes
+    partition_count: int
+
+
+class TopicDeleted(Event, frozen=True, tag=12):
+    """The topic, its partitions, and all committed offsets of it go."""
+
+    topic_id: bytes
+
+
+class ConfigsSet(Event, frozen=True, tag=13):
+    """Replaces all dynamic configs of a resource.
+
+    resource_type: Kafka's (2 topic, 4 broker, 32 group); resource_name: topic name, node id or ""
+    for the default of all brokers, group id.
+    """
+
+    resource_type: int
+    resource_name: str
+    configs: dict[str, str]
+
+
+class Run(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A maximal stretch of accepted batches of one partition in one object.
+
+    position, length: bytes in the object.  check: see tidegate_storage.runs.  flags: RUN_* bits.
+    max_timestamp: largest time stamp in ms; the append time where RUN_LOG_APPEND_TIME is set.
+    """
+
+    partition: int
+    position: int
+    length: int
+    base_offset: int
+    record_count: int
+    max_timestamp: int
+    check: int
+    flags: int
+
+
+RUN_LOG_APPEND_TIME = 1
+
+
+class ProducerBatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What one accepted idempotent batch leaves in its partition's producer state."""
+
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+
+
+class WalCommitted(Event, frozen=True, tag=20):
+    """A WAL object's accepted batches became readable."""
+
+    incarnation: int
+    counter: int
+    size_bytes: int
+    runs: tuple[Run, ...]
+    producers: tuple[ProducerBatch, ...]
+
+
+class WalAbandoned(Event, frozen=True, tag=21):
+    """The WAL id will never be committed; its object, if there is one, may be collected."""
+
+    incarnation: int
+    counter: int
+
+
+class LogStartsMoved(Event, frozen=True, tag=22):
+    """moves: (partition number, new log start offset)."""
+
+    moves: tuple[tuple[int, int], ...]
+
+
+class ObjectsCollected(Event, frozen=True, tag=23):
+    """The objects are deleted, or about to be by the writer; they are known no more."""
+
+    numbers: tuple[int, ...]
+
+
+class ProducerIdsReserved(Event, frozen=True, tag=24):
+    """Producer ids [first, first + count) belong to the writer, to give out."""
+
+    first: int
+    count: int
+
+
+class ProducersExpired(Event, frozen=True, tag=25):
+    """Producer states last written before the log time (ms) are forgotten."""
+
+    before_ms: int

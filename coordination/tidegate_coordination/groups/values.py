@@ -1,0 +1,160 @@
+"""What goes into a group's machine and what comes out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ..group_events import GroupChanged
+
+Protocols = tuple[tuple[str, bytes], ...]
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+class Refusal(Enum):
+    """Why a group does not do what a member asks."""
+
+    INVALID_GROUP_ID = "the group id is empty"
+    INVALID_SESSION_TIMEOUT = "the session timeout is out of range"
+    UNKNOWN_MEMBER = "no such member"
+    FENCED_INSTANCE = "another member took over the instance id"
+    ILLEGAL_GENERATION = "the generation is not the group's"
+    REBALANCE_IN_PROGRESS = "members must join again"
+    INCONSISTENT_PROTOCOL = "protocol type or protocols do not suit the group"
+    MEMBER_ID_REQUIRED = "join again with the member id of this answer"
+    GROUP_FULL = "the group has as many members, or as much metadata, as is allowed"
+    ASSIGNMENT_TOO_LARGE = "the leader's assignment does not fit in the metadata log"
+    NOT_COORDINATOR = "another gateway serves the group"
+    UNAVAILABLE = "the group cannot be served just now"
+
+
+class State(Enum):
+    """The states of a classic group; the values are Kafka's names."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """fresh_id: a random text, for the id of a member that has none.  protocols: by preference.
+
+    requires_known_id: JoinGroup v4+ (KIP-394).  can_skip_assignment: v9+ (KIP-814).
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    fresh_id: str
+    requires_known_id: bool = True
+    can_skip_assignment: bool = True
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how much a member of this request adds to its group."""
+        texts = len(self.client_id) + len(self.client_host) + len(self.instance_id or "")
+        return texts + sum(len(name) + len(data) for name, data in self.protocols)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMember:
+    """What the leader learns about a member."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAnswer:
+    """members: for the leader only."""
+
+    refusal: Refusal | None
+    member_id: str
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    members: tuple[JoinedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """protocol_type, protocol: None where the version does not carry them.
+
+    assignments: (member id, bytes), from the leader only.
+    """
+
+    member_id: str
+    instance_id: str | None
+    generation: int
+    protocol_type: str | None
+    protocol: str | None
+    assignments: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncAnswer:
+    """The assignment of one member."""
+
+    refusal: Refusal | None
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberIdentity:
+    """A member as Heartbeat, OffsetCommit and LeaveGroup name it."""
+
+    member_id: str
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Give this to the one who waits with the ticket."""
+
+    ticket: int
+    value: JoinAnswer | SyncAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """Append this to the metadata log, after those before it; then call `persisted`."""
+
+    record: GroupChanged
+
+
+Effect = Answer | Persist
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedMember:
+    """A member as DescribeGroups shows it."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A group as DescribeGroups and ListGroups show it."""
+
+    state: State
+    protocol_type: str
+    protocol: str
+    members: tuple[DescribedMember, ...]

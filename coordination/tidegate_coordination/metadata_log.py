@@ -1,0 +1,146 @@
+"""The metadata log: the only shared mutable thing of a cluster.
+
+A totally ordered list of small entries. Positions start at 1 and have no gaps. `append` is a
+compare-and-set of a position: exactly one payload ever holds it, whoever writes and however often.
+All safety of the cluster rests on this; leases, leaders and clocks are only hints.
+
+Trimming moves a durable boundary that only rises. Positions below it are gone for readers and
+refused to writers for ever, so a writer that was paused across a trim cannot bring an old position
+back to life.
+
+A URL is opened with `load.open_log`. Every implementation keeps its own deadlines: no call waits
+without end, and each may be cancelled (a cancelled append has an unknown outcome). Any log can be
+checked with `log_contract.verify_log`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
+
+FIRST_POSITION: Final = 1
+
+
+class LogUnavailable(Exception):
+    """The log gave no answer, or refused for now; what was asked may have happened, or may yet.
+
+    Repeat the same append later. If that is a CONFLICT, read the position: one's own payload there
+    means that an earlier attempt had succeeded.
+    """
+
+
+class LogCorrupt(Exception):
+    """The log holds what nobody wrote, or lacks what was there. Stop; the text is for a person."""
+
+
+class LogMisconfigured(Exception):
+    """The log cannot be used as it is set up. Stop; the text is for a person."""
+
+
+class LogMisuse(ValueError):
+    """The caller asked for what no correct caller asks. Nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogCapabilities:
+    """What callers may expect of a log.
+
+    `forward_to_leader`: the log bears few writers, so gateways send proposals to one of them.
+    """
+
+    forward_to_leader: bool
+    typical_append_seconds: float
+    max_entry_bytes: int
+
+
+class AppendResult(Enum):
+    """How an append ended: known for certain, in all three cases."""
+
+    APPENDED = "appended"
+    CONFLICT = "conflict"  # the position is held: by another's payload, or by one's own, unnoticed
+    TRIMMED = "trimmed"  # the position is below the trim boundary: start again from the snapshot
+
+
+class LogEntry(NamedTuple):
+    position: int
+    payload: bytes
+
+
+class Snapshot(NamedTuple):
+    """A fold of all entries up to and including `position`, in pieces as they were saved."""
+
+    position: int
+    chunks: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """The positions asked for are gone: load the snapshot, or read on from `first_position`."""
+
+    first_position: int
+
+
+class MetadataLog(Protocol):
+    """Several may be open on one log, in one process or many. All of it is safe to call at once."""
+
+    @property
+    def capabilities(self) -> LogCapabilities: ...
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        """Put `payload` at `position` if nothing holds it yet; durable when it returns APPENDED.
+
+        Raises:
+            LogUnavailable: the outcome is unknown.
+            LogCorrupt: the entry before it is missing; a caller has read that one, so it is lost.
+            LogMisuse: the payload is over `max_entry_bytes`, or the position is below 1.
+        """
+        ...
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        """The entries from `from_position` on, in order, without gaps; empty at the end of the log.
+
+        At least one entry if there is one, then as many as fit in `max_bytes` of payload. Sees
+        every append that had returned APPENDED, to anyone, before the call.
+
+        Raises:
+            LogCorrupt: an entry is damaged or missing, or the log ends before `from_position` - 1.
+        """
+        ...
+
+    async def wait(self, after_position: int, timeout_seconds: float) -> None:
+        """Return once an entry above `after_position` exists, or after the time-out.
+
+        A hint: it may return early. Read to know.
+        """
+        ...
+
+    async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
+        """Store a snapshot of the entries up to `position`. One that was cut short is never loaded.
+
+        `snapshots.save_verified` is the way to call this: it reads the snapshot back.
+        """
+        ...
+
+    async def load_snapshot(self) -> Snapshot | None:
+        """The complete snapshot of the highest position whose checksums agree.
+
+        Raises:
+            LogCorrupt: there are complete snapshots, and none agrees with its checksums.
+        """
+        ...
+
+    async def trim(self, before_position: int) -> None:
+        """Delete the entries below `before_position`. A boundary at or below the present one holds.
+
+        The boundary is durable before the first entry goes. `snapshots.trim_below_verified` is the
+        way to call this, since an entry that no snapshot covers would be lost. On a log that never
+        held an entry any boundary is taken: so begins a log that is restored or moved.
+
+        Raises:
+            LogMisuse: the boundary lies beyond the end of the log, and the log has held entries.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of files and connections. What was appended stays."""
+        ...

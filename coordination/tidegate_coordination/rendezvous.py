@@ -1,0 +1,27 @@
+"""Rendezvous hashing: everybody who knows the same candidates chooses the same one.
+
+When a candidate goes, only its keys move; when one comes, it takes its share, no more.
+The hash is BLAKE2b, so that releases and languages agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+
+def choose(key: bytes, candidates: Sequence[int]) -> int:
+    """Return the candidate with the highest score for the key; of equal scores the larger number.
+
+    Raises:
+      ValueError: there is no candidate.
+    """
+    if not candidates:
+        raise ValueError("no candidate to choose from")
+    return max((score(key, each), each) for each in candidates)[1]
+
+
+def score(key: bytes, candidate: int) -> int:
+    """Return the 64-bit score: BLAKE2b of the candidate (8 bytes, big endian) and the key."""
+    data = candidate.to_bytes(8, "big", signed=True) + key
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big")

@@ -1,0 +1,1 @@
+"""Proposal + state -> events, or a refusal.  Nothing here waits."""

@@ -1,0 +1,177 @@
+"""Registration, renewal and the end of gateways; claims."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..events import (
+    ClaimReleased,
+    ClaimTaken,
+    ClusterCreated,
+    Endpoint,
+    Event,
+    GatewayDraining,
+    GatewayExpired,
+    GatewayRegistered,
+    GatewayRenewed,
+)
+from .proposal import GATEWAYS, NOTHING, Decided, View, claim_scope
+
+_GATEWAYS = frozenset({GATEWAYS})
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIdTaken:
+    """Another gateway answers to this node id; registering may work once its lease ran out."""
+
+    zone: str
+    software_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """Begin an incarnation; creates the cluster in an empty log.
+
+    cluster_id: used only if the log is empty.  Answer: the incarnation, or why not.
+    """
+
+    node_id: int
+    instance_key: str
+    zone: str
+    endpoints: tuple[Endpoint, ...]
+    software_version: str
+    cluster_id: str
+    reads: frozenset[str] = field(default=_GATEWAYS, init=False)
+    writes: frozenset[str] = field(default=_GATEWAYS, init=False)
+
+    def decide(self, view: View) -> Decided[int | NodeIdTaken]:
+        """The same instance key supersedes its earlier life at once (design, section 4)."""
+        gateways = view.state.gateways
+        present = gateways.by_node_id(self.node_id)
+        if present is not None and present.instance_key != self.instance_key:
+            return Decided((), NodeIdTaken(present.zone, present.software_version))
+        events: list[Event] = []
+        if not view.state.cluster_id:
+            events.append(ClusterCreated(self.cluster_id, timeline=1))
+        events.append(
+            GatewayRegistered(
+                gateways.next_incarnation,
+                self.node_id,
+                self.instance_key,
+                self.zone,
+                self.endpoints,
+                self.software_version,
+                present.incarnation if present is not None else 0,
+            )
+        )
+        return Decided(events, gateways.next_incarnation)
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """Say that the writer lives.  Answer: None."""
+
+    reads: frozenset[str] = field(default=NOTHING, init=False)
+    writes: frozenset[str] = field(default=NOTHING, init=False)
+
+    def decide(self, view: View) -> Decided[None]:
+        """An entry of the writer is the renewal; the event only makes it one."""
+        return Decided((GatewayRenewed(),), None)
+
+
+@dataclass(frozen=True, slots=True)
+class StartDraining:
+    """Take no new work.  Answer: None."""
+
+    incarnation: int
+    reads: frozenset[str] = field(default=_GATEWAYS, init=False)
+    writes: frozenset[str] = field(default=_GATEWAYS, init=False)
+
+    def decide(self, view: View) -> Decided[None]:
+        """See the class."""
+        gateway = view.state.gateways.live.get(self.incarnation)
+        if gateway is None or gateway.draining:
+            return Decided((), None)
+        return Decided((GatewayDraining(self.incarnation),), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """End the writer's own incarnation; its last entry.  Answer: None."""
+
+    incarnation: int
+    reads: frozenset[str] = field(default=_GATEWAYS, init=False)
+    writes: frozenset[str] = field(default=_GATEWAYS, init=False)
+
+    def decide(self, view: View) -> Decided[None]:
+        """See the class."""
+        if not view.state.gateways.is_live(self.incarnation):
+            return Decided((), None)
+        return Decided((GatewayExpired(self.incarnation),), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireGateways:
+    """End the incarnations whose lease ran out.  Answer: those ended."""
+
+    reads: frozenset[str] = field(default=_GATEWAYS, init=False)
+    writes: frozenset[str] = field(default=_GATEWAYS, init=False)
+
+    def decide(self, view: View) -> Decided[list[int]]:
+        """The writer lives: it writes this very entry."""
+        ended = [each for each in view.state.gateways.expired() if each != view.writer]
+        return Decided([GatewayExpired(each) for each in ended], ended)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeClaim:
+    """Become the one that may write what a name guards.
+
+    Answer: the claim's epoch when the writer holds it now, None when another live gateway does.
+    """
+
+    name: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The claim, and who lives."""
+        return frozenset({claim_scope(self.name), GATEWAYS})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """The claim."""
+        return frozenset({claim_scope(self.name)})
+
+    def decide(self, view: View) -> Decided[int | None]:
+        """See the class."""
+        claim = view.state.claims.get(self.name)
+        if claim is not None and claim.incarnation == view.writer:
+            return Decided((), claim.epoch)
+        if claim is not None and view.state.gateways.is_live(claim.incarnation):
+            return Decided((), None)
+        epoch = claim.epoch + 1 if claim is not None else 1
+        return Decided((ClaimTaken(self.name, view.writer, epoch),), epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseClaim:
+    """Give a claim up.  Answer: None."""
+
+    name: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The claim."""
+        return frozenset({claim_scope(self.name)})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """The claim."""
+        return frozenset({claim_scope(self.name)})
+
+    def decide(self, view: View) -> Decided[None]:
+        """See the class."""
+        claim = view.state.claims.get(self.name)
+        if claim is None or claim.incarnation != view.writer:
+            return Decided((), None)
+        return Decided((ClaimReleased(self.name),), None)

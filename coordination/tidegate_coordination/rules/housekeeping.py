@@ -1,0 +1,103 @@
+"""Retention and collection: what may go, and when.
+
+Planning is a pure look at the state; the proposals check again at the position they get.  An object
+is collected in two steps: no live run is left in it (its death is in the log), and after a grace
+period longer than any reader's plan it is deleted and then forgotten by an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ..configs.topic_settings import TopicSettings
+from ..events import LogStartsMoved, ObjectsCollected
+from ..state.cluster import ClusterState
+from ..state.partitions import Partition
+from ..state.topics import Topic
+from .proposal import HEADS, OBJECTS, TOPICS, Decided, View
+
+MAX_MOVES = 10_000
+MAX_COLLECTED = 1_000
+
+
+def plan_retention(
+    state: ClusterState, settings_of: Callable[[Topic], TopicSettings]
+) -> list[tuple[int, int]]:
+    """Return (partition number, new log start) for what retention.ms and retention.bytes allow.
+
+    A topic that is only compacted is never cut.  The oldest run goes first; the first that is still
+    needed ends the search, so nothing goes early.  At most MAX_MOVES at once.
+    """
+    moves: list[tuple[int, int]] = []
+    for topic in state.topics.by_id.values():
+        settings = settings_of(topic)
+        if not settings.is_deleted_by_policy:
+            continue
+        for number in topic.partition_numbers:
+            partition = state.partitions[number]
+            offset = _retained_from(state, partition, settings)
+            if offset > partition.log_start:
+                moves.append((number, offset))
+            if len(moves) == MAX_MOVES:
+                return moves
+    return moves
+
+
+def _retained_from(state: ClusterState, partition: Partition, settings: TopicSettings) -> int:
+    """Return the first offset that must stay.  Records without time stamps age from their commit."""
+    offset = partition.log_start
+    size_bytes = partition.size_bytes
+    for index in range(len(partition.runs)):
+        run = partition.runs[index]
+        timestamp = run.max_timestamp
+        if timestamp < 0:
+            timestamp = state.objects.committed_at_ms(run.object_number)
+        too_old = 0 <= settings.retention_ms < state.log_time_ms - timestamp
+        too_much = 0 <= settings.retention_bytes <= size_bytes - run.length
+        if not (too_old or too_much) or run.next_offset > partition.last_stable_offset:
+            break
+        offset = run.next_offset
+        size_bytes -= run.length
+    return offset
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLogStarts:
+    """Move log starts up.  Answer: None; what no longer fits the state is left out."""
+
+    moves: tuple[tuple[int, int], ...]
+    reads: frozenset[str] = field(default=frozenset({TOPICS, HEADS}), init=False)
+    writes: frozenset[str] = field(default=frozenset({HEADS, OBJECTS}), init=False)
+
+    def decide(self, view: View) -> Decided[None]:
+        """See the class."""
+        moves = tuple(self._valid(view))
+        return Decided((LogStartsMoved(moves),) if moves else (), None)
+
+    def _valid(self, view: View) -> Iterator[tuple[int, int]]:
+        for number, offset in self.moves:
+            partition = view.state.partitions.get(number)
+            if partition is not None and partition.log_start < offset <= partition.next_offset:
+                yield number, offset
+
+
+def collectable(state: ClusterState, grace_ms: int) -> list[int]:
+    """Return the numbers of objects that have been dead for the grace period, at most MAX_COLLECTED."""
+    before_ms = state.log_time_ms - grace_ms
+    due = (number for number, since_ms in state.objects.dead.items() if since_ms <= before_ms)
+    return [number for number, _ in zip(due, range(MAX_COLLECTED), strict=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetObjects:
+    """Forget objects that were deleted.  Answer: None."""
+
+    numbers: tuple[int, ...]
+    reads: frozenset[str] = field(default=frozenset({OBJECTS}), init=False)
+    writes: frozenset[str] = field(default=frozenset({OBJECTS}), init=False)
+
+    def decide(self, view: View) -> Decided[None]:
+        """See the class."""
+        known = tuple(each for each in self.numbers if each in view.state.objects.dead)
+        return Decided((ObjectsCollected(known),) if known else (), None)

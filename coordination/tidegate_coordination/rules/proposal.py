@@ -1,0 +1,80 @@
+"""What a proposal is, and what it sees when it is decided.
+
+`decide` is pure: it looks at the state and at the overlay (what earlier proposals of the same entry
+will change), and returns events and an answer, or no events and a refusal.  It changes neither; the
+fold of the entry does, once the entry has its position in the log.
+
+Only WAL commits are frequent enough to share an entry while touching the same partitions: for them
+the overlay keeps the next offsets and the producer states.  All others declare by scope what they
+read and write, and a proposal that reads what an earlier one of the entry wrote waits for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from ..events import Event
+from ..state.cluster import ClusterState
+from ..state.producers import ProducerState
+
+Answer_co = TypeVar("Answer_co", covariant=True)
+
+TOPICS = "topics"
+HEADS = "heads"
+GATEWAYS = "gateways"
+OBJECTS = "objects"
+PRODUCER_IDS = "producer ids"
+NOTHING: frozenset[str] = frozenset()
+
+
+def claim_scope(name: str) -> str:
+    """Return the scope of one claim and of what it guards."""
+    return f"claim {name}"
+
+
+@dataclass(slots=True)
+class View:
+    """The state as it will be when the entry under construction is folded.
+
+    clock_ms: the writer's clock, which the entry will carry.  log_time_ms: see
+    ClusterState.log_time_after.  writer: incarnation, 0 before registration.
+    """
+
+    state: ClusterState
+    writer: int
+    clock_ms: int
+    log_time_ms: int
+    written: set[str] = field(default_factory=set[str])
+    next_offsets: dict[int, int] = field(default_factory=dict[int, int])
+    producers: dict[tuple[int, int], ProducerState] = field(
+        default_factory=dict[tuple[int, int], ProducerState]
+    )
+    wal_ids: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+
+
+@dataclass(frozen=True, slots=True)
+class Decided(Generic[Answer_co]):
+    """No events: refused, or nothing to do; the answer says which."""
+
+    events: Sequence[Event]
+    answer: Answer_co
+
+
+class Proposal(Protocol[Answer_co]):
+    """Something a gateway wants to become true."""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Scopes that must not have been written earlier in the same entry."""
+        ...
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """Scopes that its events change."""
+        ...
+
+    def decide(self, view: View) -> Decided[Answer_co]:
+        """Return what becomes true, and the answer to give once it has.  May be called again."""
+        ...

@@ -1,0 +1,349 @@
+"""Creating, growing and deleting topics; deleting records.
+
+Each proposal holds several topics and answers them one by one, in order.  An event says how many
+partitions a topic has, not which, so 10,000 partitions are as small an entry as one.
+
+Texts are Kafka's.  Differs from Kafka: a replication factor above the number of gateways is taken;
+it is a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from ..configs.validation import InvalidConfig
+from ..events import Event, LogStartsMoved, PartitionsAdded, TopicCreated, TopicDeleted
+from ..state.partitions import Partition
+from ..state.topics import Topic, collision_key
+from .assignments import wrong_assignments, wrong_indexes
+from .configs import checked_topic_configs
+from .proposal import GATEWAYS, HEADS, TOPICS, Decided, View
+from .topic_names import illegal_topic_name
+
+MAX_PARTITIONS_PER_REQUEST = 10_000
+TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
+MAX_REPLICATION_FACTOR = 2**15 - 1
+
+_TOPICS = frozenset({TOPICS})
+_TOPICS_AND_GATEWAYS = frozenset({TOPICS, GATEWAYS})
+
+
+class TopicRefusal(Enum):
+    """Why nothing was done for a topic."""
+
+    EXISTS = "the name is taken"
+    ILLEGAL_NAME = "the name is not allowed, or collides"
+    PARTITION_COUNT = "the partition count is not possible"
+    REPLICATION_FACTOR = "the replication factor is not possible"
+    ASSIGNMENT = "the assignment is not possible"
+    CONFIG = "a config is wrong"
+    TOO_MUCH = "more at once than is allowed"
+    CONTRADICTION = "the request contradicts itself"
+    UNKNOWN_NAME = "no topic has the name"
+    UNKNOWN_ID = "no topic has the id"
+
+
+class Refused(NamedTuple):
+    """text: for the client; "" where the reason says all."""
+
+    reason: TopicRefusal
+    text: str
+
+
+class Created(NamedTuple):
+    """A topic as it is, or would be with validate_only."""
+
+    topic_id: bytes
+    partition_count: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create.
+
+    topic_id: 16 random bytes.  partition_count, replication_factor: -1 for the default.
+    assignments: partition -> node ids; with any, both numbers must be -1.
+    configs: as sent, null values included.
+    """
+
+    topic_id: bytes
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict[int, Sequence[int]])
+    configs: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+
+
+class _Refusal(Exception):
+    """Carries a Refused out of the checks."""
+
+    def __init__(self, reason: TopicRefusal, text: str) -> None:
+        super().__init__(text)
+        self.refused = Refused(reason, text)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopics:
+    """Answer: per topic Created or Refused.
+
+    default_*: num.partitions and default.replication.factor of the proposing gateway.
+    """
+
+    topics: Sequence[NewTopic]
+    default_partition_count: int = 1
+    default_replication_factor: int = 1
+    validate_only: bool = False
+    reads: frozenset[str] = field(default=_TOPICS_AND_GATEWAYS, init=False)
+    writes: frozenset[str] = field(default=_TOPICS, init=False)
+
+    def decide(self, view: View) -> Decided[list[Created | Refused]]:
+        """Names that are taken by an earlier topic of the same proposal are taken."""
+        taken: dict[str, str] = {}
+        answers: list[Created | Refused] = []
+        events: list[Event] = []
+        room = MAX_PARTITIONS_PER_REQUEST
+        for topic in self.topics:
+            try:
+                created = self._create(view, topic, taken, room)
+            except _Refusal as refusal:
+                answers.append(refusal.refused)
+                continue
+            answers.append(created)
+            taken[collision_key(topic.name)] = topic.name
+            room -= created.partition_count
+            events.append(
+                TopicCreated(
+                    created.topic_id,
+                    topic.name,
+                    created.partition_count,
+                    created.replication_factor,
+                    dict(created.configs),
+                )
+            )
+        return Decided(() if self.validate_only else events, answers)
+
+    def _create(self, view: View, topic: NewTopic, taken: Mapping[str, str], room: int) -> Created:
+        _check_name(view, topic.name, taken)
+        count, factor = self._numbers(view, topic)
+        if count > room:
+            raise _Refusal(TopicRefusal.TOO_MUCH, TOO_MANY_PARTITIONS)
+        try:
+            configs = checked_topic_configs(topic.configs)
+        except InvalidConfig as error:
+            raise _Refusal(TopicRefusal.CONFIG, str(error)) from error
+        return Created(topic.topic_id, count, factor, configs)
+
+    def _numbers(self, view: View, topic: NewTopic) -> tuple[int, int]:
+        if topic.assignments:
+            return _assigned_numbers(view, topic)
+        factor, count = topic.replication_factor, topic.partition_count
+        if factor != -1 and not 1 <= factor <= MAX_REPLICATION_FACTOR:
+            text = "Replication factor must be larger than 0, or -1 to use the default value."
+            raise _Refusal(TopicRefusal.REPLICATION_FACTOR, text)
+        if count != -1 and count <= 0:
+            text = "Number of partitions was set to an invalid non-positive value."
+            raise _Refusal(TopicRefusal.PARTITION_COUNT, text)
+        return (
+            self.default_partition_count if count == -1 else count,
+            self.default_replication_factor if factor == -1 else factor,
+        )
+
+
+def _check_name(view: View, name: str, taken: Mapping[str, str]) -> None:
+    text = illegal_topic_name(name)
+    if text is not None:
+        raise _Refusal(TopicRefusal.ILLEGAL_NAME, text)
+    key = collision_key(name)
+    present = view.state.topics.by_collision_key.get(key)
+    other = present.name if present is not None else taken.get(key)
+    if other == name:
+        raise _Refusal(TopicRefusal.EXISTS, f"Topic '{name}' already exists.")
+    if other is not None:
+        text = f"Topic '{name}' collides with existing topic: {other}"
+        raise _Refusal(TopicRefusal.ILLEGAL_NAME, text)
+
+
+def _live_node_ids(view: View) -> set[int]:
+    return {each.node_id for each in view.state.gateways.live.values()}
+
+
+def _assigned_numbers(view: View, topic: NewTopic) -> tuple[int, int]:
+    if topic.replication_factor != -1:
+        text = (
+            "A manual partition assignment was specified, but replication factor was not set to -1."
+        )
+        raise _Refusal(TopicRefusal.CONTRADICTION, text)
+    if topic.partition_count != -1:
+        text = "A manual partition assignment was specified, but numPartitions was not set to -1."
+        raise _Refusal(TopicRefusal.CONTRADICTION, text)
+    lists = list(topic.assignments.values())
+    wrong = wrong_assignments(lists, _live_node_ids(view)) or wrong_indexes(topic.assignments)
+    if wrong is not None:
+        raise _Refusal(TopicRefusal.ASSIGNMENT, wrong)
+    return len(lists), len(lists[0])
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopics:
+    """Answer: per topic the deleted Topic, or Refused.
+
+    topics: names, or 16-byte ids.
+    """
+
+    topics: Sequence[str | bytes]
+    reads: frozenset[str] = field(default=_TOPICS, init=False)
+    writes: frozenset[str] = field(default=frozenset({TOPICS, HEADS}), init=False)
+
+    def decide(self, view: View) -> Decided[list[Topic | Refused]]:
+        """The second mention of a topic finds it gone."""
+        gone: set[bytes] = set()
+        answers = [self._delete(view, each, gone) for each in self.topics]
+        events = [TopicDeleted(each.topic_id) for each in answers if isinstance(each, Topic)]
+        return Decided(events, answers)
+
+    def _delete(self, view: View, wanted: str | bytes, gone: set[bytes]) -> Topic | Refused:
+        if isinstance(wanted, str):
+            topic, reason = view.state.topics.by_name.get(wanted), TopicRefusal.UNKNOWN_NAME
+        else:
+            topic, reason = view.state.topics.by_id.get(wanted), TopicRefusal.UNKNOWN_ID
+        if topic is None or topic.topic_id in gone:
+            return Refused(reason, "")
+        gone.add(topic.topic_id)
+        return topic
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """partition_count: the new total.  assignments: of the new partitions, or None."""
+
+    name: str
+    partition_count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePartitions:
+    """Answer: per topic None when it grew (or would), or Refused."""
+
+    topics: Sequence[Growth]
+    validate_only: bool = False
+    reads: frozenset[str] = field(default=_TOPICS_AND_GATEWAYS, init=False)
+    writes: frozenset[str] = field(default=_TOPICS, init=False)
+
+    def decide(self, view: View) -> Decided[list[Refused | None]]:
+        """A topic grows as a whole or not at all."""
+        answers = [_refused_growth(view, each) for each in self.topics]
+        events = [
+            PartitionsAdded(view.state.topics.by_name[each.name].topic_id, each.partition_count)
+            for each, refused in zip(self.topics, answers, strict=True)
+            if refused is None
+        ]
+        return Decided(() if self.validate_only else events, answers)
+
+
+def _refused_growth(view: View, growth: Growth) -> Refused | None:
+    topic = view.state.topics.by_name.get(growth.name)
+    if topic is None:
+        return Refused(TopicRefusal.UNKNOWN_NAME, "")
+    present, added = len(topic.partition_numbers), growth.partition_count
+    if added == present:
+        return Refused(TopicRefusal.PARTITION_COUNT, f"Topic already has {present} partition(s).")
+    if added < present:
+        return Refused(
+            TopicRefusal.PARTITION_COUNT,
+            f"The topic {growth.name} currently has {present} partition(s); {added} would not be an"
+            " increase.",
+        )
+    added -= present
+    if added > MAX_PARTITIONS_PER_REQUEST:
+        return Refused(TopicRefusal.TOO_MUCH, TOO_MANY_PARTITIONS)
+    lists = growth.assignments
+    if lists is None:
+        return None
+    if len(lists) != added:
+        text = (
+            f"Attempted to add {added} additional partition(s), but only {len(lists)} assignment(s)"
+            " were specified."
+        )
+        return Refused(TopicRefusal.ASSIGNMENT, text)
+    wrong = wrong_assignments(lists, _live_node_ids(view))
+    return Refused(TopicRefusal.ASSIGNMENT, wrong) if wrong is not None else None
+
+
+HIGH_WATERMARK = -1
+
+
+class DeletionRefusal(Enum):
+    """Why no records of a partition were deleted."""
+
+    UNKNOWN_PARTITION = "there is no such partition"
+    OUT_OF_RANGE = "the offset is not one of the partition's"
+    POLICY = "the topic is compacted, not deleted from"
+
+
+class Deletion(NamedTuple):
+    """Records before the offset go; HIGH_WATERMARK for all."""
+
+    topic: str
+    partition: int
+    before_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecords:
+    """Move log starts up.  Answer: per partition its log start, or DeletionRefusal.
+
+    It reads heads, so it never shares an entry with a commit that came before it.
+    compacted_only: names of the topics whose effective cleanup.policy lacks delete.
+    """
+
+    deletions: Sequence[Deletion]
+    compacted_only: frozenset[str] = frozenset()
+    reads: frozenset[str] = field(default=frozenset({TOPICS, HEADS}), init=False)
+    writes: frozenset[str] = field(default=frozenset({HEADS}), init=False)
+
+    def decide(self, view: View) -> Decided[list[int | DeletionRefusal]]:
+        """An offset below the log start succeeds and moves nothing."""
+        moves: dict[int, int] = {}
+        answers = [self._delete(view, each, moves) for each in self.deletions]
+        event = LogStartsMoved(tuple(sorted(moves.items())))
+        return Decided((event,) if moves else (), answers)
+
+    def _delete(
+        self, view: View, deletion: Deletion, moves: dict[int, int]
+    ) -> int | DeletionRefusal:
+        partition = _find(view, deletion)
+        if partition is None:
+            return DeletionRefusal.UNKNOWN_PARTITION
+        if deletion.topic in self.compacted_only:
+            return DeletionRefusal.POLICY
+        end = partition.next_offset
+        offset = end if deletion.before_offset == HIGH_WATERMARK else deletion.before_offset
+        if not 0 <= offset <= end:
+            return DeletionRefusal.OUT_OF_RANGE
+        log_start = moves.get(partition.number, partition.log_start)
+        if offset <= log_start:
+            return log_start
+        moves[partition.number] = offset
+        return offset
+
+
+def _find(view: View, deletion: Deletion) -> Partition | None:
+    topic = view.state.topics.by_name.get(deletion.topic)
+    if topic is None or not 0 <= deletion.partition < len(topic.partition_numbers):
+        return None
+    return view.state.partitions[topic.partition_numbers[deletion.partition]]
+
+
+def duplicates(names: Iterable[str]) -> set[str]:
+    """Return the names that stand more than once."""
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for name in names:
+        (twice if name in seen else seen).add(name)
+    return twice

@@ -1,0 +1,1 @@
+"""The cluster state: the deterministic fold of the metadata log.  Nothing here waits."""

@@ -1,0 +1,245 @@
+"""The cluster state: the fold of the metadata log.
+
+`apply` is the only door through which the state changes, live and at replay alike.  It decides
+nothing.  An event that contradicts the state raises StateBroken and stops the gateway.
+
+Log time: rises only, and never runs ahead of the median of the live gateways' last clocks, so that
+one wrong clock expires nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from .. import events as ev
+from .. import group_events as gev
+from ..entries import Entry
+from .broken import StateBroken, expect
+from .claims import ClaimTable
+from .configs import ConfigTable
+from .gateways import GatewayTable
+from .groups import GroupTable
+from .objects import ObjectTable, WalName
+from .partitions import PartitionTable
+from .producer_ids import ProducerIdTable
+from .topics import TopicTable
+
+STATE_FORMAT = 1
+TOPIC_RESOURCE = 2
+
+_Fold = Callable[[Any], None]
+
+
+class ClusterState:
+    """Every durable fact that is not record bytes, as of `position` in the log.
+
+    touched: partition numbers that grew or moved since the caller last cleared it, for wake-ups.
+    """
+
+    def __init__(self, lease_ms: int = 30_000) -> None:
+        self.position = 0
+        self.log_time_ms = 0
+        self.cluster_id = ""
+        self.timeline = 0
+        self.gateways: Final = GatewayTable(lease_ms)
+        self.claims: Final = ClaimTable()
+        self.topics: Final = TopicTable()
+        self.partitions: Final = PartitionTable()
+        self.objects: Final = ObjectTable()
+        self.producer_ids: Final = ProducerIdTable()
+        self.groups: Final = GroupTable()
+        self.configs: Final = ConfigTable()
+        self.touched: Final[set[int]] = set()
+        self._writer_clock_ms = 0
+        self._folds: Final[dict[type, _Fold]] = {
+            ev.ClusterCreated: self._fold_cluster_created,
+            ev.GatewayRegistered: self._fold_registered,
+            ev.GatewayRenewed: self._fold_nothing,
+            ev.GatewayDraining: self.gateways.fold_draining,
+            ev.GatewayExpired: self._fold_expired,
+            ev.ClaimTaken: self.claims.fold_taken,
+            ev.ClaimReleased: self.claims.fold_released,
+            ev.TopicCreated: self._fold_topic_created,
+            ev.PartitionsAdded: self._fold_partitions_added,
+            ev.TopicDeleted: self._fold_topic_deleted,
+            ev.ConfigsSet: self._fold_configs_set,
+            ev.WalCommitted: self._fold_wal_committed,
+            ev.WalAbandoned: self._fold_wal_abandoned,
+            ev.LogStartsMoved: self._fold_log_starts_moved,
+            ev.ObjectsCollected: self._fold_collected,
+            ev.ProducerIdsReserved: self._fold_ids_reserved,
+            ev.ProducersExpired: self._fold_producers_expired,
+            gev.GroupChanged: self._fold_group,
+            gev.OffsetsCommitted: self._fold_group,
+            gev.OffsetsDeleted: self._fold_group,
+            gev.GroupDeleted: self._fold_group,
+        }
+
+    def log_time_after(self, writer: int, clock_ms: int) -> int:
+        """Return the log time that an entry with this writer and clock brings."""
+        return max(self.log_time_ms, self.gateways.median_clock_ms(writer, clock_ms))
+
+    def apply(self, position: int, entry: Entry) -> None:
+        """Fold one entry.
+
+        Raises:
+          StateBroken: naming the position and the event.
+        """
+        expect(position == self.position + 1, f"entry {position} after {self.position}")
+        try:
+            before = self.log_time_ms
+            self.log_time_ms = self.log_time_after(entry.writer, entry.clock_ms)
+            elapsed_ms = self.log_time_ms - before if before else 0
+            self.gateways.fold_clock(entry.writer, entry.clock_ms, elapsed_ms)
+            self._writer_clock_ms = entry.clock_ms
+            for event in entry.events:
+                self._folds[type(event)](event)
+        except StateBroken as error:
+            raise StateBroken(f"metadata log entry {position}: {error}") from error
+        self.position = position
+
+    def _fold_nothing(self, event: ev.GatewayRenewed) -> None:
+        """Writing the entry was the renewal."""
+
+    def _fold_cluster_created(self, event: ev.ClusterCreated) -> None:
+        expect(not self.cluster_id, "a cluster is created once")
+        self.cluster_id = event.cluster_id
+        self.timeline = event.timeline
+
+    def _fold_registered(self, event: ev.GatewayRegistered) -> None:
+        self.gateways.fold_registered(event, self._writer_clock_ms)
+        if event.supersedes:
+            self.claims.inherit(event.supersedes, event.incarnation)
+            self.objects.end_incarnation(event.supersedes)
+
+    def _fold_expired(self, event: ev.GatewayExpired) -> None:
+        self.gateways.fold_expired(event)
+        self.objects.end_incarnation(event.incarnation)
+
+    def _fold_topic_created(self, event: ev.TopicCreated) -> None:
+        numbers = self.partitions.add(event.topic_id, 0, event.partition_count)
+        self.topics.fold_created(event, numbers)
+
+    def _fold_partitions_added(self, event: ev.PartitionsAdded) -> None:
+        present = len(self.topics.get(event.topic_id).partition_numbers)
+        expect(event.partition_count > present, f"{event.partition_count} is not more partitions")
+        added = self.partitions.add(event.topic_id, present, event.partition_count - present)
+        self.topics.fold_grown(event.topic_id, added)
+
+    def _fold_topic_deleted(self, event: ev.TopicDeleted) -> None:
+        topic = self.topics.fold_deleted(event)
+        for number in topic.partition_numbers:
+            self.touched.add(number)
+            partition = self.partitions.remove(number)
+            for index in range(len(partition.runs)):
+                self.objects.release(partition.runs[index].object_number, self.log_time_ms)
+        self.groups.drop_topic(event.topic_id)
+
+    def _fold_configs_set(self, event: ev.ConfigsSet) -> None:
+        if event.resource_type == TOPIC_RESOURCE:
+            self.topics.fold_configs(event.resource_name, event.configs)
+        else:
+            self.configs.fold_configs_set(event)
+
+    def _fold_wal_committed(self, event: ev.WalCommitted) -> None:
+        number = self.objects.fold_committed(
+            WalName(event.incarnation, event.counter),
+            event.size_bytes,
+            len(event.runs),
+            self.log_time_ms,
+        )
+        append_times: dict[int, int] = {}
+        for run in event.runs:
+            self.partitions[run.partition].fold_run(run, number)
+            self.touched.add(run.partition)
+            is_append_time = run.flags & ev.RUN_LOG_APPEND_TIME
+            append_times[run.partition] = run.max_timestamp if is_append_time else -1
+        for batch in event.producers:
+            self.partitions[batch.partition].fold_producer(
+                batch, append_times[batch.partition], self.log_time_ms
+            )
+
+    def _fold_wal_abandoned(self, event: ev.WalAbandoned) -> None:
+        self.objects.fold_abandoned(WalName(event.incarnation, event.counter), self.log_time_ms)
+
+    def _fold_log_starts_moved(self, event: ev.LogStartsMoved) -> None:
+        for number, offset in event.moves:
+            self.touched.add(number)
+            for row in self.partitions[number].fold_log_start(offset):
+                self.objects.release(row.object_number, self.log_time_ms)
+
+    def _fold_collected(self, event: ev.ObjectsCollected) -> None:
+        self.objects.fold_collected(event.numbers)
+
+    def _fold_ids_reserved(self, event: ev.ProducerIdsReserved) -> None:
+        self.producer_ids.fold_reserved(event, self.log_time_ms)
+
+    def _fold_producers_expired(self, event: ev.ProducersExpired) -> None:
+        self.producer_ids.fold_expired(event.before_ms)
+        for partition in self.partitions.values():
+            partition.expire_producers(event.before_ms)
+
+    def _fold_group(
+        self,
+        event: gev.GroupChanged | gev.OffsetsCommitted | gev.OffsetsDeleted | gev.GroupDeleted,
+    ) -> None:
+        match event:
+            case gev.GroupChanged():
+                self.groups.fold_group_changed(event, self.log_time_ms)
+            case gev.OffsetsCommitted():
+                self.groups.fold_offsets_committed(event, self.log_time_ms)
+            case gev.OffsetsDeleted():
+                self.groups.fold_offsets_deleted(event, self.log_time_ms)
+            case gev.GroupDeleted():
+                self.groups.fold_group_deleted(event, self.log_time_ms)
+                self.claims.forget(f"group/{event.group_id}")
+
+    def encode(self) -> bytes:
+        """Return the whole state; equal states give equal bytes."""
+        return msgspec.msgpack.encode(
+            {
+                "format": STATE_FORMAT,
+                "position": self.position,
+                "log_time": self.log_time_ms,
+                "cluster_id": self.cluster_id,
+                "timeline": self.timeline,
+                "gateways": self.gateways.encode(),
+                "claims": self.claims.encode(),
+                "topics": self.topics.encode(),
+                "partitions": self.partitions.encode(),
+                "objects": self.objects.encode(),
+                "producer_ids": self.producer_ids.encode(),
+                "groups": self.groups.encode(),
+                "configs": self.configs.encode(),
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes, lease_ms: int = 30_000) -> ClusterState:
+        """Return the state that encode() was called on.
+
+        Raises:
+          StateBroken: a snapshot of a newer release.
+        """
+        table = msgspec.msgpack.decode(data)
+        expect(
+            table["format"] == STATE_FORMAT,
+            f"snapshot of format {table['format']}; this release reads {STATE_FORMAT}",
+        )
+        state = cls(lease_ms)
+        state.position = table["position"]
+        state.log_time_ms = table["log_time"]
+        state.cluster_id = table["cluster_id"]
+        state.timeline = table["timeline"]
+        state.gateways.decode(table["gateways"])
+        state.claims.decode(table["claims"])
+        state.topics.decode(table["topics"])
+        state.partitions.decode(table["partitions"])
+        state.objects.decode(table["objects"])
+        state.producer_ids.decode(table["producer_ids"])
+        state.groups.decode(table["groups"])
+        state.configs.decode(table["configs"])
+        return state

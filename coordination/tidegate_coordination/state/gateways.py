@@ -1,0 +1,152 @@
+"""Gateways that live, and the clocks that log time is made from.
+
+A lease is measured in lease time: log time with every gap between two entries cut to a third of the
+lease, so that a log that was away for an hour expires nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..events import Endpoint, GatewayDraining, GatewayExpired, GatewayRegistered
+from .broken import expect
+
+
+@dataclass(slots=True)
+class Gateway:
+    """One live incarnation.  renewed_at_ms is in lease time, clock_ms its last entry's clock."""
+
+    incarnation: int
+    node_id: int
+    instance_key: str
+    zone: str
+    endpoints: tuple[Endpoint, ...]
+    software_version: str
+    draining: bool
+    renewed_at_ms: int
+    clock_ms: int
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """Return what it advertises for a listener."""
+        return next((each for each in self.endpoints if each.listener == listener), None)
+
+
+class GatewayTable:
+    """All live incarnations, and where the objects of former ones lie."""
+
+    def __init__(self, lease_ms: int = 30_000) -> None:
+        self._lease_ms = lease_ms
+        self.live: dict[int, Gateway] = {}
+        self.homes: dict[int, tuple[int, str]] = {}
+        self.next_incarnation = 1
+        self.lease_time_ms = 0
+        self.version = 0
+
+    @property
+    def lease_ms(self) -> int:
+        """How long a gateway that writes nothing stays alive while others write."""
+        return self._lease_ms
+
+    def is_live(self, incarnation: int) -> bool:
+        """Tell whether the incarnation may still write."""
+        return incarnation in self.live
+
+    def by_node_id(self, node_id: int) -> Gateway | None:
+        """Return the live gateway that answers to a node id."""
+        return next((each for each in self.live.values() if each.node_id == node_id), None)
+
+    def serving(self) -> list[Gateway]:
+        """Return the gateways that take new work, by node id; all live ones if all are draining."""
+        live = sorted(self.live.values(), key=lambda each: each.node_id)
+        return [each for each in live if not each.draining] or live
+
+    def median_clock_ms(self, writer: int, clock_ms: int) -> int:
+        """Return the lower median of the live gateways' last clocks, the writer's being clock_ms."""
+        clocks = {each.incarnation: each.clock_ms for each in self.live.values()}
+        clocks[writer] = clock_ms
+        ordered = sorted(clocks.values())
+        return ordered[(len(ordered) - 1) // 2]
+
+    def expired(self) -> list[int]:
+        """Return the incarnations whose lease ran out."""
+        before = self.lease_time_ms - self._lease_ms
+        return [each.incarnation for each in self.live.values() if each.renewed_at_ms < before]
+
+    def fold_clock(self, writer: int, clock_ms: int, elapsed_ms: int) -> None:
+        """Take note of an entry: its writer lives."""
+        self.lease_time_ms += min(elapsed_ms, self._lease_ms // 3)
+        gateway = self.live.get(writer)
+        expect(writer == 0 or gateway is not None, f"entry of incarnation {writer}, which ended")
+        if gateway is not None:
+            gateway.clock_ms = clock_ms
+            gateway.renewed_at_ms = self.lease_time_ms
+
+    def fold_registered(self, event: GatewayRegistered, clock_ms: int) -> None:
+        """Begin an incarnation, ending the one it supersedes."""
+        expect(event.incarnation == self.next_incarnation, f"incarnation {event.incarnation}")
+        if event.supersedes:
+            expect(event.supersedes in self.live, f"superseded {event.supersedes} is not live")
+            del self.live[event.supersedes]
+        self.next_incarnation += 1
+        self.version += 1
+        self.homes[event.incarnation] = (event.node_id, event.zone)
+        self.live[event.incarnation] = Gateway(
+            event.incarnation,
+            event.node_id,
+            event.instance_key,
+            event.zone,
+            event.endpoints,
+            event.software_version,
+            draining=False,
+            renewed_at_ms=self.lease_time_ms,
+            clock_ms=clock_ms,
+        )
+
+    def fold_draining(self, event: GatewayDraining) -> None:
+        """Mark a gateway that is about to leave."""
+        expect(event.incarnation in self.live, f"draining {event.incarnation} is not live")
+        self.live[event.incarnation].draining = True
+        self.version += 1
+
+    def fold_expired(self, event: GatewayExpired) -> None:
+        """End an incarnation."""
+        expect(event.incarnation in self.live, f"expired {event.incarnation} is not live")
+        del self.live[event.incarnation]
+        self.version += 1
+
+    def encode(self) -> object:
+        """Return all of it as builtins."""
+        rows = [
+            [
+                each.incarnation,
+                each.node_id,
+                each.instance_key,
+                each.zone,
+                [[point.listener, point.host, point.port] for point in each.endpoints],
+                each.software_version,
+                each.draining,
+                each.renewed_at_ms,
+                each.clock_ms,
+            ]
+            for _, each in sorted(self.live.items())
+        ]
+        homes = [[number, *home] for number, home in sorted(self.homes.items())]
+        return {
+            "live": rows,
+            "homes": homes,
+            "next": self.next_incarnation,
+            "lease_time": self.lease_time_ms,
+        }
+
+    def decode(self, table: Mapping[str, Any]) -> None:
+        """Fill an empty table from encode()'s answer."""
+        for row in table["live"]:
+            row[4] = tuple(msgspec.convert(point, Endpoint) for point in row[4])
+            self.live[row[0]] = Gateway(*row)
+        self.homes = {number: (node_id, zone) for number, node_id, zone in table["homes"]}
+        self.next_incarnation = table["next"]
+        self.lease_time_ms = table["lease_time"]

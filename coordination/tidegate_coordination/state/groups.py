@@ -1,0 +1,164 @@
+"""Groups: the last durable state of each, and its committed offsets.
+
+Who may write a group is a claim, "group/<id>".  A rebalance under way is not here: it is the affair
+of the gateway that holds the claim, and forgotten when that gateway ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ..group_events import (
+    CommittedOffset,
+    GroupChanged,
+    GroupDeleted,
+    MemberRecord,
+    OffsetsCommitted,
+    OffsetsDeleted,
+)
+from .broken import expect
+
+HAS_MEMBERS = -1
+
+PartitionOffsets = dict[int, CommittedOffset]
+
+
+@dataclass(slots=True)
+class Group:
+    """A group.  protocol_type: "" for one that only ever committed offsets.
+
+    empty_since_ms: log time, or HAS_MEMBERS.  offsets: by topic id, by partition.
+    """
+
+    group_id: str
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    members: tuple[MemberRecord, ...]
+    empty_since_ms: int
+    offsets: dict[bytes, PartitionOffsets] = field(default_factory=dict[bytes, PartitionOffsets])
+
+    def offset(self, topic_id: bytes, partition: int) -> CommittedOffset | None:
+        """Return what was committed for a partition."""
+        of_topic = self.offsets.get(topic_id)
+        return of_topic.get(partition) if of_topic is not None else None
+
+    def record(self) -> GroupChanged:
+        """Return the group as an event, to restore its machine from."""
+        return GroupChanged(
+            self.group_id,
+            0,
+            self.protocol_type,
+            self.generation,
+            self.protocol,
+            self.leader,
+            self.members,
+        )
+
+
+class GroupTable:
+    """All groups by id."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, Group] = {}
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self._groups.values())
+
+    def get(self, group_id: str) -> Group | None:
+        """Return a group, or None when nothing durable is known of it."""
+        return self._groups.get(group_id)
+
+    def fold_group_changed(self, event: GroupChanged, log_time_ms: int) -> None:
+        """Replace a group's state; its offsets stay."""
+        last = self._groups.get(event.group_id)
+        expect(
+            last is None or event.generation >= last.generation,
+            f"group {event.group_id}: generation {event.generation} after a later one",
+        )
+        self._groups[event.group_id] = Group(
+            event.group_id,
+            event.protocol_type,
+            event.generation,
+            event.protocol,
+            event.leader,
+            event.members,
+            HAS_MEMBERS if event.members else log_time_ms,
+            last.offsets if last is not None else {},
+        )
+
+    def fold_offsets_committed(self, event: OffsetsCommitted, log_time_ms: int) -> None:
+        """Take offsets; a group that is unknown so far is one without members."""
+        group = self._groups.get(event.group_id)
+        if group is None:
+            group = Group(event.group_id, "", 0, None, None, (), log_time_ms)
+            self._groups[event.group_id] = group
+        for each in event.offsets:
+            group.offsets.setdefault(each.topic_id, {})[each.partition] = each
+
+    def fold_offsets_deleted(self, event: OffsetsDeleted, log_time_ms: int) -> None:
+        """Forget offsets."""
+        group = self._known(event.group_id)
+        for topic_id, partition in event.partitions:
+            of_topic = group.offsets.get(topic_id, {})
+            expect(partition in of_topic, f"group {event.group_id}: no offset to delete")
+            del of_topic[partition]
+            if not of_topic:
+                del group.offsets[topic_id]
+
+    def fold_group_deleted(self, event: GroupDeleted, log_time_ms: int) -> None:
+        """Forget a group without members, perhaps one of which only the claim was durable."""
+        group = self._groups.pop(event.group_id, None)
+        members = group.members if group is not None else ()
+        expect(not members, f"group {event.group_id} deleted, but it has members")
+
+    def drop_topic(self, topic_id: bytes) -> None:
+        """Forget all offsets of a topic that is deleted."""
+        for group in self._groups.values():
+            group.offsets.pop(topic_id, None)
+
+    def encode(self) -> object:
+        """Return all of it as builtins."""
+        return [_encode_group(each) for _, each in sorted(self._groups.items())]
+
+    def decode(self, rows: Iterable[Any]) -> None:
+        """Fill an empty table from encode()'s answer."""
+        for *head, members, empty_since_ms, offsets in rows:
+            records = tuple(msgspec.convert(each, MemberRecord) for each in members)
+            group_id, protocol_type, generation, protocol, leader = head
+            group = Group(
+                group_id, protocol_type, generation, protocol, leader, records, empty_since_ms
+            )
+            for row in offsets:
+                each = CommittedOffset(*row)
+                group.offsets.setdefault(each.topic_id, {})[each.partition] = each
+            self._groups[group.group_id] = group
+
+    def _known(self, group_id: str) -> Group:
+        expect(group_id in self._groups, f"unknown group {group_id}")
+        return self._groups[group_id]
+
+
+def _encode_group(group: Group) -> list[object]:
+    return [
+        group.group_id,
+        group.protocol_type,
+        group.generation,
+        group.protocol,
+        group.leader,
+        [msgspec.to_builtins(each, builtin_types=(bytes,)) for each in group.members],
+        group.empty_since_ms,
+        [
+            list(msgspec.structs.astuple(each))
+            for _, of_topic in sorted(group.offsets.items())
+            for _, each in sorted(of_topic.items())
+        ],
+    ]

@@ -1,0 +1,168 @@
+"""Partitions by their dense number: log start, next offset, runs, producers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..events import ProducerBatch, Run
+from .broken import expect
+from .producers import KeptBatch, ProducerState, with_batch
+from .runs import RunRow, Runs
+
+_NO_RUNS = Runs()
+
+
+@dataclass(slots=True)
+class Partition:
+    """One partition.
+
+    next_offset is the high watermark: what is not committed has no offset.  size_bytes: of all
+    live runs.
+    """
+
+    number: int
+    topic_id: bytes
+    index: int
+    log_start: int = 0
+    next_offset: int = 0
+    size_bytes: int = 0
+    runs: Runs = _NO_RUNS
+    producers: dict[int, ProducerState] = field(default_factory=dict[int, ProducerState])
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Return the LSO: without transactions, the high watermark."""
+        return self.next_offset
+
+    def fold_run(self, run: Run, object_number: int) -> None:
+        """Append a run at the end."""
+        expect(
+            run.base_offset == self.next_offset,
+            f"partition {self.number}: run at {run.base_offset}, next is {self.next_offset}",
+        )
+        if self.runs is _NO_RUNS:
+            self.runs = Runs(self.next_offset)
+        self.next_offset = run.base_offset + run.record_count
+        self.size_bytes += run.length
+        self.runs.append(
+            RunRow(
+                run.base_offset,
+                self.next_offset,
+                object_number,
+                run.position,
+                run.length,
+                run.max_timestamp,
+                run.check,
+                run.flags,
+            )
+        )
+
+    def fold_producer(self, batch: ProducerBatch, append_time_ms: int, log_time_ms: int) -> None:
+        """Take note of an idempotent batch."""
+        kept = KeptBatch(
+            batch.first_sequence, batch.last_sequence, batch.base_offset, append_time_ms
+        )
+        state = self.producers.get(batch.producer_id)
+        self.producers[batch.producer_id] = with_batch(
+            state, batch.producer_epoch, kept, log_time_ms
+        )
+
+    def fold_log_start(self, offset: int) -> list[RunRow]:
+        """Move the log start up; return the runs that fell away."""
+        expect(
+            self.log_start <= offset <= self.next_offset,
+            f"partition {self.number}: log start {offset} outside {self.log_start}"
+            f"..{self.next_offset}",
+        )
+        self.log_start = offset
+        dropped = self.runs.cut_below(offset)
+        self.size_bytes -= sum(row.length for row in dropped)
+        return dropped
+
+    def expire_producers(self, before_ms: int) -> None:
+        """Forget producers that last wrote before a log time."""
+        if any(state.last_write_ms < before_ms for state in self.producers.values()):
+            self.producers = {
+                producer_id: state
+                for producer_id, state in self.producers.items()
+                if state.last_write_ms >= before_ms
+            }
+
+    def encode(self) -> object:
+        """Return all of it as builtins."""
+        return [
+            self.number,
+            self.topic_id,
+            self.index,
+            self.log_start,
+            self.next_offset,
+            self.size_bytes,
+            self.runs.encode() if self.runs is not _NO_RUNS else None,
+            [
+                [producer_id, state.epoch, [list(each) for each in state.batches]]
+                + [state.last_write_ms]
+                for producer_id, state in sorted(self.producers.items())
+            ],
+        ]
+
+    @classmethod
+    def decode(cls, row: list[Any]) -> Partition:
+        """Return what encode() was called on."""
+        number, topic_id, index, log_start, next_offset, size_bytes, runs, producers = row
+        partition = cls(number, topic_id, index, log_start, next_offset, size_bytes)
+        if runs is not None:
+            partition.runs = Runs.decode(runs)
+        for producer_id, epoch, batches, last_write_ms in producers:
+            kept = tuple(KeptBatch(*each) for each in batches)
+            partition.producers[producer_id] = ProducerState(epoch, kept, last_write_ms)
+        return partition
+
+
+class PartitionTable:
+    """All partitions; numbers are given out in order and never again."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[int, Partition] = {}
+        self.next_number = 0
+
+    def __getitem__(self, number: int) -> Partition:
+        """Return the partition; KeyError when its topic was deleted."""
+        return self._partitions[number]
+
+    def get(self, number: int) -> Partition | None:
+        """Return the partition, or None when its topic was deleted."""
+        return self._partitions.get(number)
+
+    def __iter__(self) -> Iterable[Partition]:
+        return iter(self._partitions.values())
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def values(self) -> Iterable[Partition]:
+        """Return all partitions in the order of their numbers."""
+        return self._partitions.values()
+
+    def add(self, topic_id: bytes, first_index: int, count: int) -> list[int]:
+        """Make partitions; return their numbers."""
+        numbers = list(range(self.next_number, self.next_number + count))
+        for place, number in enumerate(numbers):
+            self._partitions[number] = Partition(number, topic_id, first_index + place)
+        self.next_number += count
+        return numbers
+
+    def remove(self, number: int) -> Partition:
+        """Drop a partition of a deleted topic and return it."""
+        expect(number in self._partitions, f"partition {number} is unknown")
+        return self._partitions.pop(number)
+
+    def encode(self) -> object:
+        """Return all of it as builtins."""
+        return [self.next_number, [each.encode() for each in self._partitions.values()]]
+
+    def decode(self, rows: list[Any]) -> None:
+        """Fill an empty table from encode()'s answer."""
+        self.next_number = rows[0]
+        self._partitions = {row[0]: Partition.decode(row) for row in rows[1]}

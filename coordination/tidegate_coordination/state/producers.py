@@ -1,0 +1,45 @@
+"""What a partition remembers of an idempotent producer: its epoch and last five batches."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+KEPT_BATCHES = 5
+MAX_SEQUENCE = 2**31 - 1
+
+
+class KeptBatch(NamedTuple):
+    """A batch a retry can be recognised by.  append_time_ms: -1 unless LogAppendTime."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    append_time_ms: int
+
+
+class ProducerState(NamedTuple):
+    """batches: oldest first, at most KEPT_BATCHES, of this epoch.  last_write_ms: log time."""
+
+    epoch: int
+    batches: tuple[KeptBatch, ...]
+    last_write_ms: int
+
+    def expected_sequence(self) -> int:
+        """Return the first sequence the next batch must have (KIP-98; wraps at 2^31 - 1)."""
+        last = self.batches[-1].last_sequence
+        return 0 if last == MAX_SEQUENCE else last + 1
+
+    def duplicate_of(self, first_sequence: int, last_sequence: int) -> KeptBatch | None:
+        """Return the kept batch that a retry with these sequences repeats."""
+        for batch in self.batches:
+            if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                return batch
+        return None
+
+
+def with_batch(
+    state: ProducerState | None, epoch: int, batch: KeptBatch, written_ms: int
+) -> ProducerState:
+    """Return the producer's state after an accepted batch."""
+    kept = state.batches if state is not None and state.epoch == epoch else ()
+    return ProducerState(epoch, (*kept, batch)[-KEPT_BATCHES:], written_ms)

@@ -1,0 +1,113 @@
+"""Topics by id and by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ..events import TopicCreated, TopicDeleted
+from .broken import expect
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic.  partition_numbers[i] is the dense number of partition i.
+
+    configs: only those that were set.  version: rises with every change, for caches.
+    """
+
+    topic_id: bytes
+    name: str
+    partition_numbers: list[int]
+    replication_factor: int
+    configs: dict[str, str]
+    version: int = 0
+
+
+def collision_key(name: str) -> str:
+    """Return what must be unique: names that differ only in '.' and '_' share metric names."""
+    return name.replace(".", "_")
+
+
+class TopicTable:
+    """All topics."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[bytes, Topic] = {}
+        self.by_name: dict[str, Topic] = {}
+        self.by_collision_key: dict[str, Topic] = {}
+        self.version = 0
+
+    def fold_created(self, event: TopicCreated, partition_numbers: list[int]) -> None:
+        """Add a topic."""
+        key = collision_key(event.name)
+        expect(event.topic_id not in self.by_id, f"topic id of {event.name} is taken")
+        expect(key not in self.by_collision_key, f"topic name {event.name} is taken")
+        topic = Topic(
+            event.topic_id,
+            event.name,
+            partition_numbers,
+            event.replication_factor,
+            dict(event.configs),
+        )
+        self._put(topic)
+        self.version += 1
+
+    def fold_deleted(self, event: TopicDeleted) -> Topic:
+        """Remove a topic and return it."""
+        topic = self.get(event.topic_id)
+        del self.by_id[topic.topic_id]
+        del self.by_name[topic.name]
+        del self.by_collision_key[collision_key(topic.name)]
+        self.version += 1
+        return topic
+
+    def fold_grown(self, topic_id: bytes, new_numbers: list[int]) -> None:
+        """Append partitions."""
+        topic = self.get(topic_id)
+        topic.partition_numbers.extend(new_numbers)
+        self._changed(topic)
+
+    def fold_configs(self, name: str, configs: dict[str, str]) -> None:
+        """Replace the configs of a topic."""
+        expect(name in self.by_name, f"configs of unknown topic {name}")
+        topic = self.by_name[name]
+        topic.configs = dict(configs)
+        self._changed(topic)
+
+    def get(self, topic_id: bytes) -> Topic:
+        """Return the topic an event names.
+
+        Raises:
+          StateBroken: there is none.
+        """
+        expect(topic_id in self.by_id, f"unknown topic id {topic_id.hex()}")
+        return self.by_id[topic_id]
+
+    def _changed(self, topic: Topic) -> None:
+        self.version += 1
+        topic.version += 1
+
+    def _put(self, topic: Topic) -> None:
+        self.by_id[topic.topic_id] = topic
+        self.by_name[topic.name] = topic
+        self.by_collision_key[collision_key(topic.name)] = topic
+
+    def encode(self) -> object:
+        """Return all of it as builtins."""
+        return [
+            [
+                topic.topic_id,
+                topic.name,
+                topic.partition_numbers,
+                topic.replication_factor,
+                dict(sorted(topic.configs.items())),
+            ]
+            for _, topic in sorted(self.by_id.items())
+        ]
+
+    def decode(self, rows: Iterable[Any]) -> None:
+        """Fill an empty table from encode()'s answer."""
+        for row in rows:
+            self._put(Topic(*row))

@@ -1,0 +1,5 @@
+"""The `tidegate` command."""
+
+
+def main() -> None:
+    """Run the command line."""

@@ -1,0 +1,161 @@
+"""Receive buffers, pooled and bounded.
+
+Requests are parsed in place, and record batches stay where they were received until the WAL object
+they go into is sealed.  So an arena is *pinned* once for each produce request in it, and is used
+again when it is neither being received into nor pinned.
+
+A connection that sends little gets small arenas, of which it holds at most a few; one that sends
+large or many produce requests gets large ones.  Large arenas are the gateway's bound on buffered
+bytes: at the bound the next produce request waits, everything else lives on.  A frame larger than a
+large arena gets one of its own size, which counts alike; the bound always admits one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+import trio
+
+SMALL_BYTES = 64 * 1024
+LARGE_BYTES = 4 << 20
+# Idle arenas kept for the next user; beyond that memory goes back to the system.
+KEPT_SMALL = 256
+KEPT_LARGE = 8
+
+
+class Holder(Protocol):
+    """Whoever receives into an arena."""
+
+    def drop_arena(self) -> None:
+        """Forget the arena: it is empty, no longer pinned, and goes back to the pool."""
+        ...
+
+
+class Arena:
+    """A buffer with a filled part: bytes [start, end) are received and not yet consumed.
+
+    holder: who receives into it; None once it was released.
+    """
+
+    __slots__ = ("_pins", "_pool", "data", "end", "holder", "is_counted", "start")
+
+    def __init__(self, pool: ArenaPool, size_bytes: int) -> None:
+        self._pool = pool
+        self._pins = 0
+        self.holder: Holder | None = None
+        self.is_counted = False
+        self.data = memoryview(bytearray(size_bytes))
+        self.start = 0
+        self.end = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the whole buffer's size."""
+        return len(self.data)
+
+    @property
+    def is_pinned(self) -> bool:
+        """Tell whether batches in it still wait for their WAL object to be sealed."""
+        return self._pins > 0
+
+    def pin(self) -> None:
+        """Keep the bytes as they are for one produce request more."""
+        self._pins += 1
+
+    def unpin(self) -> None:
+        """One produce request less.  An idle connection does not keep an arena it has emptied."""
+        self._pins -= 1
+        if self._pins:
+            return
+        if self.holder is None:
+            self._pool.give_back(self)
+        elif self.start == self.end:
+            self.holder.drop_arena()
+
+    def release(self) -> None:
+        """The receiving connection needs it no more."""
+        self.holder = None
+        if not self._pins:
+            self._pool.give_back(self)
+
+
+class ArenaPool:
+    """Hands out arenas.
+
+    Args:
+      max_large_bytes: bound on all arenas above SMALL_BYTES together, one always admitted.
+    """
+
+    def __init__(self, max_large_bytes: int) -> None:
+        self._max_large_bytes = max_large_bytes
+        self._small: list[Arena] = []
+        self._large: list[Arena] = []
+        self._waiting: deque[tuple[trio.Event, int]] = deque()
+        self.large_bytes = 0
+
+    def small(self) -> Arena:
+        """Return an arena of SMALL_BYTES."""
+        return self._reused(self._small) or Arena(self, SMALL_BYTES)
+
+    def control(self, size_bytes: int) -> Arena:
+        """Return an arena for one frame that is not Produce, outside the bound.
+
+        Its size comes from the client; the pages cost memory only as they are received into.
+        """
+        return Arena(self, size_bytes)
+
+    async def large(self, size_bytes: int = LARGE_BYTES) -> Arena:
+        """Return an arena of at least size_bytes; waits, first come first served, at the bound."""
+        size_bytes = max(size_bytes, LARGE_BYTES)
+        if self._waiting or not self._admits(size_bytes):
+            await self._wait_turn(size_bytes)
+        else:
+            self.large_bytes += size_bytes
+        arena = self._reused(self._large) if size_bytes == LARGE_BYTES else None
+        arena = arena or Arena(self, size_bytes)
+        arena.is_counted = True
+        return arena
+
+    def _admits(self, size_bytes: int) -> bool:
+        return not self.large_bytes or self.large_bytes + size_bytes <= self._max_large_bytes
+
+    async def _wait_turn(self, size_bytes: int) -> None:
+        turn = trio.Event()
+        self._waiting.append((turn, size_bytes))
+        try:
+            await turn.wait()
+        except trio.Cancelled:
+            if turn.is_set():
+                self.large_bytes -= size_bytes
+            else:
+                self._waiting.remove((turn, size_bytes))
+            self._admit_waiting()
+            raise
+
+    def _admit_waiting(self) -> None:
+        while self._waiting and self._admits(self._waiting[0][1]):
+            turn, size_bytes = self._waiting.popleft()
+            self.large_bytes += size_bytes
+            turn.set()
+
+    @staticmethod
+    def _reused(kept: list[Arena]) -> Arena | None:
+        if not kept:
+            return None
+        arena = kept.pop()
+        arena.start = arena.end = 0
+        return arena
+
+    def give_back(self, arena: Arena) -> None:
+        """Take an arena that nobody uses or has pinned."""
+        if arena.size_bytes == SMALL_BYTES:
+            if len(self._small) < KEPT_SMALL:
+                self._small.append(arena)
+            return
+        if not arena.is_counted:
+            return
+        self.large_bytes -= arena.size_bytes
+        if arena.size_bytes == LARGE_BYTES and len(self._large) < KEPT_LARGE:
+            self._large.append(arena)
+        self._admit_waiting()

@@ -1,0 +1,115 @@
+"""From a frame to its handler, and from its answer to the reply slot.
+
+The table of handlers feeds both this and ApiVersions, so what is announced is what is served.  An
+unknown API or version closes the connection, as in Kafka; only ApiVersions itself answers an unknown
+version, in version 0, so that the client can try again with a lower one (KIP-511).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import structlog
+
+from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
+from tidegate_protocol.apis import APIS, ApiFacts
+from tidegate_protocol.errors import RemoteProtocolError
+from tidegate_protocol.headers import RequestHeader, decode_request_header, response_header
+
+from .arenas import Arena
+from .call import Call, Handler
+from .connection import CloseConnection, Connection, ReplyFlusher, fill
+
+_log = structlog.get_logger("tidegate.dispatch")
+
+PRODUCE: Final = 0
+API_VERSIONS: Final = 18
+
+
+class ProduceHandler(Protocol):
+    """The one handler of two stages; see requests/produce.py."""
+
+    async def start(
+        self, connection: Connection, header: RequestHeader, body: memoryview, arena: Arena
+    ) -> None:
+        """Fix the request's place in the log; its reply slot is filled later."""
+        ...
+
+
+class RequestCounter(Protocol):
+    """Counts requests, for metrics."""
+
+    def count(self, api_key: int) -> None:
+        """One request of the API was read."""
+        ...
+
+
+class Dispatcher:
+    """Handles the frames of all connections."""
+
+    def __init__(
+        self,
+        produce: ProduceHandler,
+        handlers: Sequence[Handler],
+        flusher: ReplyFlusher,
+        counter: RequestCounter,
+    ) -> None:
+        self._produce = produce
+        self._handlers: Mapping[int, Handler] = {each.api_key: each for each in handlers}
+        self._flusher = flusher
+        self._counter = counter
+
+    async def handle(self, connection: Connection, frame: memoryview, arena: Arena) -> None:
+        """See connection.FrameHandler."""
+        header = decode_request_header(frame)
+        self._counter.count(header.api_key)
+        facts = _facts(header)
+        body = frame[header.body_position :]
+        if facts.key == PRODUCE:
+            await self._produce.start(connection, header, body, arena)
+        else:
+            await self._answer(connection, header, body)
+        self._flusher.flush()
+
+    async def _answer(
+        self, connection: Connection, header: RequestHeader, body: memoryview
+    ) -> None:
+        handler = self._handlers.get(header.api_key)
+        if handler is None:
+            raise CloseConnection(f"request of API {header.api_key}, which is not served")
+        version = header.api_version
+        if header.api_key == API_VERSIONS and version > APIS[API_VERSIONS].max_version:
+            version = 0
+            request: Any = None  # the body's version is unknown; so is its shape
+        else:
+            request = handler.messages.decode_request(body, version)
+        slot = connection.open_slot()
+        call = Call(header.api_version, header.client_id or "", connection.peer)
+        response = await _handled(handler, call, request, header)
+        encoded = handler.messages.encode_response(response, version)
+        fill(slot, response_header(header.correlation_id, header.api_key, version), encoded)
+        self._flusher.add(connection)
+
+
+async def _handled(handler: Handler, call: Call, request: Any, header: RequestHeader) -> Any:
+    try:
+        return await handler.handle(call, request)
+    except (CoordinatorUnavailable, ProposalFailed) as error:
+        raise CloseConnection(f"no answer to {APIS[header.api_key].name}: {error}") from error
+    except (CloseConnection, RemoteProtocolError):
+        raise
+    except Exception as error:
+        # A bug met by one client costs that client its connection, and nobody else anything.
+        _log.exception("a request could not be answered", api=APIS[header.api_key].name)
+        raise CloseConnection("internal error") from error
+
+
+def _facts(header: RequestHeader) -> ApiFacts:
+    facts = APIS.get(header.api_key)
+    if facts is None:
+        raise CloseConnection(f"unknown API key {header.api_key}")
+    in_range = facts.min_version <= header.api_version <= facts.max_version
+    if not in_range and facts.key != API_VERSIONS:
+        raise CloseConnection(f"{facts.name} version {header.api_version} is not served")
+    return facts

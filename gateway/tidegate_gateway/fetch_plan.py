@@ -1,0 +1,179 @@
+"""What of the partitions asked for can be served, within the limits.  Pure.
+
+A pass looks at the partitions in the order asked, with what is in memory.  Runs that are not there
+become misses; whoever loads them makes a new pass with what was found, from the state of that
+moment, so a plan is never older than the pass.
+
+Limits are Kafka's: whole batches only; the first batch of the first partition with data is given
+even where it passes every limit (KIP-74); then partition_max_bytes, then max_bytes.
+A partition that has something to give does not wait for more of its runs, unless what all give
+together is too little; one that has nothing in memory is always loaded, so that no partition
+starves behind those that are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.runs import RunRow
+
+from tidegate_protocol.primitives import Buffer
+
+from .prepared_runs import PreparedRun
+
+
+MAX_LOAD_BYTES = 64 << 20
+MAX_LOAD_RUNS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """Limits of reading.
+
+    max_bytes: of one reply (fetch.max.bytes).  max_load_bytes, max_load_runs: what one fetch may
+    ask the store for at once.  concurrent_reads: of the whole gateway.
+    """
+
+    max_bytes: int = 57_671_680
+    max_wait_ms: int = 60_000
+    max_load_bytes: int = MAX_LOAD_BYTES
+    max_load_runs: int = MAX_LOAD_RUNS
+    concurrent_reads: int = 16
+    read_deadline_seconds: float = 20.0
+
+
+class ReadProblem(Enum):
+    """Why a run cannot be served."""
+
+    MISSING = "its object is gone"
+    UNAVAILABLE = "the object store does not answer"
+    CORRUPT = "its bytes are not those that were committed"
+    NEEDS_ZSTD = "it is compressed with zstd, which the client does not know"
+
+
+RunKey: TypeAlias = tuple[int, int]
+"""Object number and position."""
+
+Known: TypeAlias = Mapping[RunKey, PreparedRun | ReadProblem]
+Ready: TypeAlias = Callable[[Partition, RunRow], PreparedRun | None]
+
+
+@dataclass(slots=True)
+class Miss:
+    """Runs of one partition to be loaded, in offset order."""
+
+    partition: Partition
+    rows: list[RunRow]
+
+
+@dataclass(slots=True)
+class ReadPass:
+    """One look over the partitions of a fetch.
+
+    ready: gives a run that is in memory.  known: what was loaded for this fetch, or why not.
+    remaining_bytes: of the reply.  bytes_read: of records, so far.
+    """
+
+    ready: Ready
+    known: Known
+    remaining_bytes: int
+    refuse_zstd: bool = False
+    load_bytes: int = MAX_LOAD_BYTES
+    load_runs: int = MAX_LOAD_RUNS
+    bytes_read: int = 0
+    starved: list[Miss] = field(default_factory=list[Miss])
+    unfinished: list[Miss] = field(default_factory=list[Miss])
+
+    def read(
+        self, partition: Partition, offset: int, end_offset: int, max_bytes: int
+    ) -> list[Buffer] | ReadProblem:
+        """Return the batches from the one that holds offset on, those below end_offset."""
+        pieces: list[Buffer] = []
+        if offset >= end_offset:
+            return pieces
+        runs = partition.runs
+        limit = min(max_bytes, self.remaining_bytes)
+        index, count = runs.find(offset), len(runs)
+        while index < count:
+            row = runs[index]
+            if row.base_offset >= end_offset:
+                break
+            run = self._run(partition, row)
+            if run is None:
+                self._miss(partition, index, limit, self.unfinished if pieces else self.starved)
+                break
+            piece = self._cut(run, offset, end_offset, limit)
+            if piece is None or isinstance(piece, ReadProblem):
+                return piece if isinstance(piece, ReadProblem) and not pieces else pieces
+            pieces.append(piece)
+            size = len(piece)
+            self.bytes_read += size
+            self.remaining_bytes -= size
+            limit -= size
+            if limit <= 0:
+                break
+            index += 1
+        return pieces
+
+    def misses(self, min_bytes: int) -> list[Miss]:
+        """Return what must be loaded before min_bytes or an honest answer can be given."""
+        if self.bytes_read < min_bytes:
+            return self.starved + self.unfinished
+        return self.starved
+
+    def _run(self, partition: Partition, row: RunRow) -> PreparedRun | ReadProblem | None:
+        if self.known:
+            run = self.known.get((row.object_number, row.position))
+            if run is not None:
+                return run
+        return self.ready(partition, row)
+
+    def _cut(
+        self, run: PreparedRun | ReadProblem, offset: int, end_offset: int, limit: int
+    ) -> memoryview | ReadProblem | None:
+        """Return whole batches of a run within the limit; None when not one fits."""
+        if isinstance(run, ReadProblem):
+            return run
+        starts = run.starts
+        first = bisect_right(run.base_offsets, offset) - 1 if offset > run.base_offsets[0] else 0
+        stop = len(run.base_offsets)
+        if end_offset < run.next_offset:
+            stop = bisect_left(run.base_offsets, end_offset)
+        if self.refuse_zstd and run.zstd:
+            stop = next((each for each in run.zstd if first <= each < stop), stop)
+            if stop == first:
+                return ReadProblem.NEEDS_ZSTD
+        start = starts[first]
+        if starts[stop] - start > limit:
+            stop = bisect_right(starts, start + limit) - 1
+            if stop <= first:
+                if self.bytes_read:
+                    return None
+                stop = first + 1
+        return run.view[start : starts[stop]]
+
+    def _miss(self, partition: Partition, index: int, limit: int, where: list[Miss]) -> None:
+        """Plan to load runs from index on, as far as the limits go."""
+        runs = partition.runs
+        rows: list[RunRow] = []
+        planned = 0
+        while index < len(runs) and self._may_load(planned, limit):
+            row = runs[index]
+            if self._run(partition, row) is None:
+                rows.append(row)
+                self.load_bytes -= row.length
+                self.load_runs -= 1
+            planned += row.length
+            index += 1
+        self.remaining_bytes -= min(planned, limit)
+        if rows:
+            where.append(Miss(partition, rows))
+
+    def _may_load(self, planned: int, limit: int) -> bool:
+        nothing_yet = not (self.starved or self.unfinished or self.bytes_read or planned)
+        return nothing_yet or (planned < limit and self.load_bytes > 0 and self.load_runs > 0)

@@ -1,0 +1,222 @@
+"""Incremental fetch sessions (KIP-227), in one gateway's memory and lost with it.
+
+A client with a session names only the partitions that changed, and is told only of those that did.
+Sessions are a saving, never a promise: at the bound, one that was idle for two minutes makes room,
+and if there is none the client gets session id 0 and goes on with full fetches.
+
+Epochs: 0 with id 0 asks for a session; -1 ends it; then they count 1, 2, ... and wrap to 1.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+from typing import TypeAlias
+
+from tidegate_protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+NO_SESSION = 0
+_INITIAL_EPOCH = 0
+_FINAL_EPOCH = -1
+_MAX_EPOCH = 2**31 - 1
+_MAX_SESSION_ID = 2**31 - 1
+_TOPIC_IDS_FROM = 13
+
+WantedKey: TypeAlias = tuple[str | bytes, int]
+"""Topic name, or topic id from version 13 on; partition index."""
+
+
+class SessionProblem(Enum):
+    """Why a fetch cannot be read in its session; the client starts a new one."""
+
+    NOT_FOUND = "no such session"
+    WRONG_EPOCH = "not the next request of the session"
+    OTHER_TOPIC_KEYS = "the session names topics by the other kind of key"
+
+
+@dataclass(slots=True, eq=False)
+class Wanted:
+    """One partition asked for, and what its client was last told of it.
+
+    name or topic_id is empty, by the version of the fetch.
+    """
+
+    name: str
+    topic_id: bytes
+    request: FetchPartition
+    high_watermark: int = -1
+    log_start: int = -1
+
+    def note(self, data: PartitionData) -> bool:
+        """Take note of an answer; tell if the client must see it."""
+        is_news = bool(
+            data.records
+            or data.error_code
+            or data.diverging_epoch is not None
+            or data.high_watermark != self.high_watermark
+            or data.log_start_offset != self.log_start
+        )
+        # Once an error goes away the partition must be sent again, whatever it holds.
+        self.high_watermark = -1 if data.error_code else data.high_watermark
+        self.log_start = data.log_start_offset
+        return is_news
+
+
+@dataclass(slots=True, eq=False)
+class FetchSession:
+    """Partitions in the order in which they are served."""
+
+    session_id: int
+    uses_topic_ids: bool
+    epoch: int
+    used_at: float
+    partitions: OrderedDict[WantedKey, Wanted] = field(
+        default_factory=OrderedDict[WantedKey, Wanted]
+    )
+
+
+@dataclass(slots=True)
+class FetchContext:
+    """What a fetch asks for, with what its session remembers.
+
+    session: None for a full fetch.  opens: the client would like a session.  epoch: the one the
+    session had when the fetch began.
+    """
+
+    wanted: Sequence[Wanted]
+    session: FetchSession | None = None
+    opens: bool = False
+    epoch: int = 0
+
+
+class FetchSessions:
+    """At most max_sessions sessions; the one used longest ago stands first.
+
+    Args:
+      rng: session ids come from here.
+    """
+
+    def __init__(
+        self, rng: Random, *, max_sessions: int = 1000, min_idle_seconds: float = 120.0
+    ) -> None:
+        self._rng = rng
+        self._max_sessions = max_sessions
+        self._min_idle_seconds = min_idle_seconds
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(
+        self, request: FetchRequest, version: int, now: float
+    ) -> FetchContext | SessionProblem:
+        """Say what a request asks for.  now: in seconds, of any clock that only rises."""
+        if request.session_epoch not in (_INITIAL_EPOCH, _FINAL_EPOCH):
+            return self._continue(request, version, now)
+        if request.session_id != NO_SESSION:
+            self._sessions.pop(request.session_id, None)
+        opens = request.session_epoch == _INITIAL_EPOCH
+        return FetchContext([wanted for _, wanted in _asked(request, version)], opens=opens)
+
+    def finish(
+        self,
+        context: FetchContext,
+        answers: Sequence[PartitionData],
+        *,
+        version: int,
+        now: float,
+    ) -> tuple[int, list[tuple[Wanted, PartitionData]]] | SessionProblem:
+        """Return the session id and the answers to send; answers[i] belongs to wanted[i]."""
+        pairs = list(zip(context.wanted, answers, strict=True))
+        if context.session is not None:
+            return self._finish_incremental(context.session, context.epoch, pairs)
+        if not context.opens:
+            return NO_SESSION, pairs
+        session = self._open(version, now)
+        if session is None:
+            return NO_SESSION, pairs
+        for wanted, data in pairs:
+            wanted.note(data)
+            session.partitions[_key(wanted, version)] = wanted
+        return session.session_id, pairs
+
+    def _continue(
+        self, request: FetchRequest, version: int, now: float
+    ) -> FetchContext | SessionProblem:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return SessionProblem.NOT_FOUND
+        if session.epoch != request.session_epoch:
+            return SessionProblem.WRONG_EPOCH
+        if session.uses_topic_ids != (version >= _TOPIC_IDS_FROM):
+            return SessionProblem.OTHER_TOPIC_KEYS
+        _update(session, request, version)
+        if not session.partitions:
+            del self._sessions[session.session_id]
+            return FetchContext([])
+        session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
+        session.used_at = now
+        self._sessions.move_to_end(session.session_id)
+        return FetchContext(list(session.partitions.values()), session, epoch=session.epoch)
+
+    def _finish_incremental(
+        self, session: FetchSession, epoch: int, pairs: Iterable[tuple[Wanted, PartitionData]]
+    ) -> tuple[int, list[tuple[Wanted, PartitionData]]] | SessionProblem:
+        if session.epoch != epoch:
+            return SessionProblem.WRONG_EPOCH
+        news: list[tuple[Wanted, PartitionData]] = []
+        for wanted, data in pairs:
+            if wanted.note(data):
+                news.append((wanted, data))
+                if data.records:
+                    # Who got records goes to the end, so that all get their turn.
+                    key = (
+                        (wanted.topic_id if session.uses_topic_ids else wanted.name),
+                        (wanted.request.partition),
+                    )
+                    session.partitions.move_to_end(key)
+        return session.session_id, news
+
+    def _open(self, version: int, now: float) -> FetchSession | None:
+        if len(self._sessions) >= self._max_sessions and not self._evict(now):
+            return None
+        session_id = self._rng.randint(1, _MAX_SESSION_ID)
+        while session_id in self._sessions:
+            session_id = self._rng.randint(1, _MAX_SESSION_ID)
+        session = FetchSession(session_id, version >= _TOPIC_IDS_FROM, epoch=1, used_at=now)
+        self._sessions[session_id] = session
+        return session
+
+    def _evict(self, now: float) -> bool:
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now - oldest.used_at < self._min_idle_seconds:
+            return False
+        del self._sessions[oldest.session_id]
+        return True
+
+
+def _key(wanted: Wanted, version: int) -> WantedKey:
+    key = wanted.topic_id if version >= _TOPIC_IDS_FROM else wanted.name
+    return key, wanted.request.partition
+
+
+def _asked(request: FetchRequest, version: int) -> Iterable[tuple[WantedKey, Wanted]]:
+    by_id = version >= _TOPIC_IDS_FROM
+    for topic in request.topics:
+        key = topic.topic_id if by_id else topic.topic
+        for partition in topic.partitions:
+            yield (key, partition.partition), Wanted(topic.topic, topic.topic_id, partition)
+
+
+def _update(session: FetchSession, request: FetchRequest, version: int) -> None:
+    """Add and change what the request names, then forget what it gives up."""
+    for key, wanted in _asked(request, version):
+        present = session.partitions.setdefault(key, wanted)
+        present.request = wanted.request
+    for topic in request.forgotten_topics_data:
+        topic_key = topic.topic_id if session.uses_topic_ids else topic.topic
+        for index in topic.partitions:
+            session.partitions.pop((topic_key, index), None)

@@ -1,0 +1,109 @@
+"""Fetches that wait for data, woken by the fold of the metadata log.  Nobody polls.
+
+A waiting fetch registers what it has seen of each partition.  When a partition grows, the bytes
+that came are counted, and the fetch is woken only once they may make up its min_bytes, or when one
+of its topics was deleted.  Looking and registering happen without a checkpoint between them, so no
+commit can slip through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import trio
+
+from tidegate_coordination.state.partitions import Partition, PartitionTable
+
+
+class _Waiter:
+    """One fetch.  seen: partition number -> the end it saw."""
+
+    __slots__ = ("event", "is_committed_only", "missing_bytes", "seen")
+
+    def __init__(
+        self, seen: Mapping[int, int], missing_bytes: int, *, is_committed_only: bool
+    ) -> None:
+        self.seen = dict(seen)
+        self.missing_bytes = missing_bytes
+        self.is_committed_only = is_committed_only
+        self.event = trio.Event()
+
+    def on_change(self, number: int, partition: Partition | None) -> None:
+        """Count what came; wake when it may be enough."""
+        if partition is None:
+            self.event.set()
+            return
+        seen = self.seen[number]
+        end = partition.last_stable_offset if self.is_committed_only else partition.next_offset
+        if end <= seen:
+            return
+        if self.missing_bytes > 1:
+            self.missing_bytes -= _grown_bytes(partition, seen, end)
+            self.seen[number] = end
+            if self.missing_bytes > 0:
+                return
+        self.event.set()
+
+
+class FetchWaiters:
+    """All waiting fetches of a gateway, by partition number."""
+
+    def __init__(self, partitions: PartitionTable) -> None:
+        self._partitions = partitions
+        # A dict of waiters, not a set: they wake in the order in which they came.
+        self._by_number: dict[int, dict[_Waiter, None]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of partitions that are waited for."""
+        return len(self._by_number)
+
+    def on_change(self, touched: set[int]) -> None:
+        """Wake whom it concerns; a listener of the coordinator."""
+        for number in sorted(touched & self._by_number.keys()):
+            partition = self._partitions.get(number)
+            for waiter in self._by_number[number]:
+                if not waiter.event.is_set():
+                    waiter.on_change(number, partition)
+
+    async def wait(
+        self,
+        seen: Mapping[int, int],
+        missing_bytes: int,
+        deadline: float,
+        *,
+        is_committed_only: bool = False,
+    ) -> None:
+        """Return when missing_bytes more may be there, a topic is gone, or it is time.
+
+        Args:
+          seen: partition number -> end (high watermark or LSO) that the caller looked at.
+          deadline: trio's time.
+        """
+        waiter = _Waiter(seen, missing_bytes, is_committed_only=is_committed_only)
+        for number in waiter.seen:
+            self._by_number.setdefault(number, {})[waiter] = None
+        try:
+            with trio.move_on_at(deadline):
+                await waiter.event.wait()
+        finally:
+            self._forget(waiter)
+
+    def _forget(self, waiter: _Waiter) -> None:
+        for number in waiter.seen:
+            waiters = self._by_number[number]
+            del waiters[waiter]
+            if not waiters:
+                del self._by_number[number]
+
+
+def _grown_bytes(partition: Partition, seen: int, end: int) -> int:
+    """Return the bytes of the runs that came behind an offset."""
+    runs = partition.runs
+    total = 0
+    for index in range(len(runs) - 1, -1, -1):
+        row = runs[index]
+        if row.base_offset < seen:
+            break
+        if row.base_offset < end:
+            total += row.length
+    return total

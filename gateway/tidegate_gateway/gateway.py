@@ -1,0 +1,239 @@
+"""One gateway: all parts put together, none of them chosen here.
+
+The store, the log, the clocks and the randomness are passed in, so that the same class runs on
+sockets and disks (app.py) and in the simulated world.  start() loads the state, registers an
+incarnation and starts the tasks in the caller's nursery; serve() is one connection.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import structlog
+import trio
+
+from tidegate_coordination.configs.topic_settings import TopicSettings
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_coordination.rules.gateways import Leave, Register, StartDraining
+from tidegate_coordination.state.objects import WalName
+from tidegate_storage.keys import wal_key
+from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.range_cache import RangeCache
+from tidegate_storage.wal import WalIdentity
+
+from .arenas import ArenaPool
+from .blocking import Blocking
+from .broker_settings import BrokerSettings
+from .call import Handler, Peer
+from .connection import Connection, ConnectionLimits, ReplyFlusher
+from .dispatch import Dispatcher
+from .group_manager import GroupManager
+from .handlers import group_settings, make_handlers
+from .housekeeper import Housekeeper, HousekeeperSettings
+from .log_reader import LogReader
+from .record_checks import RecordChecks
+from .requests.init_producer_id import ProducerIds
+from .requests.produce import Produce
+from .startup import load_state, own_prefix, register
+from .topic_settings import TopicSettingsCache
+from .transport import Transport
+from .wal_writer import WalSettings, WalWriter
+
+_log = structlog.get_logger("tidegate.gateway")
+
+LOAD_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this gateway is.
+
+    instance_key: the same for every life of it.  cluster_id: used if the log is empty.
+    """
+
+    node_id: int
+    instance_key: str
+    zone: str
+    endpoints: tuple[Endpoint, ...]
+    software_version: str
+    cluster_id: str
+
+
+@dataclass(slots=True)
+class GatewayCounters:
+    """What metrics show beside the parts' own counters."""
+
+    requests: Counter[int] = field(default_factory=Counter[int])
+    topic_bytes_in: Counter[str] = field(default_factory=Counter[str])
+
+    def count(self, api_key: int) -> None:
+        """See dispatch.RequestCounter."""
+        self.requests[api_key] += 1
+
+    def add_bytes_in(self, topic: str, size_bytes: int) -> None:
+        """Count produced bytes of a topic."""
+        self.topic_bytes_in[topic] += size_bytes
+
+
+class Gateway:
+    """See the module's head.  The parts are public for metrics and the admin server; read only."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        settings: BrokerSettings,
+        *,
+        store: ObjectStore,
+        log: MetadataLog,
+        rng: Random,
+        wall_clock: Callable[[], float],
+        blocking: Blocking,
+    ) -> None:
+        self.identity = identity
+        self.settings = settings
+        self.counters = GatewayCounters()
+        self.connections: set[Connection] = set()
+        self.is_ready = False
+        self.is_draining = False
+        self._store = store
+        self._log = log
+        self._rng = rng
+        self._wall_clock = wall_clock
+        self._blocking = blocking
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Load, register and start all tasks; then connections may be served.
+
+        Raises:
+          NodeIdInUse, StoreMisconfigured, LogMisconfigured: with what to do.
+        """
+        state = await load_state(
+            self._log, lease_ms=self.settings.int("lease.ms"), deadline_seconds=LOAD_SECONDS
+        )
+        self.coordinator = Coordinator(self._log, state, rng=self._rng, wall_clock=self._wall_clock)
+        nursery.start_soon(self.coordinator.run)
+        await register(self.coordinator, self._registration())
+        await own_prefix(self._store, state, version=self.identity.software_version)
+        self._build()
+        nursery.start_soon(self.writer.run)
+        nursery.start_soon(self.groups.run)
+        nursery.start_soon(self.housekeeper.run)
+        self.is_ready = True
+
+    def _registration(self) -> Register:
+        me = self.identity
+        return Register(
+            me.node_id,
+            me.instance_key,
+            me.zone,
+            me.endpoints,
+            me.software_version,
+            me.cluster_id,
+        )
+
+    def _build(self) -> None:
+        """Make the parts that need the state.  No I/O."""
+        settings = self.settings
+        self.topic_settings = TopicSettingsCache(self.coordinator.state, settings)
+        self.cache: RangeCache[object] = RangeCache(settings.int("fetch.cache.bytes"))
+        self.reader = LogReader(self.coordinator, self._store, self.cache)
+        self.flusher = ReplyFlusher()
+        self.pool = ArenaPool(settings.int("buffered.bytes.max"))
+        self.writer = self._make_writer()
+        self.groups = GroupManager(self.coordinator, group_settings(settings), rng=self._rng)
+        self.housekeeper = self._make_housekeeper()
+        self.producer_ids = ProducerIds(self.coordinator)
+        handlers = make_handlers(self)
+        self._dispatcher = self._make_dispatcher(handlers)
+        self._limits = ConnectionLimits(
+            max_frame_bytes=settings.int("socket.request.max.bytes"),
+            idle_seconds=settings.int("connections.max.idle.ms") / 1000,
+        )
+
+    def _make_writer(self) -> WalWriter:
+        settings = self.settings
+        wal_settings = WalSettings(
+            max_object_bytes=settings.int("wal.max.object.bytes"),
+            efficient_object_bytes=settings.int("wal.efficient.object.bytes"),
+            put_budget_per_second=settings.float("wal.put.budget.per.second"),
+            linger_seconds=settings.int("wal.linger.ms") / 1000,
+            upload_slots=settings.int("wal.upload.slots"),
+            put_timeout_seconds=settings.int("wal.put.timeout.ms") / 1000,
+        )
+        return WalWriter(
+            self._store,
+            self.coordinator,
+            wal_settings,
+            node_id=self.identity.node_id,
+            key_of=lambda identity: self.key_of(identity.incarnation, identity.counter),
+            on_commit=self.reader.adopt,
+            after_answers=self.flusher.flush,
+        )
+
+    def _make_housekeeper(self) -> Housekeeper:
+        settings = self.settings
+        return Housekeeper(
+            self.coordinator,
+            self._log,
+            self._store,
+            HousekeeperSettings(
+                interval_seconds=settings.int("housekeeping.interval.ms") / 1000,
+                grace_ms=settings.int("object.delete.grace.ms"),
+                producer_expiration_ms=settings.int("producer.id.expiration.ms"),
+                offsets_retention_ms=settings.int("offsets.retention.minutes") * 60_000,
+                snapshot_entries=settings.int("snapshot.interval.entries"),
+            ),
+            settings_of=self.topic_settings.of,
+            key_of=self.key_of,
+            wall_clock=self._wall_clock,
+        )
+
+    def _make_dispatcher(self, handlers: Sequence[Handler]) -> Dispatcher:
+        produce = Produce(
+            self.coordinator,
+            self.writer,
+            self.flusher,
+            self.topic_settings.of,
+            self.now_ms,
+            RecordChecks(
+                self.settings.text("record.validation") == "full", self._blocking, self.now_ms
+            ),
+            self.counters.add_bytes_in,
+        )
+        return Dispatcher(produce, handlers, self.flusher, self.counters)
+
+    def now_ms(self) -> int:
+        """Return the wall clock in ms."""
+        return int(self._wall_clock() * 1000)
+
+    def key_of(self, incarnation: int, counter: int) -> str:
+        """Return the object key of a WAL id."""
+        state = self.coordinator.state
+        node_id, zone = state.gateways.homes[incarnation]
+        return wal_key(state.cluster_id, state.timeline, zone, node_id, incarnation, counter)
+
+    async def serve(self, transport: Transport, listener: str) -> None:
+        """Serve one connection until it closes."""
+        host, port = transport.peer
+        peer = Peer(host, port, listener)
+        connection = Connection(transport, peer, self.pool, self._dispatcher, self._limits)
+        self.connections.add(connection)
+        try:
+            await connection.serve()
+        finally:
+            self.connections.discard(connection)
+
+    async def drain(self) -> None:
+        """Answer what is in flight, commit, and leave the cluster.  Close the listeners first."""
+        self.is_draining = True
+        try:
+            await self.coordinator.propose(StartDraining(self.coordinator.incarnation))
+            await self.writer.drain()
+            await self.coordinator.propose(Leave(self.coordinator.incarnation))
+        except CoordinatorUnavailable as error:
+            _log.warning("left without saying so", error=str(error))

@@ -1,0 +1,117 @@
+"""One group on the gateway that serves it: its machine, and who waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+
+import trio
+
+from tidegate_coordination.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.groups.classic import ClassicGroup
+from tidegate_coordination.groups.values import (
+    Answer,
+    JoinAnswer,
+    Persist,
+    Refusal,
+    SyncAnswer,
+)
+from tidegate_coordination.rules.groups import ChangeGroup
+
+
+@dataclass(slots=True)
+class Waiter:
+    """A parked request."""
+
+    done: trio.Event = field(default_factory=trio.Event)
+    answer: JoinAnswer | SyncAnswer | None = None
+
+
+@dataclass(slots=True)
+class HostedGroup:
+    """A machine with its effects carried out.
+
+    on_change is called after every event, for the timers; on_lost when the claim turned out to be
+    lost, or a record could not be appended.
+    """
+
+    machine: ClassicGroup
+    coordinator: Coordinator
+    on_change: Callable[[HostedGroup], None]
+    on_lost: Callable[[HostedGroup, Refusal], None]
+    waiters: dict[int, Waiter] = field(default_factory=dict[int, Waiter])
+    last_ticket: int = 0
+    timer_at: float = inf
+    counted_bytes: int = 0
+    stored: trio.Event = field(default_factory=trio.Event)
+
+    def park(self) -> int:
+        """Return a ticket for a request that is about to be given to the machine."""
+        self.last_ticket += 1
+        self.waiters[self.last_ticket] = Waiter()
+        return self.last_ticket
+
+    async def wait(self, ticket: int, timeout_seconds: float) -> JoinAnswer | SyncAnswer | None:
+        """Return the answer to a ticket, or None when it did not come in time."""
+        waiter = self.waiters[ticket]
+        try:
+            with trio.move_on_after(timeout_seconds):
+                await waiter.done.wait()
+        finally:
+            del self.waiters[ticket]
+        return waiter.answer
+
+    async def settle(self, timeout_seconds: float) -> None:
+        """Wait until all that the machine wants durable is durable, within the time."""
+        with trio.move_on_after(timeout_seconds):
+            while self.machine.storing:
+                await self.stored.wait()
+
+    def carry_out(self) -> None:
+        """Carry out the machine's effects.
+
+        Records are appended in the order of their submission, so nobody has to wait for one to
+        submit the next; an append that takes long delays this group's syncs and nothing else.
+        """
+        for effect in self.machine.take_effects():
+            match effect:
+                case Answer(ticket, value):
+                    self._answer(ticket, value)
+                case Persist(record):
+                    self.coordinator.submit(
+                        ChangeGroup(record),
+                        partial(self._persisted, self.machine),
+                        partial(self._failed, self.machine),
+                    )
+        self.on_change(self)
+
+    def give_up(self, refusal: Refusal) -> None:
+        """Answer all who wait with the refusal."""
+        self.machine.abandon(refusal)
+        for effect in self.machine.take_effects():
+            if isinstance(effect, Answer):
+                self._answer(effect.ticket, effect.value)
+        self.stored.set()
+
+    def _answer(self, ticket: int, value: JoinAnswer | SyncAnswer) -> None:
+        waiter = self.waiters.get(ticket)
+        if waiter is not None:  # else its connection is gone
+            waiter.answer = value
+            waiter.done.set()
+
+    def _persisted(self, machine: ClassicGroup, held: bool) -> None:
+        if not machine.storing:
+            return  # abandoned meanwhile
+        if not held:
+            self.on_lost(self, Refusal.NOT_COORDINATOR)
+            return
+        machine.persisted(trio.current_time())
+        self.stored.set()
+        self.stored = trio.Event()
+        self.carry_out()
+
+    def _failed(self, machine: ClassicGroup, _failure: ProposalFailed) -> None:
+        if machine.storing:
+            self.on_lost(self, Refusal.UNAVAILABLE)

@@ -1,0 +1,176 @@
+"""What must happen by itself: leases, retention, expiry, collection, snapshots.
+
+Every gateway renews itself and expires others.  Retention, expiry and collection are done by the one
+that holds the claim "housekeeper"; that is for thrift only, since every proposal is checked again at
+its position, and deleting an object twice harms nobody.  All times of rules are log time.
+
+A gateway whose clock is far off the cluster's proposes no expiry (design, section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import islice
+
+import structlog
+import trio
+
+from tidegate_coordination.configs.topic_settings import TopicSettings
+from tidegate_coordination.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    ProposalFailed,
+)
+from tidegate_coordination.metadata_log import LogUnavailable, MetadataLog
+from tidegate_coordination.rules.gateways import ExpireGateways, Renew, TakeClaim
+from tidegate_coordination.rules.housekeeping import (
+    ForgetObjects,
+    MoveLogStarts,
+    collectable,
+    plan_retention,
+)
+from tidegate_coordination.rules.offset_expiry import propose_expiry
+from tidegate_coordination.rules.producer_ids import ExpireProducers
+from tidegate_coordination.snapshots import save_verified, trim_below_verified
+from tidegate_coordination.state.topics import Topic
+from tidegate_storage.object_store import ObjectStore, StoreUnavailable
+
+_log = structlog.get_logger("tidegate.housekeeper")
+
+CLAIM = "housekeeper"
+RENEWALS_PER_LEASE = 6
+MAX_CLOCK_SKEW_MS = 10_000
+GROUPS_A_ROUND = 1000
+# Replicas that lag a little read on without the snapshot.
+KEPT_ENTRIES = 1000
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class HousekeeperSettings:
+    """Times in seconds unless the name says ms.  snapshot_entries: entries between two snapshots."""
+
+    interval_seconds: float = 30.0
+    grace_ms: int = 60_000
+    producer_expiration_ms: int = 86_400_000
+    offsets_retention_ms: int = 7 * 86_400_000
+    snapshot_entries: int = 5_000
+
+
+class Housekeeper:
+    """See the module's head.
+
+    key_of: object key of (incarnation, counter).
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        log: MetadataLog,
+        store: ObjectStore,
+        settings: HousekeeperSettings,
+        *,
+        settings_of: Callable[[Topic], TopicSettings],
+        key_of: Callable[[int, int], str],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._coordinator = coordinator
+        self._log = log
+        self._store = store
+        self._settings = settings
+        self._settings_of = settings_of
+        self._key_of = key_of
+        self._wall_clock = wall_clock
+        self._snapshot_position = 0
+        self.collected_objects = 0
+
+    async def run(self) -> None:
+        """Keep house; forever."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._renew)
+            nursery.start_soon(self._keep_house)
+            nursery.start_soon(self._take_snapshots)
+
+    async def _renew(self) -> None:
+        lease_seconds = self._coordinator.state.gateways.lease_ms / 1000
+        while True:
+            await trio.sleep(lease_seconds / RENEWALS_PER_LEASE)
+            await self._try("renew the lease", self._renew_once)
+
+    async def _renew_once(self) -> None:
+        gateways = self._coordinator.state.gateways
+        me = gateways.live.get(self._coordinator.incarnation)
+        age_ms = gateways.lease_time_ms - me.renewed_at_ms if me else 0
+        now_ms = self._wall_clock() * 1000
+        silent_ms = now_ms - me.clock_ms if me else 0
+        if max(age_ms, silent_ms) * RENEWALS_PER_LEASE >= gateways.lease_ms:
+            await self._coordinator.propose(Renew())
+        if gateways.expired() and self._clock_agrees():
+            await self._coordinator.propose(ExpireGateways())
+
+    def _clock_agrees(self) -> bool:
+        state = self._coordinator.state
+        median = state.gateways.median_clock_ms(0, int(self._wall_clock() * 1000))
+        return abs(self._wall_clock() * 1000 - median) <= MAX_CLOCK_SKEW_MS
+
+    async def _keep_house(self) -> None:
+        while True:
+            await trio.sleep(self._settings.interval_seconds)
+            await self._try("keep house", self.keep_house_once)
+
+    async def keep_house_once(self) -> None:
+        """Do one round, if the claim is ours or free."""
+        if await self._coordinator.propose(TakeClaim(CLAIM)) is None or not self._clock_agrees():
+            return
+        state = self._coordinator.state
+        while moves := plan_retention(state, self._settings_of):
+            await self._coordinator.propose(MoveLogStarts(tuple(moves)))
+        await self._coordinator.propose(ExpireProducers(self._settings.producer_expiration_ms))
+        await self._expire_offsets()
+        while numbers := collectable(state, self._settings.grace_ms):
+            await self._collect(numbers)
+
+    async def _expire_offsets(self) -> None:
+        proposals = propose_expiry(
+            self._coordinator.state,
+            retention_ms=self._settings.offsets_retention_ms,
+            log_time_ms=self._coordinator.state.log_time_ms,
+        )
+        for proposal in list(islice(proposals, GROUPS_A_ROUND)):
+            await self._coordinator.propose(proposal)
+
+    async def _collect(self, numbers: list[int]) -> None:
+        names = [self._coordinator.state.objects.name(number) for number in numbers]
+        await self._store.delete_many([self._key_of(*name) for name in names])
+        await self._coordinator.propose(ForgetObjects(tuple(numbers)))
+        self.collected_objects += len(numbers)
+
+    async def _take_snapshots(self) -> None:
+        self._snapshot_position = self._coordinator.state.position
+        while True:
+            await trio.sleep(self._settings.interval_seconds)
+            grown = self._coordinator.state.position - self._snapshot_position
+            if grown >= self._settings.snapshot_entries:
+                await self._try("take a snapshot", self.take_snapshot)
+
+    async def take_snapshot(self) -> None:
+        """Save the state, read it back, and trim the log below it."""
+        position = self._coordinator.state.position
+        data = self._coordinator.state.encode()
+        chunks = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
+        await save_verified(self._log, position, chunks)
+        await trim_below_verified(self._log, keep_entries=KEPT_ENTRIES)
+        self._snapshot_position = position
+
+    async def _try(self, what: str, step: Callable[[], Awaitable[None]]) -> None:
+        """Do a step that the next round repeats if log or store do not answer."""
+        try:
+            await step()
+        except (
+            CoordinatorUnavailable,
+            ProposalFailed,
+            LogUnavailable,
+            StoreUnavailable,
+        ) as error:
+            _log.warning(f"could not {what}; trying again later", error=str(error))

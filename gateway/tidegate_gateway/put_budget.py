@@ -1,0 +1,48 @@
+"""How often the store may be written to: a token bucket that makes large objects free.  Pure.
+
+A seal costs max(0, 1 - size / efficient_bytes) tokens; the bucket refills with tokens_per_second and
+holds a minute of them.  So an idle gateway acknowledges after one PUT, a busy one fills objects, and
+only a long stream of small requests is slowed (design, section 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HELD_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class PutBudget:
+    """tokens_per_second 0: requests cost nothing, there is no budget.  Times are in seconds."""
+
+    tokens_per_second: float
+    efficient_bytes: int
+    _tokens: float = 0.0
+    _refilled_at: float | None = None
+
+    def cost(self, size_bytes: int) -> float:
+        """Return what sealing an object of that size takes."""
+        if not self.tokens_per_second:
+            return 0.0
+        return max(0.0, 1.0 - size_bytes / self.efficient_bytes)
+
+    def wait_seconds(self, size_bytes: int, now: float) -> float:
+        """Return how long to wait until the budget allows the seal; 0 when it does."""
+        missing = self.cost(size_bytes) - self._refill(now)
+        return missing / self.tokens_per_second if missing > 0 else 0.0
+
+    def take(self, size_bytes: int, now: float) -> None:
+        """Pay for a seal.  One that could not wait longer (linger) leaves a debt."""
+        self._refill(now)
+        self._tokens -= self.cost(size_bytes)
+
+    def _refill(self, now: float) -> float:
+        full = HELD_SECONDS * self.tokens_per_second
+        if self._refilled_at is None:
+            self._tokens = full
+        else:
+            earned = (now - self._refilled_at) * self.tokens_per_second
+            self._tokens = min(full, self._tokens + earned)
+        self._refilled_at = now
+        return self._tokens

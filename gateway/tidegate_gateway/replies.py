@@ -1,0 +1,80 @@
+"""Replies of one connection, in the order of its requests.
+
+Every request that gets an answer takes a slot when it is read.  Whoever has the answer fills the
+slot; whatever is ready at the head of the line goes out, joined, and the rest waits for its turn.
+No I/O here: the connection asks for the parts to send and says how much of them went out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from .transport import MAX_PARTS, Buffer
+
+# Below this a part is joined with its neighbours: sending it by itself costs more than the copy.
+JOIN_BELOW_BYTES: Final = 32 * 1024
+
+
+class ReplySlot:
+    """A place in the line; parts is None until it is filled."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self) -> None:
+        self.parts: Sequence[Buffer] | None = None
+
+
+class ReplyLine:
+    """The line of replies.  unsent_bytes counts what is ready and not sent."""
+
+    def __init__(self) -> None:
+        self._slots: deque[ReplySlot] = deque()
+        self._ready: deque[Buffer] = deque()
+        self.unsent_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def open_slot(self) -> ReplySlot:
+        """Add a place at the end."""
+        slot = ReplySlot()
+        self._slots.append(slot)
+        return slot
+
+    def collect(self) -> bool:
+        """Move what is ready at the head of the line out of its slots; tell if there is any."""
+        small: list[Buffer] = []
+        while self._slots and self._slots[0].parts is not None:
+            for part in self._slots.popleft().parts or ():
+                self.unsent_bytes += len(part)
+                if len(part) < JOIN_BELOW_BYTES:
+                    small.append(part)
+                    continue
+                self._flush_small(small)
+                self._ready.append(part)
+        self._flush_small(small)
+        return bool(self._ready)
+
+    def _flush_small(self, small: list[Buffer]) -> None:
+        if small:
+            self._ready.append(small[0] if len(small) == 1 else b"".join(small))
+            small.clear()
+
+    def parts(self) -> list[Buffer]:
+        """Return what to send next, at most MAX_PARTS parts."""
+        if len(self._ready) <= MAX_PARTS:
+            return list(self._ready)
+        return [self._ready[index] for index in range(MAX_PARTS)]
+
+    def sent(self, size_bytes: int) -> None:
+        """Forget the first size_bytes of what parts() returned."""
+        self.unsent_bytes -= size_bytes
+        while size_bytes:
+            head = self._ready[0]
+            if len(head) > size_bytes:
+                self._ready[0] = memoryview(head)[size_bytes:]
+                return
+            size_bytes -= len(head)
+            self._ready.popleft()

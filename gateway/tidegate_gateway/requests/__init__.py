@@ -1,0 +1,1 @@
+"""One module per API: decides Kafka error codes, asks the coordinator, answers."""

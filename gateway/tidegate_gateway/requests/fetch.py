@@ -1,0 +1,347 @@
+"""Fetch: versions 4-18.
+
+Partitions are served in the order asked, whole batches only, the one that holds the offset first.
+Data that is there is answered at once; else the fetch waits for the metadata log to grow.
+
+Differs from Kafka: an answer never ends in a cut batch; an OFFSET_OUT_OF_RANGE names high watermark
+and log start; a fetch with a replica id is refused, since gateways do not follow each other, and
+changes nothing (CVE-2018-1288).  Every partition's leader epoch is 0.
+INCONSISTENT_TOPIC_ID cannot arise: a topic is looked up by its id alone, so one that was deleted
+and created again is UNKNOWN_TOPIC_ID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import trio
+
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.partitions import Partition
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import fetch as messages
+from tidegate_protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+from ..call import Call
+from ..fetch_plan import FetchSettings, Known, Miss, ReadPass, ReadProblem
+from ..fetch_sessions import FetchContext, FetchSessions, SessionProblem, Wanted
+from ..fetch_waiters import FetchWaiters
+from ..log_reader import Loaded, LogReader
+from ..prepared_runs import LEADER_EPOCH
+
+TOPIC_IDS_FROM: Final = 13
+ZSTD_FROM: Final = 10
+READ_COMMITTED: Final = 1
+_LOAD_ROUNDS: Final = 3
+_NO_EPOCH: Final = -1
+
+_SESSION_CODES: Final = {
+    SessionProblem.NOT_FOUND: ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    SessionProblem.WRONG_EPOCH: ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    SessionProblem.OTHER_TOPIC_KEYS: ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+}
+_READ_CODES: Final = {
+    ReadProblem.MISSING: ErrorCode.KAFKA_STORAGE_ERROR,
+    ReadProblem.UNAVAILABLE: ErrorCode.KAFKA_STORAGE_ERROR,
+    ReadProblem.CORRUPT: ErrorCode.CORRUPT_MESSAGE,
+    ReadProblem.NEEDS_ZSTD: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+}
+_UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_UNPROVEN: Final = frozenset(
+    {
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+"""What a replica that is behind may not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    reader: LogReader
+    waiters: FetchWaiters
+    sessions: FetchSessions
+    settings: FetchSettings
+    api_key: ClassVar[int] = 1
+    messages: ClassVar = messages
+
+    async def handle(self, call: Call, request: FetchRequest) -> FetchResponse:
+        """Answer with records, or with none once max_wait_ms is over."""
+        version = call.version
+        if _replica_id(request) >= 0:
+            return _refuse_replica(request)
+        now = trio.current_time()
+        context = self.sessions.begin(request, version, now)
+        if isinstance(context, SessionProblem):
+            return FetchResponse(0, _SESSION_CODES[context])
+        look = await self._read(request, version, context, now)
+        finished = self.sessions.finish(context, look.answers, version=version, now=now)
+        if isinstance(finished, SessionProblem):
+            return FetchResponse(0, _SESSION_CODES[finished])
+        session_id, pairs = finished
+        return FetchResponse(0, ErrorCode.NONE, session_id, _by_topic(pairs, version))
+
+    async def _read(
+        self, request: FetchRequest, version: int, context: FetchContext, now: float
+    ) -> _Look:
+        """Look until there is enough, something is wrong, or the time is over."""
+        max_wait_ms = min(request.max_wait_ms, self.settings.max_wait_ms)
+        min_bytes = min(request.min_bytes, request.max_bytes, self.settings.max_bytes)
+        deadline = now + max_wait_ms / 1000
+        reading = _Reading(self, request, version, context.wanted, min_bytes)
+        while True:
+            look = await reading.read()
+            enough = look.bytes_read >= min_bytes or look.has_error or not context.wanted
+            if enough or max_wait_ms <= 0 or trio.current_time() >= deadline:
+                return look
+            await self.waiters.wait(
+                look.seen,
+                min_bytes - look.bytes_read,
+                deadline,
+                is_committed_only=request.isolation_level == READ_COMMITTED,
+            )
+
+
+class _Reading:
+    """One fetch, over all its looks.
+
+    _proof: that the replica was at the log's end; False when the log could not be read.
+    """
+
+    __slots__ = ("_fetch", "_min_bytes", "_proof", "_request", "_version", "_wanted")
+
+    def __init__(
+        self,
+        fetch: Fetch,
+        request: FetchRequest,
+        version: int,
+        wanted: Sequence[Wanted],
+        min_bytes: int,
+    ) -> None:
+        self._fetch = fetch
+        self._request = request
+        self._version = version
+        self._wanted = wanted
+        self._min_bytes = min_bytes
+        self._proof: bool | None = None
+
+    async def read(self) -> _Look:
+        """Look, load what is missing, and look again."""
+        known: Loaded = {}
+        rounds = 0
+        while True:
+            look = self._look(known)
+            if look.is_doubtful and self._proof is None:
+                await self._catch_up()
+                continue
+            misses = look.misses(self._min_bytes, is_first=not rounds)
+            if not misses or rounds == _LOAD_ROUNDS:
+                return look
+            rounds += 1
+            loaded = await self._fetch.reader.load(misses)
+            known.update(loaded)
+            if ReadProblem.MISSING in loaded.values():
+                # Our replica may not know yet that the records were deleted or moved elsewhere.
+                await self._catch_up()
+
+    def _look(self, known: Known) -> _Look:
+        fetch, request = self._fetch, self._request
+        settings = fetch.settings
+        plan = ReadPass(
+            fetch.reader.ready,
+            known,
+            min(request.max_bytes, settings.max_bytes),
+            self._version < ZSTD_FROM,
+            settings.max_load_bytes,
+            settings.max_load_runs,
+        )
+        look = _Look(
+            fetch.coordinator.state,
+            plan,
+            uses_topic_ids=self._version >= TOPIC_IDS_FROM,
+            is_committed_only=request.isolation_level == READ_COMMITTED,
+            is_proven=self._proof is not False,
+        )
+        for wanted in self._wanted:
+            look.add(wanted)
+        return look
+
+    async def _catch_up(self) -> None:
+        try:
+            await self._fetch.coordinator.catch_up()
+        except CoordinatorUnavailable:
+            self._proof = False
+        else:
+            self._proof = True
+
+
+class _Look:
+    """What all partitions of a fetch answer at one moment.
+
+    seen: partition number -> end looked at.  is_doubtful: says what only a replica that is at the
+    log's end may say.
+    """
+
+    __slots__ = (
+        "_is_committed_only",
+        "_is_proven",
+        "_plan",
+        "_state",
+        "_uses_topic_ids",
+        "answers",
+        "has_error",
+        "is_doubtful",
+        "seen",
+    )
+
+    def __init__(
+        self,
+        state: ClusterState,
+        plan: ReadPass,
+        *,
+        uses_topic_ids: bool,
+        is_committed_only: bool,
+        is_proven: bool,
+    ) -> None:
+        self._state = state
+        self._plan = plan
+        self._uses_topic_ids = uses_topic_ids
+        self._is_committed_only = is_committed_only
+        self._is_proven = is_proven
+        self.answers: list[PartitionData] = []
+        self.seen: dict[int, int] = {}
+        self.has_error = False
+        self.is_doubtful = False
+
+    @property
+    def bytes_read(self) -> int:
+        """Return the bytes of all records."""
+        return self._plan.bytes_read
+
+    def misses(self, min_bytes: int, *, is_first: bool) -> list[Miss]:
+        """Return what is to be loaded; after a first load only if there is nothing to say yet."""
+        if not is_first and (self.has_error or self.bytes_read >= max(min_bytes, 1)):
+            return []
+        return self._plan.misses(min_bytes)
+
+    def add(self, wanted: Wanted) -> None:
+        """Answer one partition."""
+        request = wanted.request
+        partition = self._partition(wanted)
+        if partition is None:
+            unknown_id = self._uses_topic_ids and wanted.topic_id not in self._state.topics.by_id
+            self._fail(request.partition, _UNKNOWN[unknown_id], None)
+            return
+        code = _check(request, partition)
+        if code:
+            self._fail(request.partition, code, partition)
+            return
+        stable = partition.last_stable_offset
+        end = stable if self._is_committed_only else partition.next_offset
+        records = self._plan.read(
+            partition, request.fetch_offset, end, max(request.partition_max_bytes, 0)
+        )
+        if isinstance(records, ReadProblem):
+            self._fail(request.partition, _READ_CODES[records], partition)
+            return
+        self.seen[partition.number] = end
+        self.answers.append(
+            PartitionData(
+                request.partition,
+                ErrorCode.NONE,
+                partition.next_offset,
+                stable,
+                partition.log_start,
+                aborted_transactions=[] if self._is_committed_only else None,
+                records=records or b"",
+            )
+        )
+
+    def _partition(self, wanted: Wanted) -> Partition | None:
+        topics = self._state.topics
+        if self._uses_topic_ids:
+            topic = topics.by_id.get(wanted.topic_id)
+        else:
+            topic = topics.by_name.get(wanted.name)
+        index = wanted.request.partition
+        if topic is None or not 0 <= index < len(topic.partition_numbers):
+            return None
+        return self._state.partitions.get(topic.partition_numbers[index])
+
+    def _fail(self, index: int, code: ErrorCode, partition: Partition | None) -> None:
+        self.has_error = True
+        if code in _UNPROVEN:
+            self.is_doubtful = True
+            if not self._is_proven:
+                code = ErrorCode.KAFKA_STORAGE_ERROR
+        answer = PartitionData(index, code, -1, -1, -1, aborted_transactions=None, records=b"")
+        if partition is not None:
+            answer.high_watermark = partition.next_offset
+            answer.last_stable_offset = partition.last_stable_offset
+            answer.log_start_offset = partition.log_start
+        self.answers.append(answer)
+
+
+def _check(request: FetchPartition, partition: Partition) -> ErrorCode:
+    """Return the error of a partition's request, in Kafka's order of checks."""
+    epoch = request.current_leader_epoch
+    if epoch not in (_NO_EPOCH, LEADER_EPOCH):
+        newer = epoch > LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
+    is_inside = partition.log_start <= request.fetch_offset <= partition.next_offset
+    if not is_inside or request.last_fetched_epoch > LEADER_EPOCH:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    return ErrorCode.NONE
+
+
+def _by_topic(
+    pairs: Iterable[tuple[Wanted, PartitionData]], version: int
+) -> list[FetchableTopicResponse]:
+    """Put neighbours of one topic together."""
+    topics: list[FetchableTopicResponse] = []
+    last: str | bytes | None = None
+    for wanted, data in pairs:
+        key = wanted.topic_id if version >= TOPIC_IDS_FROM else wanted.name
+        if key != last:
+            topics.append(FetchableTopicResponse(wanted.name, wanted.topic_id, []))
+            last = key
+        topics[-1].partitions.append(data)
+    return topics
+
+
+def _replica_id(request: FetchRequest) -> int:
+    if request.replica_state is not None:
+        return request.replica_state.replica_id
+    return request.replica_id
+
+
+def _refuse_replica(request: FetchRequest) -> FetchResponse:
+    """Answer as Kafka does to one who may not follow."""
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    topics = [
+        FetchableTopicResponse(
+            topic.topic,
+            topic.topic_id,
+            [
+                PartitionData(
+                    each.partition, code, -1, -1, -1, aborted_transactions=None, records=b""
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return FetchResponse(0, ErrorCode.NONE, 0, topics)

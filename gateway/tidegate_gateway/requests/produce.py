@@ -1,0 +1,292 @@
+"""Produce: versions 3-13.  (0-2 are announced, as Kafka does for old librdkafka, and refused.)
+
+Stage one checks each batch and appends it to the open WAL object, in the order of the request; stage
+two fills the reply slot once all of its batches are settled.  One bad batch fails its partition only.
+
+Differs from Kafka: acks=1 waits for the commit like acks=all.  Batches stay as sent; their records
+are looked at only where a topic's settings force it, and then the connection waits for that before it
+reads on, so the order of its batches holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import structlog
+
+from tidegate_coordination.configs.topic_settings import TopicSettings
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.rules.wal import BatchOutcome, Refusal
+from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.error_codes import ErrorCode, error_text
+from tidegate_protocol.errors import InvalidBatch, InvalidReason
+from tidegate_protocol.headers import RequestHeader, response_header
+from tidegate_protocol.messages import produce as messages
+from tidegate_protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from tidegate_protocol.records import BatchHeader, check_batch
+
+from ..arenas import Arena
+from ..connection import CloseConnection, Connection, ReplyFlusher, fill
+from ..refusals import BatchRefused
+from ..replies import ReplySlot
+from ..transport import Buffer
+from ..wal_writer import WalWriter
+
+_log = structlog.get_logger("tidegate.produce")
+
+TOPIC_IDS_FROM: Final = 13
+ZSTD_FROM: Final = 7
+ZSTD: Final = 4
+VALID_ACKS: Final = (-1, 0, 1)
+
+_REASON_CODES = {
+    InvalidReason.CORRUPT: ErrorCode.CORRUPT_MESSAGE,
+    InvalidReason.INVALID_RECORD: ErrorCode.INVALID_RECORD,
+    InvalidReason.INVALID_TIMESTAMP: ErrorCode.INVALID_TIMESTAMP,
+}
+_REFUSAL_CODES = {
+    Refusal.UNKNOWN_TOPIC: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    Refusal.STALE_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
+    Refusal.OUT_OF_ORDER_SEQUENCE: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    # Nothing was written and nothing will be: the client may send the batch again.
+    Refusal.ABANDONED: ErrorCode.NOT_ENOUGH_REPLICAS,
+}
+
+
+class DeepCheck(Protocol):
+    """Looks at the records of a batch where a topic's settings force it; see record_checks.py."""
+
+    def is_needed(self, settings: TopicSettings, header: BatchHeader) -> bool:
+        """Tell whether check() must be called."""
+        ...
+
+    async def check(self, settings: TopicSettings, batch: memoryview) -> Buffer:
+        """Return the batch to store, recompressed where the topic says so.
+
+        Raises:
+          BatchRefused: a record breaks a rule of its topic.
+        """
+        ...
+
+
+class Pending:
+    """A request whose batches are on their way."""
+
+    __slots__ = ("_connection", "_flusher", "_header", "_open", "_slot", "response")
+
+    def __init__(
+        self,
+        connection: Connection,
+        header: RequestHeader,
+        slot: ReplySlot | None,
+        flusher: ReplyFlusher,
+    ) -> None:
+        self._connection = connection
+        self._header = header
+        self._slot = slot
+        self._flusher = flusher
+        self._open = 1  # stage one itself
+        self.response = ProduceResponse()
+
+    def batch_added(self) -> None:
+        """One batch more to wait for."""
+        self._open += 1
+
+    def settled(self) -> None:
+        """One batch less; the last one sends the answer."""
+        self._open -= 1
+        if self._open:
+            return
+        if self._slot is None:
+            self._close_on_error()
+            return
+        header = self._header
+        body = messages.encode_response(self.response, header.api_version)
+        fill(self._slot, response_header(header.correlation_id, 0, header.api_version), body)
+        self._flusher.add(self._connection)
+
+    def _close_on_error(self) -> None:
+        """acks=0 has no answer: a closed connection is how its client learns of an error."""
+        for topic in self.response.responses:
+            for partition in topic.partition_responses:
+                if partition.error_code:
+                    code = ErrorCode(partition.error_code).name
+                    self._connection.abort(f"a produce request with acks=0 failed: {code}")
+                    return
+
+
+@dataclass(slots=True, eq=False)
+class _Token:
+    """Fills in one partition's answer."""
+
+    pending: Pending
+    answer: PartitionProduceResponse
+
+    def settle(self, outcome: BatchOutcome) -> None:
+        """See wal_writer.BatchToken."""
+        if outcome.refusal is None:
+            self.answer.base_offset = outcome.base_offset
+            self.answer.log_append_time_ms = outcome.append_time_ms
+            self.answer.log_start_offset = outcome.log_start_offset
+        else:
+            refuse(self.answer, _REFUSAL_CODES[outcome.refusal], outcome.refusal.value)
+        self.pending.settled()
+
+
+def refuse(answer: PartitionProduceResponse, code: ErrorCode, message: str) -> None:
+    """Turn a partition's answer into an error."""
+    answer.error_code = code
+    answer.error_message = message or error_text(code)
+    answer.base_offset = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Produce:
+    """See the module's head.
+
+    settings_of: a topic's compiled settings.  now_ms: wall clock, for time stamp limits.
+    """
+
+    coordinator: Coordinator
+    writer: WalWriter
+    flusher: ReplyFlusher
+    settings_of: Callable[[Topic], TopicSettings]
+    now_ms: Callable[[], int]
+    deep_check: DeepCheck
+    on_topic_bytes: Callable[[str, int], None]
+
+    async def start(
+        self, connection: Connection, header: RequestHeader, body: memoryview, arena: Arena
+    ) -> None:
+        """Stage one; see dispatch.ProduceHandler."""
+        request = messages.decode_request(body, header.api_version)
+        if not self.writer.has_room:
+            await self.writer.wait_for_room()
+        slot = None if request.acks == 0 else connection.open_slot()
+        pending = Pending(connection, header, slot, self.flusher)
+        whole = _error_of_all(request)
+        pinned = False
+        for topic_data in request.topic_data:
+            answer = TopicProduceResponse(topic_data.name, topic_data.topic_id)
+            pending.response.responses.append(answer)
+            topic = None if whole else await self._topic(topic_data, header.api_version)
+            for data in topic_data.partition_data:
+                partition = PartitionProduceResponse(data.index)
+                answer.partition_responses.append(partition)
+                if whole is not None:
+                    refuse(partition, *whole)
+                else:
+                    await self._start_partition(pending, header, topic, data, partition)
+            pinned = pinned or whole is None
+        if pinned:
+            self.writer.pin(arena)
+        pending.settled()
+
+    async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:
+        """Find the topic, reading the log to its end before calling it unknown."""
+        topics = self.coordinator.state.topics
+        by_id = version >= TOPIC_IDS_FROM
+        topic = topics.by_id.get(data.topic_id) if by_id else topics.by_name.get(data.name)
+        highest = max((each.index for each in data.partition_data), default=0)
+        if topic is not None and highest < len(topic.partition_numbers):
+            return topic
+        await self._catch_up()
+        return topics.by_id.get(data.topic_id) if by_id else topics.by_name.get(data.name)
+
+    async def _catch_up(self) -> None:
+        try:
+            await self.coordinator.catch_up()
+        except CoordinatorUnavailable as error:
+            raise CloseConnection(f"no answer to Produce: {error}") from error
+
+    async def _start_partition(
+        self,
+        pending: Pending,
+        header: RequestHeader,
+        topic: Topic | None,
+        data: PartitionProduceData,
+        answer: PartitionProduceResponse,
+    ) -> None:
+        try:
+            if topic is None or not 0 <= data.index < len(topic.partition_numbers):
+                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if topic is None and header.api_version >= TOPIC_IDS_FROM:
+                    unknown = ErrorCode.UNKNOWN_TOPIC_ID
+                raise BatchRefused(unknown, "")
+            batch, batch_header = await self._checked(topic, data.records, header.api_version)
+        except BatchRefused as refused:
+            refuse(answer, refused.code, str(refused))
+            answer.record_errors = [
+                BatchIndexAndErrorMessage(*each) for each in refused.record_errors
+            ]
+            return
+        pending.batch_added()
+        token = _Token(pending, answer)
+        self.on_topic_bytes(topic.name, len(batch))
+        self.writer.append(topic.topic_id, data.index, batch, batch_header, token)
+
+    async def _checked(
+        self, topic: Topic, records: memoryview | None, version: int
+    ) -> tuple[Buffer, BatchHeader]:
+        settings = self.settings_of(topic)
+        batch_header = _checked_header(records, settings, version)
+        assert records is not None
+        self._check_timestamp(settings, batch_header)
+        if not self.deep_check.is_needed(settings, batch_header):
+            return records, batch_header
+        batch = await self.deep_check.check(settings, records)
+        return batch, _checked_header(memoryview(batch), settings, version)
+
+    def _check_timestamp(self, settings: TopicSettings, header: BatchHeader) -> None:
+        if settings.timestamp_type_is_append or header.max_timestamp < 0:
+            return
+        if header.max_timestamp > self.now_ms() + settings.timestamp_after_max_ms:
+            raise BatchRefused(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"the time stamp {header.max_timestamp} is more than"
+                f" message.timestamp.after.max.ms={settings.timestamp_after_max_ms} ahead",
+            )
+
+
+def _error_of_all(request: ProduceRequest) -> tuple[ErrorCode, str] | None:
+    """Return what is wrong with the request as a whole."""
+    if request.transactional_id is not None:
+        return (
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "transactions are not supported yet",
+        )
+    if request.acks not in VALID_ACKS:
+        return ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}; use -1, 0 or 1"
+    return None
+
+
+def _checked_header(
+    records: memoryview | None, settings: TopicSettings, version: int
+) -> BatchHeader:
+    if records is None:
+        raise BatchRefused(ErrorCode.INVALID_RECORD, "the partition has no records")
+    if len(records) > settings.max_message_bytes:
+        raise BatchRefused(ErrorCode.MESSAGE_TOO_LARGE, "")
+    try:
+        header = check_batch(records)
+    except InvalidBatch as invalid:
+        raise BatchRefused(_REASON_CODES[invalid.reason], str(invalid)) from invalid
+    if header.is_transactional:
+        raise BatchRefused(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet"
+        )
+    if header.codec == ZSTD and version < ZSTD_FROM:
+        raise BatchRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "")
+    if len(records) > settings.segment_bytes:
+        raise BatchRefused(ErrorCode.RECORD_LIST_TOO_LARGE, "")
+    return header

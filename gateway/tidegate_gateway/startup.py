@@ -1,0 +1,88 @@
+"""From an address of a log to a live incarnation: load, check, register."""
+
+from __future__ import annotations
+
+import structlog
+import trio
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.entries import decode_entry
+from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog, Trimmed
+from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_storage.object_store import ObjectStore, StoreUnavailable
+from tidegate_storage.ownership import claim_prefix
+
+_log = structlog.get_logger("tidegate.startup")
+
+READ_BYTES = 8 << 20
+RETRY_SECONDS = 1.0
+
+
+class NodeIdInUse(Exception):
+    """Another gateway answers to this node id.  The text says what to do."""
+
+
+async def load_state(log: MetadataLog, *, lease_ms: int, deadline_seconds: float) -> ClusterState:
+    """Return the state at the log's present end: the newest snapshot, and the entries behind it.
+
+    Raises:
+      LogUnavailable: not in time.
+      LogMisconfigured: entries are missing.
+    """
+    with trio.fail_after(deadline_seconds):
+        snapshot = await log.load_snapshot()
+        if snapshot is None:
+            state = ClusterState(lease_ms)
+        else:
+            state = ClusterState.decode(b"".join(snapshot.chunks), lease_ms)
+        while True:
+            entries = await log.read(state.position + 1, READ_BYTES)
+            if isinstance(entries, Trimmed):
+                raise LogMisconfigured(
+                    f"the metadata log begins at {entries.first_position} and no snapshot reaches"
+                    f" up to it (newest: {state.position}); restore the log from a backup"
+                )
+            if not entries:
+                state.touched.clear()
+                return state
+            for each in entries:
+                state.apply(each.position, decode_entry(each.payload, each.position))
+            await trio.lowlevel.checkpoint()
+
+
+async def register(coordinator: Coordinator, proposal: Register) -> int:
+    """Begin this gateway's incarnation; waits out the lease of a dead one with the same node id.
+
+    Raises:
+      NodeIdInUse: the other one lives.
+    """
+    lease_seconds = coordinator.state.gateways.lease_ms / 1000
+    with trio.move_on_after(lease_seconds * 2):
+        while True:
+            answer = await coordinator.propose(proposal)
+            if isinstance(answer, int):
+                coordinator.incarnation = answer
+                return answer
+            _log.info("the node id is in use; waiting for its lease", node_id=proposal.node_id)
+            await trio.sleep(RETRY_SECONDS)
+    raise NodeIdInUse(
+        f"node.id={proposal.node_id} belongs to another live gateway. Give this one another"
+        " node.id, or stop the other; if this is a restart of it, give both the same instance.key"
+    )
+
+
+async def own_prefix(store: ObjectStore, state: ClusterState, *, version: str) -> None:
+    """Check that the object store's prefix belongs to this cluster; claim a free one.
+
+    Raises:
+      StoreMisconfigured: it belongs to another.
+    """
+    while True:
+        try:
+            await claim_prefix(store, state.cluster_id, timeline=state.timeline, created_by=version)
+        except StoreUnavailable as error:
+            _log.warning("the object store does not answer", error=str(error))
+            await trio.sleep(RETRY_SECONDS)
+        else:
+            return

@@ -1,0 +1,115 @@
+"""The door to the network: receive into a buffer, send parts without joining them.
+
+trio.abc.Stream has neither recv_into nor gather-write, and both decide the cost of a megabyte
+(docs/performance.md).  So this small Protocol stands in its place: a plain socket here, an in-memory
+twin in memory_transport.py for tests and simulation.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+import trio
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+# Linux refuses more than 1024 parts in one sendmsg (UIO_MAXIOV).
+MAX_PARTS = 512
+
+
+class TransportBroken(Exception):
+    """The peer is gone, or reset the connection.  Close; there is nobody to tell."""
+
+
+class Transport(Protocol):
+    """One connection's bytes."""
+
+    @property
+    def peer(self) -> tuple[str, int]:
+        """Return the peer's address."""
+        ...
+
+    async def wait_receivable(self) -> None:
+        """Wait until receive_nowait() has something to say.
+
+        Raises:
+          TransportBroken: the connection is gone.
+        """
+        ...
+
+    def receive_nowait(self, buffer: memoryview) -> int | None:
+        """Return how many bytes were written to buffer, 0 at the end of the stream, None for none yet.
+
+        Raises:
+          TransportBroken: the connection is gone.
+        """
+        ...
+
+    def send_nowait(self, parts: Sequence[Buffer]) -> int:
+        """Send what can be sent without waiting; return how many bytes that was.
+
+        Raises:
+          TransportBroken: the connection is gone.
+        """
+        ...
+
+    async def wait_sendable(self) -> None:
+        """Wait until send_nowait() can get something out."""
+        ...
+
+    def close(self) -> None:
+        """Close at once; waits elsewhere end with TransportBroken."""
+        ...
+
+
+class SocketTransport:
+    """A non-blocking TCP socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        host, port = sock.getpeername()[:2]
+        self._socket = sock
+        self.peer: tuple[str, int] = (host, port)
+
+    async def wait_receivable(self) -> None:
+        """See Transport."""
+        try:
+            await trio.lowlevel.wait_readable(self._socket)
+        except (OSError, trio.ClosedResourceError) as error:
+            raise TransportBroken(str(error)) from error
+
+    def receive_nowait(self, buffer: memoryview) -> int | None:
+        """See Transport."""
+        try:
+            return self._socket.recv_into(buffer)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise TransportBroken(str(error)) from error
+
+    def send_nowait(self, parts: Sequence[Buffer]) -> int:
+        """See Transport."""
+        try:
+            if len(parts) == 1:
+                return self._socket.send(parts[0])
+            return self._socket.sendmsg(parts[:MAX_PARTS])
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise TransportBroken(str(error)) from error
+
+    async def wait_sendable(self) -> None:
+        """See Transport."""
+        try:
+            await trio.lowlevel.wait_writable(self._socket)
+        except (OSError, trio.ClosedResourceError) as error:
+            raise TransportBroken(str(error)) from error
+
+    def close(self) -> None:
+        """See Transport."""
+        if self._socket.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()

@@ -1,0 +1,329 @@
+"""Produce path, second half: open WAL object -> object store -> coordinator -> answers.
+
+append() is synchronous: the order of calls is the order of offsets.  `run` seals the open object when
+it is full, or when an upload slot is free, something waits, and the request budget allows.  Uploads
+run in parallel; commits are handed to the coordinator in the order of sealing, and many of them
+travel in one log entry.
+
+A PUT is repeated with the same key until its deadline; then its WAL id is abandoned by an event (so a
+late success can never be committed, and the object can be collected), its batches are refused with a
+retriable error, and the order goes on without it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, cast
+
+import structlog
+import trio
+
+from tidegate_coordination.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.rules.wal import (
+    AbandonWal,
+    BatchFacts,
+    BatchOutcome,
+    CommitWal,
+    Refusal,
+)
+from tidegate_coordination.state.objects import WalName
+from tidegate_protocol.records import BatchHeader, last_sequence
+from tidegate_storage.object_store import (
+    ObjectStore,
+    StoreMisconfigured,
+    StoreUnavailable,
+    put_idempotent,
+)
+from tidegate_storage.wal import OpenWal, PlacedBatch, SealedWal, WalIdentity
+
+from .arenas import Arena
+from .put_budget import PutBudget
+from .transport import Buffer
+
+_log = structlog.get_logger("tidegate.wal")
+
+FIRST_RETRY_SECONDS = 0.1
+LAST_RETRY_SECONDS = 3.0
+# What one batch takes of a log entry, at most: its run and its producer state (see events.py).
+EVENT_BYTES_PER_BATCH = 120
+_ABANDONED = BatchOutcome(Refusal.ABANDONED, -1, -1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class WalSettings:
+    """Sizes in bytes, times in seconds.  put_budget_per_second 0: requests cost nothing."""
+
+    max_object_bytes: int = 8 << 20
+    efficient_object_bytes: int = 6 << 20
+    put_budget_per_second: float = 8.0
+    linger_seconds: float = 0.25
+    upload_slots: int = 4
+    put_timeout_seconds: float = 30.0
+
+
+class BatchToken(Protocol):
+    """Whoever waits for a batch to be committed."""
+
+    def settle(self, outcome: BatchOutcome) -> None:
+        """Take the batch's outcome.  Must not wait and must not raise."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Appended:
+    """A batch in the open object, and its header."""
+
+    header: BatchHeader
+    token: BatchToken
+
+
+@dataclass(slots=True, eq=False)
+class _Sealed:
+    """A sealed object on its way."""
+
+    wal: SealedWal
+    stored: bool = False
+    given_up: bool = False
+
+
+@dataclass(slots=True)
+class WalCounters:
+    """What the writer has done, for metrics."""
+
+    objects: int = 0
+    bytes: int = 0
+    batches: int = 0
+    abandoned: int = 0
+    put_retries: int = 0
+
+
+class WalWriter:
+    """Gathers batches of all connections into shared objects.
+
+    Args:
+      key_of: object key of a WAL identity.
+      on_commit: called with the identity and body of an object once it is readable, before its
+          answers go out, so that readers find it in a cache.
+      after_answers: called once after the answers of a commit were filled in.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        coordinator: Coordinator,
+        settings: WalSettings,
+        *,
+        node_id: int,
+        key_of: Callable[[WalIdentity], str],
+        on_commit: Callable[[WalName, bytearray], None],
+        after_answers: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._coordinator = coordinator
+        self._settings = settings
+        self._node_id = node_id
+        self._key_of = key_of
+        self._on_commit = on_commit
+        self._after_answers = after_answers
+        budget = settings.put_budget_per_second if store.requests_cost_money else 0.0
+        self._budget = PutBudget(budget, settings.efficient_object_bytes)
+        self._max_batches = coordinator.max_entry_bytes // 4 // EVENT_BYTES_PER_BATCH
+        self._open = OpenWal()
+        self._pinned: list[Arena] = []
+        self._opened_at = 0.0
+        self._counter = 0
+        self._in_flight: deque[_Sealed] = deque()
+        self._uploading = 0
+        self._committing = 0
+        self._work = trio.Event()
+        self._room = trio.Event()
+        self.counters = WalCounters()
+
+    # -- stage one --------------------------------------------------------------------------------
+
+    @property
+    def has_room(self) -> bool:
+        """Tell whether append() may be called."""
+        return not self._is_full()
+
+    async def wait_for_room(self) -> None:
+        """Wait until append() may be called."""
+        while self._is_full():
+            await self._room.wait()
+
+    def append(
+        self, topic_id: bytes, partition: int, batch: Buffer, header: BatchHeader, token: BatchToken
+    ) -> None:
+        """Take a checked batch; its place in the log is now fixed.  The bytes must not change."""
+        if not self._open.size_bytes:
+            self._opened_at = trio.current_time()
+        self._open.append(
+            topic_id,
+            partition,
+            batch,
+            header.record_count,
+            header.max_timestamp,
+            _Appended(header, token),
+        )
+        self._work.set()
+
+    def pin(self, arena: Arena) -> None:
+        """Keep an arena until the open object, which refers to it, is sealed."""
+        arena.pin()
+        self._pinned.append(arena)
+
+    def _is_full(self) -> bool:
+        return (
+            self._open.size_bytes >= self._settings.max_object_bytes
+            or self._open.batch_count >= self._max_batches
+        )
+
+    # -- sealing ----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Seal, store and commit objects; forever."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._wait_until_sealable()
+                sealed = self._seal()
+                self._in_flight.append(sealed)
+                self._uploading += 1
+                nursery.start_soon(self._upload, sealed)
+
+    async def drain(self) -> None:
+        """Wait until everything appended has been answered."""
+        while self._open.size_bytes or self._in_flight or self._committing:
+            await self._room.wait()
+
+    async def _wait_until_sealable(self) -> None:
+        while True:
+            # Let every connection that is ready add its batches first.
+            await trio.lowlevel.checkpoint()
+            if self._open.size_bytes and self._uploading < self._settings.upload_slots:
+                pause = self._pause_seconds()
+                if pause <= 0:
+                    return
+                with trio.move_on_after(pause):
+                    await self._work.wait()
+            else:
+                await self._work.wait()
+            self._work = trio.Event()
+
+    def _pause_seconds(self) -> float:
+        if self._is_full():
+            return 0.0
+        now = trio.current_time()
+        lingered = now - self._opened_at
+        budget_wait = self._budget.wait_seconds(self._open.size_bytes, now)
+        return min(budget_wait, self._settings.linger_seconds - lingered)
+
+    def _seal(self) -> _Sealed:
+        identity = WalIdentity(self._node_id, self._coordinator.incarnation, self._counter)
+        self._counter += 1
+        self._budget.take(self._open.size_bytes, trio.current_time())
+        sealed = self._open.seal(identity)
+        self._open = OpenWal()
+        pinned, self._pinned = self._pinned, []
+        for arena in pinned:
+            arena.unpin()
+        self._notify_room()
+        return _Sealed(sealed)
+
+    def _notify_room(self) -> None:
+        self._room.set()
+        self._room = trio.Event()
+
+    # -- storing ----------------------------------------------------------------------------------
+
+    async def _upload(self, sealed: _Sealed) -> None:
+        with trio.move_on_after(self._settings.put_timeout_seconds):
+            await self._put(sealed)
+            sealed.stored = True
+        if not sealed.stored:
+            sealed.given_up = True
+            self.counters.abandoned += 1
+            _log.error("gave up storing a WAL object", key=self._key_of(sealed.wal.identity))
+        self._uploading -= 1
+        self._work.set()
+        self._commit_in_order()
+
+    async def _put(self, sealed: _Sealed) -> None:
+        key = self._key_of(sealed.wal.identity)
+        delay = FIRST_RETRY_SECONDS
+        while True:
+            try:
+                await put_idempotent(self._store, key, sealed.wal.body)
+            except (StoreUnavailable, StoreMisconfigured) as error:
+                # Credentials that expired can be mended by a person while this goes on.
+                self.counters.put_retries += 1
+                _log.warning("object store did not take a WAL object", key=key, error=str(error))
+                await trio.sleep(delay)
+                delay = min(delay * 2, LAST_RETRY_SECONDS)
+            else:
+                return
+
+    # -- committing -------------------------------------------------------------------------------
+
+    def _commit_in_order(self) -> None:
+        while self._in_flight and (self._in_flight[0].stored or self._in_flight[0].given_up):
+            sealed = self._in_flight.popleft()
+            self._committing += 1
+            if sealed.stored:
+                self._commit(sealed.wal)
+            else:
+                self._abandon(sealed.wal)
+
+    def _commit(self, wal: SealedWal) -> None:
+        def deliver(outcomes: list[BatchOutcome]) -> None:
+            self._on_commit(_name(wal), wal.body)
+            self._settle(wal, outcomes)
+
+        def fail(failure: ProposalFailed) -> None:
+            # Nothing was committed; once its id is abandoned the object can be collected.
+            _log.error("a WAL object could not be committed", error=str(failure))
+            self._abandon(wal)
+
+        proposal = CommitWal(_name(wal), len(wal.body), [_facts(each) for each in wal.batches])
+        self.counters.objects += 1
+        self.counters.bytes += len(wal.body)
+        self.counters.batches += len(wal.batches)
+        self._coordinator.submit(proposal, deliver, fail)
+
+    def _abandon(self, wal: SealedWal) -> None:
+        def deliver(abandoned: bool) -> None:
+            self._settle(wal, [_ABANDONED] * len(wal.batches))
+
+        def fail(failure: ProposalFailed) -> None:
+            deliver(abandoned=False)
+
+        self._coordinator.submit(AbandonWal(_name(wal)), deliver, fail)
+
+    def _settle(self, wal: SealedWal, outcomes: list[BatchOutcome]) -> None:
+        for batch, outcome in zip(wal.batches, outcomes, strict=True):
+            cast(_Appended, batch.token).token.settle(outcome)
+        self._committing -= 1
+        self._after_answers()
+        self._notify_room()
+
+
+def _name(wal: SealedWal) -> WalName:
+    return WalName(wal.identity.incarnation, wal.identity.counter)
+
+
+def _facts(batch: PlacedBatch) -> BatchFacts:
+    header = cast(_Appended, batch.token).header
+    return BatchFacts(
+        batch.topic_id,
+        batch.partition,
+        batch.start_byte,
+        batch.size_bytes,
+        header.record_count,
+        header.max_timestamp,
+        header.crc,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        last_sequence(header.base_sequence, header.record_count),
+    )

@@ -1,0 +1,36 @@
+"""What can go wrong on the wire, named by who is at fault."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class ProtocolError(Exception):
+    """Base of the two below; never raised itself."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent bytes the Kafka protocol does not allow.  Close its connection."""
+
+
+class LocalProtocolError(ProtocolError):
+    """We tried to send what the protocol does not allow.  A bug: let it propagate."""
+
+
+class InvalidReason(Enum):
+    """Why a record batch is refused; each stands for one Kafka error code."""
+
+    CORRUPT = "corrupt"
+    INVALID_RECORD = "invalid record"
+    INVALID_TIMESTAMP = "invalid timestamp"
+
+
+class InvalidBatch(Exception):
+    """A record batch that must not be stored.  Answer its partition with the reason's code.
+
+    Not a ProtocolError: the connection lives on, and other partitions are not touched.
+    """
+
+    def __init__(self, reason: InvalidReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason

@@ -1,0 +1,54 @@
+"""Every store keeps the contract that we publish."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from tidegate_storage.file_store import FileObjectStore
+from tidegate_storage.load import open_store
+from tidegate_storage.memory_disk import MemoryDisk, MemoryDiskSteps
+from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.object_store_contract import CONTRACT, Check
+
+
+def _memory(request: pytest.FixtureRequest) -> ObjectStore:
+    return MemoryObjectStore()
+
+
+def _memory_disk(request: pytest.FixtureRequest) -> ObjectStore:
+    return FileObjectStore(MemoryDisk(MemoryDiskSteps()))
+
+
+def _file(request: pytest.FixtureRequest) -> ObjectStore:
+    folder: Path = request.getfixturevalue("tmp_path")
+    return open_store(f"file:{folder}/new/objects")
+
+
+def _s3(request: pytest.FixtureRequest) -> ObjectStore:
+    url: str = request.getfixturevalue("seaweed_s3_url")
+    return open_store(url.replace("?", f"/{secrets.token_hex(4)}/objects?"))
+
+
+@pytest.fixture(params=[_memory, _memory_disk, _file, _s3])
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[ObjectStore]:
+    make: Callable[[pytest.FixtureRequest], ObjectStore] = request.param
+    made = make(request)
+    yield made
+    await made.aclose()
+
+
+@pytest.mark.parametrize("check", CONTRACT)
+async def test_store_keeps_the_contract(store: ObjectStore, check: Check) -> None:
+    await check(store, "contract/")
+
+
+async def test_the_root_can_be_listed(store: ObjectStore) -> None:
+    for key in ("b/c", "a"):
+        await store.put(key, b"x")
+    assert [info.key for info in await store.list("")] == ["a", "b/c"]
+    assert [info.key for info in await store.list("", start_after="a")] == ["b/c"]

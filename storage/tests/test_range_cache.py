@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate_storage.range_cache import RangeCache
+
+Load = Callable[[], Awaitable[tuple[str, int]]]
+
+
+class Loader:
+    """Loads when told to; counts."""
+
+    def __init__(self, value: str = "loaded", size_bytes: int = 10) -> None:
+        self.calls = 0
+        self.gate = trio.Event()
+        self.value = value
+        self.size_bytes = size_bytes
+        self.error: Exception | None = None
+
+    async def __call__(self) -> tuple[str, int]:
+        self.calls += 1
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return self.value, self.size_bytes
+
+
+def test_a_value_is_found_until_it_is_evicted() -> None:
+    cache = RangeCache[str](100)
+    assert cache.get_nowait("a") is None
+    for hot in (False, True):
+        cache.put("a", "value", 10, hot=hot)
+        assert cache.get_nowait("a") == "value"
+        assert cache.used_bytes == 10
+        cache.evict("a")
+        cache.evict("a")
+        assert cache.get_nowait("a") is None
+        assert cache.used_bytes == 0
+
+
+def test_the_least_recently_used_goes_first() -> None:
+    cache = RangeCache[str](100)
+    for key in range(10):
+        cache.put(key, "cold", 10, hot=False)
+    cache.put(10, "cold", 20, hot=False)
+    assert [cache.get_nowait(key) for key in (0, 1)] == [None, None]
+    assert cache.get_nowait(2) == "cold"
+
+
+def test_a_cold_scan_leaves_the_hot_tail_alone() -> None:
+    cache = RangeCache[str](100)
+    for key in range(5):
+        cache.put(("tail", key), "hot", 10, hot=True)
+    for key in range(1000):
+        cache.put(("scan", key), "cold", 10, hot=False)
+    assert all(cache.get_nowait(("tail", key)) == "hot" for key in range(5))
+
+
+def test_what_was_used_twice_survives_a_scan() -> None:
+    cache = RangeCache[str](100)
+    cache.put("used", "value", 10, hot=False)
+    assert cache.get_nowait("used") == "value"
+    for key in range(1000):
+        cache.put(key, "cold", 10, hot=False)
+    assert cache.get_nowait("used") == "value"
+
+
+def test_a_hot_set_that_moves_is_followed() -> None:
+    cache = RangeCache[str](100)
+    for key in range(1000):
+        cache.put(key, "hot", 10, hot=True)
+    assert [cache.get_nowait(key) for key in range(992, 1000)] == ["hot"] * 8
+    assert cache.get_nowait(900) is None
+
+
+def test_a_value_larger_than_the_cache_is_not_kept_and_pushes_nothing_out() -> None:
+    cache = RangeCache[str](100)
+    cache.put("a", "value", 10, hot=False)
+    cache.put("large", "value", 101, hot=True)
+    assert cache.get_nowait("large") is None
+    assert cache.get_nowait("a") == "value"
+
+
+def test_a_value_between_the_protected_part_and_the_whole_is_kept() -> None:
+    cache = RangeCache[str](100)
+    cache.put("large", "value", 95, hot=True)
+    assert cache.get_nowait("large") == "value"
+    cache.put("next", "value", 50, hot=True)
+    assert cache.get_nowait("next") == "value"
+    assert cache.used_bytes <= 100
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put hot", "get", "evict"]), st.integers(0, 9), st.integers(0, 60)
+    )
+)
+
+
+@given(OPERATIONS)
+def test_the_bound_holds_and_no_value_is_ever_wrong(
+    operations: list[tuple[str, int, int]],
+) -> None:
+    cache = RangeCache[tuple[int, int]](100)
+    newest: dict[int, tuple[int, int]] = {}
+    for number, (operation, key, size_bytes) in enumerate(operations):
+        if operation == "get":
+            assert cache.get_nowait(key) in (None, newest.get(key))
+        elif operation == "evict":
+            cache.evict(key)
+            newest.pop(key, None)
+        else:
+            newest[key] = (key, number)
+            is_hot = operation == "put hot"
+            cache.put(key, newest[key], size_bytes, hot=is_hot)
+            if is_hot:
+                assert cache.get_nowait(key) == newest[key]
+        assert cache.used_bytes <= 100
+    for key in newest:
+        cache.evict(key)
+    assert cache.used_bytes == 0
+
+
+async def test_concurrent_misses_share_one_load() -> None:
+    cache = RangeCache[str](100)
+    load = Loader()
+    found: list[str] = []
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(_get, cache, load, found)
+        await trio.testing.wait_all_tasks_blocked()
+        load.gate.set()
+    assert found == ["loaded"] * 5
+    assert load.calls == 1
+    assert cache.get_nowait("key") == "loaded"
+    assert await cache.get("key", load) == "loaded"
+    assert load.calls == 1
+
+
+async def test_different_keys_load_at_the_same_time() -> None:
+    cache = RangeCache[str](100)
+    first, second = Loader("first"), Loader("second")
+    found: list[str] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_get, cache, first, found, "a")
+        nursery.start_soon(_get, cache, second, found, "b")
+        await trio.testing.wait_all_tasks_blocked()
+        second.gate.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert found == ["second"]
+        first.gate.set()
+
+
+async def test_a_failed_load_is_told_to_all_and_not_kept() -> None:
+    cache = RangeCache[str](100)
+    load = Loader()
+    load.error = KeyError("gone")
+    failures: list[str] = []
+
+    async def get() -> None:
+        with pytest.raises(KeyError, match="gone"):
+            await cache.get("key", load)
+        failures.append("gone")
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(get)
+        await trio.testing.wait_all_tasks_blocked()
+        load.gate.set()
+    assert len(failures) == 3
+    assert load.calls == 1
+    load.error = None
+    assert await cache.get("key", load) == "loaded"
+
+
+async def test_when_the_leader_is_cancelled_one_follower_takes_over() -> None:
+    cache = RangeCache[str](100)
+    load = Loader()
+    found: list[str] = []
+    leader = trio.CancelScope()
+    async with trio.open_nursery() as nursery:
+
+        async def lead() -> None:
+            with leader:
+                await _get(cache, load, found)
+
+        nursery.start_soon(lead)
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(3):
+            nursery.start_soon(_get, cache, load, found)
+        await trio.testing.wait_all_tasks_blocked()
+        leader.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        assert load.calls == 2
+        load.gate.set()
+    assert found == ["loaded"] * 3
+    assert load.calls == 2
+
+
+async def test_a_cancelled_follower_leaves_the_load_alone() -> None:
+    cache = RangeCache[str](100)
+    load = Loader()
+    found: list[str] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_get, cache, load, found)
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await cache.get("key", load)
+        load.gate.set()
+    assert (found, load.calls) == (["loaded"], 1)
+
+
+async def test_what_was_evicted_during_its_load_is_not_kept() -> None:
+    cache = RangeCache[str](100)
+    old, new = Loader("old"), Loader("new")
+    found: list[str] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_get, cache, old, found)
+        await trio.testing.wait_all_tasks_blocked()
+        cache.evict("key")
+        nursery.start_soon(_get, cache, new, found)
+        await trio.testing.wait_all_tasks_blocked()
+        old.gate.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert cache.get_nowait("key") is None
+        new.gate.set()
+    assert found == ["old", "new"]
+    assert cache.get_nowait("key") == "new"
+
+
+async def test_a_put_during_a_load_is_kept() -> None:
+    cache = RangeCache[str](100)
+    load = Loader("loaded")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_get, cache, load, [])
+        await trio.testing.wait_all_tasks_blocked()
+        cache.put("key", "put", 10, hot=True)
+        load.gate.set()
+    assert cache.get_nowait("key") == "put"
+
+
+async def _get(cache: RangeCache[str], load: Load, found: list[str], key: str = "key") -> None:
+    found.append(await cache.get(key, load))

@@ -1,0 +1,156 @@
+"""The object store the gateway needs: create, get, get a range, delete, list.
+
+Every key is written once.  Nothing is ever overwritten, and a deleted name is never used again,
+so create-if-absent is the only condition a store has to keep (design, section 6).
+
+Implementations: MemoryObjectStore, FileObjectStore, RemoteObjectStore (S3, GCS, Azure).  All pass
+object_store_contract.py, which anyone can run on a store of their own.
+
+Every call has a deadline of its own, given to the store's constructor; past it the call raises
+StoreUnavailable, and what it began may still happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+DEFAULT_DEADLINE_SECONDS = 30.0
+MAX_KEY_PART_BYTES = 255
+
+
+class ObjectInfo(NamedTuple):
+    """What list() says of an object; modified_at is in seconds since 1970, by the store's clock."""
+
+    key: str
+    size_bytes: int
+    modified_at: float
+
+
+class ObjectStore(Protocol):
+    """Immutable objects by key; keys are paths of parts divided by '/' (see check_key)."""
+
+    @property
+    def requests_cost_money(self) -> bool:
+        """Whether the writer should budget its requests."""
+        ...
+
+    async def put(self, key: str, body: Buffer) -> None:
+        """Create an object; when this returns, it is durable and whole.
+
+        The body must not change until this returns or raises.
+
+        Raises:
+          ObjectExists: the key is taken.
+          StoreUnavailable: outcome unknown; repeat the same call (see put_idempotent).
+        """
+        ...
+
+    async def get(self, key: str) -> bytes:
+        """Read a whole object.
+
+        Raises:
+          NoSuchObject: nothing has this key.
+          StoreUnavailable: try again later.
+        """
+        ...
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        """Read exactly length bytes (1 or more) from byte start.
+
+        Raises:
+          NoSuchObject: nothing has this key.
+          StoreUnavailable: try again later; also when the object ends before start + length.
+        """
+        ...
+
+    async def delete_many(self, keys: Sequence[str]) -> None:
+        """Delete objects; a missing one is fine.
+
+        Raises:
+          StoreUnavailable: some may be deleted and some not; repeat the same call.
+        """
+        ...
+
+    async def list(
+        self, prefix: str, *, start_after: str = "", limit: int = 1000
+    ) -> list[ObjectInfo]:
+        """Return the first objects under prefix ('' or 'a/b/') after a key, in key order.
+
+        Key order compares whole keys, or part by part, as SeaweedFS does: they differ only where
+        a name of a folder continues another with a character below '/' ('a-b/c' and 'a/c').
+
+        Raises:
+          StoreUnavailable: try again later.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of what the store holds.  Calls under way may fail."""
+        ...
+
+
+class ObjectExists(Exception):
+    """The key is taken: by another's object, or by our own earlier put whose answer was lost."""
+
+
+class NoSuchObject(Exception):
+    """Nothing has this key.  Retrying cannot help; plan again, since keys never return."""
+
+
+class StoreUnavailable(Exception):
+    """The store did not answer, or answered that it cannot now.  Repeat the same call later."""
+
+
+class StoreMisconfigured(Exception):
+    """A person must act: the sentence says what to do.  Retrying cannot help."""
+
+
+async def put_idempotent(store: ObjectStore, key: str, body: Buffer) -> None:
+    """Put, and take an equal object that is there already for success.
+
+    For a put that is repeated after StoreUnavailable and may meet its own first success.
+
+    Raises:
+      ObjectExists: the key holds other bytes.
+      StoreUnavailable: outcome unknown; repeat the same call.
+    """
+    try:
+        await store.put(key, body)
+    except ObjectExists:
+        if await store.get(key) != body:
+            raise
+
+
+def check_key(key: str) -> None:
+    """Refuse a key that some store could not hold or would read as another.
+
+    Raises:
+      ValueError: a part is empty, '.', '..', too long, or holds a control character or backslash.
+    """
+    parts = key.split("/")
+    if not all(map(_is_good_part, parts)):
+        raise ValueError(f"{key!r} is not an object key: parts between '/' must be plain names")
+
+
+def check_prefix(prefix: str) -> None:
+    """Refuse a prefix that is not whole parts: stores disagree on what half a part means.
+
+    Raises:
+      ValueError: prefix is neither empty nor a key followed by '/'.
+    """
+    if prefix:
+        if not prefix.endswith("/"):
+            raise ValueError(f"the prefix {prefix!r} must end with '/'")
+        check_key(prefix[:-1])
+
+
+def _is_good_part(part: str) -> bool:
+    return (
+        part not in ("", ".", "..")
+        and part.isprintable()
+        and "\\" not in part
+        and len(part.encode()) <= MAX_KEY_PART_BYTES
+    )

@@ -1,0 +1,126 @@
+"""What `tidegate doctor` asks of an object store: does it keep the promises we build on?"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple
+
+import trio
+
+from .object_store import (
+    NoSuchObject,
+    ObjectExists,
+    ObjectStore,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
+
+BODY = bytes(range(256)) * 4
+CREATORS = 8
+_IGNORES_CREATE_IF_ABSENT = (
+    "it ignores create-if-absent: Tidegate would lose data here; use a store that keeps"
+    " If-None-Match on PUT, or one gateway with file:"
+)
+
+
+class Finding(NamedTuple):
+    """One promise: what it is, whether it is kept, and if not, what to do."""
+
+    ok: bool
+    what: str
+    advice: str
+
+
+async def probe_store(store: ObjectStore, *, nonce: str | None = None) -> list[Finding]:
+    """Try each promise on keys below doctor/; leaves nothing behind if deleting works.
+
+    Args:
+      nonce: keeps probes apart that run at the same time; random if not given.
+    """
+    folder = f"doctor/{nonce or secrets.token_hex(8)}/"
+    return [await _finding(what, partial(check, store, folder)) for what, check in _CHECKS]
+
+
+async def _finding(what: str, check: Callable[[], Awaitable[str]]) -> Finding:
+    try:
+        advice = await check()
+    except (StoreMisconfigured, StoreUnavailable) as error:
+        advice = str(error)
+    except NoSuchObject as error:
+        advice = f"{error} was stored and cannot be found: this store is not consistent"
+    except ObjectExists as error:
+        advice = f"{error} was never stored and exists: this store is not consistent"
+    return Finding(not advice, what, advice)
+
+
+async def _create(store: ObjectStore, folder: str) -> str:
+    await store.put(folder + "a", BODY)
+    await store.put(folder + "b/c", b"")
+    return ""
+
+
+async def _create_again(store: ObjectStore, folder: str) -> str:
+    try:
+        await store.put(folder + "a", b"other")
+    except ObjectExists:
+        return ""
+    return _IGNORES_CREATE_IF_ABSENT
+
+
+async def _create_at_once(store: ObjectStore, folder: str) -> str:
+    winners: list[bytes] = []
+
+    async def create(body: bytes) -> None:
+        try:
+            await store.put(folder + "race", body)
+        except (ObjectExists, StoreUnavailable):
+            return
+        winners.append(body)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(CREATORS):
+            nursery.start_soon(create, b"%d" % number)
+    if len(winners) == 1 and await store.get(folder + "race") == winners[0]:
+        return ""
+    return _IGNORES_CREATE_IF_ABSENT
+
+
+async def _read(store: ObjectStore, folder: str) -> str:
+    is_same = await store.get(folder + "a") == BODY and await store.get(folder + "b/c") == b""
+    return "" if is_same else "it returns other bytes than were stored: do not use it"
+
+
+async def _read_range(store: ObjectStore, folder: str) -> str:
+    for start, length in ((0, 1), (100, 300), (len(BODY) - 1, 1)):
+        if await store.get_range(folder + "a", start, length) != BODY[start : start + length]:
+            return "it returns other bytes than the range asked for: do not use it"
+    return ""
+
+
+async def _list(store: ObjectStore, folder: str) -> str:
+    found = [info.key for info in await store.list(folder)]
+    wanted = [folder + name for name in ("a", "b/c", "race")]
+    after = [info.key for info in await store.list(folder, start_after=wanted[0], limit=1)]
+    if found == wanted and after == wanted[1:2]:
+        return ""
+    return f"it lists {found} where {wanted} are: what it misses would never be collected"
+
+
+async def _delete(store: ObjectStore, folder: str) -> str:
+    keys = [folder + name for name in ("a", "b/c", "race", "missing")]
+    await store.delete_many(keys)
+    left = [info.key for info in await store.list(folder)]
+    return f"it still lists {left} after deleting them" if left else ""
+
+
+_CHECKS: tuple[tuple[str, Callable[[ObjectStore, str], Awaitable[str]]], ...] = (
+    ("creates objects", _create),
+    ("refuses to create an object twice", _create_again),
+    ("lets one of several creators win", _create_at_once),
+    ("reads objects", _read),
+    ("reads ranges", _read_range),
+    ("lists objects in order", _list),
+    ("deletes objects", _delete),
+)

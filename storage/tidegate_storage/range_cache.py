@@ -1,0 +1,144 @@
+"""A cache of byte ranges, bounded in bytes, that a cold scan cannot empty.
+
+Two lists, each in order of last use.  What enters cold goes on probation; what is used again
+there, or enters hot (a WAL this gateway wrote, the tail), is protected.  Room is made from
+probation first, so a scan that reads everything once pushes out only itself and what it would
+have pushed out anyway.  The protected list holds at most four fifths; its oldest go back on
+probation, so that it follows a hot set that moves.  (Segmented LRU.)
+
+Concurrent misses of one key share one load, run by the first who asked.  If that one is
+cancelled, the next takes over.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+import trio
+
+T = TypeVar("T")
+
+_Entries = OrderedDict[Hashable, tuple[T, int]]
+
+
+class _Flight(Generic[T]):
+    """A load under way; lands with a value, an error, or neither (its leader was cancelled)."""
+
+    __slots__ = ("error", "landed", "value")
+
+    def __init__(self) -> None:
+        self.landed = trio.Event()
+        self.value: tuple[T] | None = None
+        self.error: Exception | None = None
+
+
+class RangeCache(Generic[T]):
+    """Values by key.  A value and its size must not change while it is here."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._max_protected_bytes = max_bytes * 4 // 5
+        self._probation: _Entries[T] = OrderedDict()
+        self._protected: _Entries[T] = OrderedDict()
+        self._probation_bytes = 0
+        self._protected_bytes = 0
+        self._flights: dict[Hashable, _Flight[T]] = {}
+
+    @property
+    def used_bytes(self) -> int:
+        return self._probation_bytes + self._protected_bytes
+
+    def get_nowait(self, key: Hashable) -> T | None:
+        """The value, if it is here; counts as a use."""
+        entry = self._protected.get(key)
+        if entry is not None:
+            self._protected.move_to_end(key)
+            return entry[0]
+        entry = self._probation.pop(key, None)
+        if entry is None:
+            return None
+        self._probation_bytes -= entry[1]
+        self._protect(key, entry)
+        return entry[0]
+
+    def put(self, key: Hashable, value: T, size_bytes: int, hot: bool) -> None:
+        """Keep a value in place of any older one; one larger than the cache is not kept."""
+        self.evict(key)
+        if size_bytes > self.max_bytes:
+            return
+        if hot:
+            self._protect(key, (value, size_bytes))
+        else:
+            self._probation[key] = (value, size_bytes)
+            self._probation_bytes += size_bytes
+        self._make_room()
+
+    async def get(
+        self, key: Hashable, load: Callable[[], Awaitable[tuple[T, int]]], *, hot: bool = False
+    ) -> T:
+        """The value, loaded if it is not here; load returns it with its size in bytes.
+
+        Raises whatever load raises, to all who waited for that load; nothing is kept then.
+        """
+        while True:
+            value = self.get_nowait(key)
+            if value is not None:
+                await trio.lowlevel.checkpoint_if_cancelled()
+                return value
+            flight = self._flights.get(key)
+            if flight is None:
+                return await self._lead(key, load, hot)
+            await flight.landed.wait()
+            if flight.error is not None:
+                raise flight.error
+            if flight.value is not None:
+                return flight.value[0]
+
+    def evict(self, key: Hashable) -> None:
+        """Forget a value; a load under way will still answer, but not be kept."""
+        self._flights.pop(key, None)
+        entry = self._probation.pop(key, None)
+        if entry is not None:
+            self._probation_bytes -= entry[1]
+        entry = self._protected.pop(key, None)
+        if entry is not None:
+            self._protected_bytes -= entry[1]
+
+    async def _lead(
+        self, key: Hashable, load: Callable[[], Awaitable[tuple[T, int]]], hot: bool
+    ) -> T:
+        flight = self._flights[key] = _Flight[T]()
+        try:
+            value, size_bytes = await load()
+            flight.value = (value,)
+        except Exception as error:
+            flight.error = error
+            raise
+        finally:
+            is_wanted = self._flights.get(key) is flight
+            if is_wanted:
+                del self._flights[key]
+            flight.landed.set()
+        if is_wanted:
+            self.put(key, value, size_bytes, hot)
+        return value
+
+    def _protect(self, key: Hashable, entry: tuple[T, int]) -> None:
+        self._protected[key] = entry
+        self._protected_bytes += entry[1]
+        while self._protected_bytes > self._max_protected_bytes and len(self._protected) > 1:
+            oldest, demoted = self._protected.popitem(last=False)
+            self._protected_bytes -= demoted[1]
+            self._probation[oldest] = demoted
+            self._probation_bytes += demoted[1]
+
+    def _make_room(self) -> None:
+        while self.used_bytes > self.max_bytes:
+            if self._probation:
+                _, (_, size_bytes) = self._probation.popitem(last=False)
+                self._probation_bytes -= size_bytes
+            else:
+                _, (_, size_bytes) = self._protected.popitem(last=False)
+                self._protected_bytes -= size_bytes

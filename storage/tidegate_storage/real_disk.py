@@ -1,0 +1,114 @@
+"""A folder of a real file system; recipes run in threads, several at a time."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from typing import TypeVar
+
+import trio
+
+from .disk import DiskEntry, DiskSteps
+from .object_store import Buffer
+
+T = TypeVar("T")
+
+
+class RealDiskSteps:
+    """The kernel's calls, below a root folder."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.abspath(root)
+
+    def make_root(self) -> None:
+        """Make the root folder durably, with those above it that are missing."""
+        missing: list[str] = []
+        folder = self._root
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        os.makedirs(self._root, exist_ok=True)
+        for made in missing:
+            _sync_folder(os.path.dirname(made))
+
+    def make_folder(self, path: str) -> None:
+        os.mkdir(self._full(path))
+
+    def open_new(self, path: str) -> int:
+        return os.open(self._full(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+
+    def write(self, handle: int, body: Buffer) -> None:
+        view = memoryview(body)
+        while view:
+            view = view[os.write(handle, view) :]
+
+    def sync_file(self, handle: int) -> None:
+        os.fsync(handle)
+
+    def close(self, handle: int) -> None:
+        os.close(handle)
+
+    def link_new(self, source: str, target: str) -> None:
+        os.link(self._full(source), self._full(target))
+
+    def remove(self, path: str) -> None:
+        os.unlink(self._full(path))
+
+    def sync_folder(self, path: str) -> None:
+        _sync_folder(self._full(path))
+
+    def read(self, path: str, start: int, length: int | None) -> bytes:
+        with open(self._full(path), "rb", buffering=0) as file:
+            file.seek(start)
+            return file.readall() if length is None else _read_up_to(file.fileno(), length)
+
+    def scan(self, path: str) -> list[DiskEntry]:
+        with os.scandir(self._full(path)) as entries:
+            found = [_entry(entry) for entry in entries]
+        return [entry for entry in found if entry is not None]
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{path}"
+
+
+class RealDisk:
+    """Runs each recipe in a thread, up to max_threads at a time."""
+
+    def __init__(self, steps: DiskSteps, *, max_threads: int = 16) -> None:
+        self._steps = steps
+        self._limiter = trio.CapacityLimiter(max_threads)
+
+    async def run(self, recipe: Callable[[DiskSteps], T]) -> T:
+        return await trio.to_thread.run_sync(
+            recipe, self._steps, abandon_on_cancel=True, limiter=self._limiter
+        )
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+def _sync_folder(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _read_up_to(handle: int, length: int) -> bytes:
+    """Read until length or the end; one read() may return less."""
+    parts: list[bytes] = []
+    while length and (part := os.read(handle, length)):
+        parts.append(part)
+        length -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _entry(entry: os.DirEntry[str]) -> DiskEntry | None:
+    """What a name is; None if it went away while we looked."""
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return DiskEntry(entry.name, stat.S_ISDIR(status.st_mode), status.st_size, status.st_mtime)

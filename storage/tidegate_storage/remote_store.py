@@ -1,0 +1,201 @@
+"""Objects in S3, Google Cloud Storage or Azure, or in what speaks like them, through obstore.
+
+obstore's blocking calls run in threads (its own async side is asyncio's).  They release the GIL.
+
+A put is one conditional request that obstore never repeats by itself: a hidden repeat would meet
+its own first success and report that the key is taken.  S3 answers 412 when the key is taken, and
+409 when it cannot tell yet because another request for the key is under way; obstore reports both
+as "already exists", so its text decides, and a 409 is asked again within the deadline.  (Azure
+says 409 BlobAlreadyExists for a taken key.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
+
+import obstore
+import trio
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+
+from .object_store import (
+    DEFAULT_DEADLINE_SECONDS,
+    Buffer,
+    NoSuchObject,
+    ObjectExists,
+    ObjectInfo,
+    StoreMisconfigured,
+    StoreUnavailable,
+    check_key,
+    check_prefix,
+)
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Client
+
+T = TypeVar("T")
+
+CONFLICT_PAUSE_SECONDS = 0.05
+MAX_MESSAGE_CHARACTERS = 600
+_ADVICE = {
+    "NoSuchBucket": "create the bucket, or correct its name in the URL",
+    "The specified bucket does not exist": "create the bucket, or correct its name in the URL",
+    "ContainerNotFound": "create the container, or correct its name in the URL",
+    "incorrectly configured region": "add ?region= with the bucket's region to the URL",
+    "AuthorizationHeaderMalformed": "add ?region= with the bucket's region to the URL",
+    "ExpiredToken": "give Tidegate fresh credentials",
+}
+
+
+class RemoteObjectStore:
+    """One bucket, below a prefix.
+
+    writer must not retry by itself; reader may.  Both should give up after deadline_seconds, so
+    that a thread whose call was abandoned ends too.
+    """
+
+    requests_cost_money = True
+
+    def __init__(
+        self,
+        writer: Client,
+        reader: Client,
+        *,
+        deadline_seconds: float = DEFAULT_DEADLINE_SECONDS,
+        max_threads: int = 32,
+    ) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._deadline_seconds = deadline_seconds
+        # Apart, so that uploads that hang do not hold up reads.
+        self._write_limiter = trio.CapacityLimiter(max_threads)
+        self._read_limiter = trio.CapacityLimiter(max_threads)
+
+    async def put(self, key: str, body: Buffer) -> None:
+        check_key(key)
+        async with self._door(f"put {key}"):
+            while True:
+                is_settled = await self._write(lambda: _create(self._writer, key, body))
+                if is_settled:
+                    break
+                await trio.sleep(CONFLICT_PAUSE_SECONDS)
+
+    async def get(self, key: str) -> bytes:
+        check_key(key)
+        async with self._door(f"get {key}"):
+            return await self._read(
+                lambda: obstore.get(self._reader, key).bytes().to_bytes(), key=key
+            )
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        check_key(key)
+        async with self._door(f"get {key}"):
+            part = await self._read(
+                lambda: obstore.get_range(self._reader, key, start=start, length=length).to_bytes(),
+                key=key,
+            )
+        if len(part) != length:
+            raise StoreUnavailable(f"{key} ends before byte {start + length}")
+        return part
+
+    async def delete_many(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            check_key(key)
+        async with self._door("delete"):
+            await self._write(lambda: _delete(self._reader, keys))
+
+    async def list(
+        self, prefix: str, *, start_after: str = "", limit: int = 1000
+    ) -> list[ObjectInfo]:
+        check_prefix(prefix)
+        async with self._door(f"list {prefix}"):
+            return await self._read(
+                lambda: _list_page(self._reader, prefix, start_after, limit), key=prefix
+            )
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def _write(self, call: Callable[[], T]) -> T:
+        return await trio.to_thread.run_sync(
+            call, abandon_on_cancel=True, limiter=self._write_limiter
+        )
+
+    async def _read(self, call: Callable[[], T], *, key: str) -> T:
+        try:
+            return await trio.to_thread.run_sync(
+                call, abandon_on_cancel=True, limiter=self._read_limiter
+            )
+        except FileNotFoundError as error:
+            if _advice(_text(error)):
+                raise
+            raise NoSuchObject(key) from None
+
+    @asynccontextmanager
+    async def _door(self, what: str) -> AsyncGenerator[None, None]:
+        """Give the call its deadline; say in our words what obstore said."""
+        try:
+            with trio.fail_after(self._deadline_seconds):
+                yield
+        except trio.TooSlowError:
+            raise StoreUnavailable(f"{what}: no answer in {self._deadline_seconds:g} s") from None
+        except (BaseError, FileNotFoundError) as error:
+            raise _translated(what, error) from error
+
+
+def _create(client: Client, key: str, body: Buffer) -> bool:
+    """Blocks.  False when the store cannot tell yet."""
+    try:
+        obstore.put(client, key, body, mode="create", use_multipart=False)
+    except AlreadyExistsError as error:
+        text = _text(error)
+        if "409 Conflict" in text and "BlobAlreadyExists" not in text:
+            return False
+        raise ObjectExists(key) from None
+    return True
+
+
+def _delete(client: Client, keys: Sequence[str]) -> None:
+    """Blocks.  Where a missing key is an error, go on one by one."""
+    try:
+        obstore.delete(client, list(keys))
+    except FileNotFoundError:
+        for key in keys:
+            with suppress(FileNotFoundError):
+                obstore.delete(client, key)
+
+
+def _list_page(client: Client, prefix: str, start_after: str, limit: int) -> list[ObjectInfo]:
+    """Blocks.  obstore's hints name Arrow tables, which need a package we do without."""
+    pages = obstore.list(  # pyright: ignore[reportUnknownMemberType]
+        client, prefix, offset=start_after or None, chunk_size=limit
+    )
+    return [
+        ObjectInfo(meta["path"], meta["size"], meta["last_modified"].timestamp())
+        for meta in next(iter(pages), ())
+    ]
+
+
+def _translated(what: str, error: Exception) -> Exception:
+    text = _text(error)
+    advice = _advice(text)
+    if not advice and isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
+        advice = "give Tidegate credentials that may read, write, list and delete here"
+    if advice:
+        return StoreMisconfigured(f"{advice} ({what}: {text})")
+    return StoreUnavailable(f"{what}: {text}")
+
+
+def _advice(text: str) -> str:
+    return next((advice for sign, advice in _ADVICE.items() if sign in text), "")
+
+
+def _text(error: Exception) -> str:
+    """What the store said, without obstore's dump of its own state."""
+    return str(error).partition("\n\nDebug source")[0][:MAX_MESSAGE_CHARACTERS]

@@ -1,0 +1,25 @@
+"""The check that ties a run's bytes to its topic and partition.
+
+The metadata log keeps 4 bytes for each run: CRC-32C over topic id, partition and the CRC fields of
+the run's batch headers, in order.  Every batch's own CRC covers its bytes.  So whoever has read a run
+back, verified each batch, and found the same check holds exactly the batches that were committed for
+that partition: a shared object's foreign bytes can never pass (reliability, section 8.5).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from crc32c import crc32c
+
+
+def run_check(topic_id: bytes, partition: int, batch_crcs: Sequence[int]) -> int:
+    """Return the check of a run.
+
+    Args:
+      topic_id: 16 bytes.
+      batch_crcs: the CRC field of each batch header, in order, as unsigned 32-bit numbers.
+    """
+    packed = struct.pack(f">16sI{len(batch_crcs)}I", topic_id, partition, *batch_crcs)
+    return crc32c(packed)
