@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,13 +113,15 @@ def start(against: str, settings: Mapping[str, str] | None = None) -> Broker:
 
 
 @contextmanager
-def running(against: str, settings: Mapping[str, str] | None = None) -> Iterator[Broker]:
-    """`start`, and `stop` at the end."""
+def running(against: str, settings: Mapping[str, str] | None = None) -> Generator[Broker]:
+    """`start`, and `stop` at the end; the data goes, the log stays."""
     broker = start(against, settings)
     try:
         yield broker
     finally:
         broker.stop()
+        if isinstance(broker, LocalBroker):
+            shutil.rmtree(broker.folder / "data", ignore_errors=True)
 
 
 def _fresh_folder(against: str) -> Path:

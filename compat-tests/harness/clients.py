@@ -12,22 +12,20 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from harness import install
 from harness.places import HERE, WORK
-from harness.process import run_to_end, tail
+from harness.process import Command, run_to_end, tail
 from harness.report import Outcome
 
 SETTINGS = {
     "node.id": "1",
-    "num.partitions": "4",
+    "num.partitions": "12",  # kcat makes topics only by use
     "group.min.session.timeout.ms": "1000",
     "group.initial.rebalance.delay.ms": "0",
 }
 SECONDS = 600
 LINE = re.compile(r"^(ok|FAILED) (.*)$", re.MULTILINE)
-Command = list[str | Path]
 
 
 @dataclass(slots=True)
@@ -47,7 +45,7 @@ def _kafkajs() -> Command:
 
 
 def _go(name: str) -> Command:
-    return [install.go_client(name)]
+    return [install.go_clients() / name]
 
 
 def _check(name: str, command: Callable[[], Command], bootstrap: str) -> Sequence[Outcome]:

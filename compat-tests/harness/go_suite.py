@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from harness import install
 from harness.baseline import Exclusions, passing, score
@@ -28,7 +29,8 @@ def check(bootstrap: str) -> Sequence[Outcome]:
     folder = install.franz_go_tests()
     log = WORK / "franz-go.log"
     env = {"KGO_SEEDS": bootstrap, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "50000"}
-    command = [folder / "kgo.test", "-test.count=1", f"-test.timeout={SECONDS}s", "-test.v"]
+    limit = f"-test.timeout={SECONDS}s"
+    command: list[str | Path] = [folder / "kgo.test", "-test.count=1", limit, "-test.v"]
     status = run_to_end(command, log, seconds=SECONDS + 30, cwd=folder, env=env)
     output = log.read_text(errors="replace")
     results = {name: word == "PASS" for word, name in RESULT.findall(output) if word != "SKIP"}

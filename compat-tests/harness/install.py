@@ -10,11 +10,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from harness import places
 from harness.places import HERE, WORK
+from harness.process import Command
 
 INSTALL_SECONDS = 900
 
@@ -37,11 +38,9 @@ def kafka_jars() -> Path:
 
     def copy(folder: Path) -> None:
         need("mvn")
-        _run(
-            ["mvn", "-B", "-q", "-f", pom, "dependency:copy-dependencies"]
-            + [f"-DoutputDirectory={folder}", "-DincludeScope=runtime"],
-            cwd=WORK,
-        )
+        copy_jars = "dependency:copy-dependencies"
+        to = [f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
+        _run(["mvn", "-B", "-q", "-f", pom, copy_jars, *to], cwd=WORK)
 
     return _once("kafka-jars", pom.read_text(), copy)
 
@@ -66,7 +65,7 @@ def kafka_python_suite() -> Path:
         folder.mkdir(parents=True)
         python = folder / "venv" / "bin" / "python"
         _run([sys.executable, "-m", "venv", folder / "venv"], cwd=folder)
-        pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        pip: list[str | Path] = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
         sdist = ["--no-deps", "--no-binary", ":all:", f"kafka-python=={version}"]
         _run([*pip, "download", *sdist], cwd=folder)
         _run(["tar", "xzf", f"kafka_python-{version}.tar.gz", "--strip-components=1"], cwd=folder)
@@ -94,16 +93,16 @@ def node_client(name: str) -> Path:
     return _once(name, _text_of(source), install)
 
 
-def go_client(name: str) -> Path:
-    """The compiled program of clients/NAME."""
+def go_clients() -> Path:
+    """The folder with the compiled programs of clients/go/cmd."""
     need("go")
-    source = HERE / "clients" / name
+    source = HERE / "clients" / "go"
 
     def build(folder: Path) -> None:
-        shutil.copytree(source, folder)
-        _run(["go", "build", "-mod=mod", "-o", "client", "."], cwd=folder)
+        folder.mkdir()
+        _run(["go", "build", "-o", f"{folder}/", "./cmd/..."], cwd=source)
 
-    return _once(name, _text_of(source), build) / "client"
+    return _once("go-clients", _text_of(source), build)
 
 
 def kcat() -> Path:
@@ -131,7 +130,7 @@ def _make_writable(folder: Path) -> None:
 
 
 def _text_of(folder: Path) -> str:
-    return "".join(path.read_text() for path in sorted(folder.iterdir()) if path.is_file())
+    return "".join(path.read_text() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
 def _once(name: str, stamp: str, make: Callable[[Path], None]) -> Path:
@@ -148,13 +147,12 @@ def _once(name: str, stamp: str, make: Callable[[Path], None]) -> Path:
     return folder
 
 
-def _run(command: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str] | None = None) -> None:
+def _run(command: Command, *, cwd: Path) -> None:
     log = WORK / "install.log"
     with log.open("ab") as output:
         done = subprocess.run(
             [str(word) for word in command],
             cwd=cwd,
-            env={**os.environ, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -60,9 +60,9 @@ def prepare(
     log4j = folder / "log4j2.properties"
     log4j.write_text(LOG4J.format(level="INFO"))
     java = ["java", f"-Dlog4j2.configurationFile={log4j}", "-cp", f"{libs}/*"]
+    formatting = ["format", "-t", CLUSTER_ID, *FEATURES, "-c", str(properties)]
     subprocess.run(
-        [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, *FEATURES]
-        + ["-c", str(properties)],
+        [*java, "kafka.tools.StorageTool", *formatting],
         check=True,
         capture_output=True,
         timeout=60,

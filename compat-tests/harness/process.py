@@ -15,6 +15,10 @@ from pathlib import Path
 POLL_SECONDS = 0.1
 
 
+# The words of a command; its first is the program.
+Command = Sequence[str | Path]
+
+
 class StartFailed(Exception):
     """A process did not get ready.  Its message ends with the tail of the log: show it."""
 
@@ -58,7 +62,7 @@ class Process:
 
 
 def spawn(
-    command: Sequence[str | Path],
+    command: Command,
     log: Path,
     *,
     cwd: Path | None = None,
@@ -80,7 +84,7 @@ def spawn(
 
 
 def run_to_end(
-    command: Sequence[str | Path],
+    command: Command,
     log: Path,
     *,
     seconds: float,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from harness import install, places
 from harness.baseline import Exclusions, passing, score
@@ -50,7 +51,14 @@ def check(bootstrap: str) -> Sequence[Outcome]:
         "KAFKA_URI": f"kafka://{bootstrap}",
     }
     # The project's own time-out method ends the whole run at the first late test.
-    command = [folder / "venv/bin/python", "-m", "pytest", "-q", "-rA", "test/integration"]
+    command: list[str | Path] = [
+        folder / "venv/bin/python",
+        "-m",
+        "pytest",
+        "-q",
+        "-rA",
+        "test/integration",
+    ]
     command += ["--timeout=60", "--timeout-method=signal"]
     status = run_to_end(command, log, seconds=SECONDS, cwd=folder, env=env)
     results = {

@@ -3,8 +3,8 @@
     proposals --decide--> events --append at position + 1--> folded --> answers
 
 One task (`run`) does it all, so nothing needs a lock: it takes what waits, decides it against the
-replica, appends one entry, folds it, and answers.  What arrives meanwhile travels in the next entry,
-so the busier the gateway, the larger the entries.
+replica, appends one entry, folds it, and answers.  What arrives meanwhile travels in the next
+entry, so the busier the gateway, the larger the entries.
 
 - A lost race (CONFLICT) means the replica was behind: read the tail, fold it, decide again.
 - An append whose outcome is unknown is repeated with the same bytes until the log says what became

@@ -1,8 +1,8 @@
 """Every event that can stand in the metadata log: outcomes, not intents.
 
-An event says what was decided (offsets are already assigned), so that folding it decides nothing and
-every version of the code agrees on what it means.  Tags are for ever: a tag is never used again for
-another meaning, and fields are only added at the end, with a default.
+An event says what was decided (offsets are already assigned), so that folding it decides nothing
+and every version of the code agrees on what it means.  Tags are for ever: a tag is never used again
+for another meaning, and fields are only added at the end, with a default.
 
 Numbers of topics, partitions and objects are dense integers given out by the fold in log order, so
 all replicas agree on them without storing them twice.

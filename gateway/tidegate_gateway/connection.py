@@ -1,9 +1,9 @@
 """One client connection: frames in, replies out in the same order.
 
-One task receives, parses and handles.  A produce request is handled in two stages: stage one gives its
-batches their place in the log and returns, so that the next request is read at once; stage two fills
-its reply slot when the commit is known.  All other requests are answered before the next is read, as
-Kafka does it.
+One task receives, parses and handles.  A produce request is handled in two stages: stage one gives
+its batches their place in the log and returns, so that the next request is read at once; stage two
+fills its reply slot when the commit is known.  All other requests are answered before the next is
+read, as Kafka does it.
 
 Replies leave in the order of requests.  Whoever fills a slot calls flush(), which sends what it can
 without waiting; what the socket does not take is left to drain(), in the connection's own nursery.

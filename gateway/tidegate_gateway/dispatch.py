@@ -1,8 +1,8 @@
 """From a frame to its handler, and from its answer to the reply slot.
 
 The table of handlers feeds both this and ApiVersions, so what is announced is what is served.  An
-unknown API or version closes the connection, as in Kafka; only ApiVersions itself answers an unknown
-version, in version 0, so that the client can try again with a lower one (KIP-511).
+unknown API or version closes the connection, as in Kafka; only ApiVersions itself answers an
+unknown version, in version 0, so that the client can try again with a lower one (KIP-511).
 """
 
 from __future__ import annotations

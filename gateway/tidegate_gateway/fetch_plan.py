@@ -21,11 +21,9 @@ from typing import TypeAlias
 
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
-
 from tidegate_protocol.primitives import Buffer
 
 from .prepared_runs import PreparedRun
-
 
 MAX_LOAD_BYTES = 64 << 20
 MAX_LOAD_RUNS = 256
@@ -45,6 +43,9 @@ class FetchSettings:
     max_load_runs: int = MAX_LOAD_RUNS
     concurrent_reads: int = 16
     read_deadline_seconds: float = 20.0
+
+
+DEFAULT_SETTINGS = FetchSettings()
 
 
 class ReadProblem(Enum):

@@ -15,16 +15,13 @@ from random import Random
 import structlog
 import trio
 
-from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.rules.gateways import Leave, Register, StartDraining
-from tidegate_coordination.state.objects import WalName
 from tidegate_storage.keys import wal_key
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.range_cache import RangeCache
-from tidegate_storage.wal import WalIdentity
 
 from .arenas import ArenaPool
 from .blocking import Blocking
@@ -37,7 +34,6 @@ from .handlers import group_settings, make_handlers
 from .housekeeper import Housekeeper, HousekeeperSettings
 from .log_reader import LogReader
 from .record_checks import RecordChecks
-from .requests.init_producer_id import ProducerIds
 from .requests.produce import Produce
 from .startup import load_state, own_prefix, register
 from .topic_settings import TopicSettingsCache
@@ -147,8 +143,14 @@ class Gateway:
         self.writer = self._make_writer()
         self.groups = GroupManager(self.coordinator, group_settings(settings), rng=self._rng)
         self.housekeeper = self._make_housekeeper()
-        self.producer_ids = ProducerIds(self.coordinator)
-        handlers = make_handlers(self)
+        handlers = make_handlers(
+            self.coordinator,
+            self.reader,
+            self.groups,
+            settings,
+            rng=self._rng,
+            blocking=self._blocking,
+        )
         self._dispatcher = self._make_dispatcher(handlers)
         self._limits = ConnectionLimits(
             max_frame_bytes=settings.int("socket.request.max.bytes"),
@@ -233,6 +235,7 @@ class Gateway:
         self.is_draining = True
         try:
             await self.coordinator.propose(StartDraining(self.coordinator.incarnation))
+            await self.groups.hand_over()
             await self.writer.drain()
             await self.coordinator.propose(Leave(self.coordinator.incarnation))
         except CoordinatorUnavailable as error:

@@ -1,8 +1,8 @@
 """What must happen by itself: leases, retention, expiry, collection, snapshots.
 
-Every gateway renews itself and expires others.  Retention, expiry and collection are done by the one
-that holds the claim "housekeeper"; that is for thrift only, since every proposal is checked again at
-its position, and deleting an object twice harms nobody.  All times of rules are log time.
+Every gateway renews itself and expires others.  Retention, expiry and collection are done by the
+one that holds the claim "housekeeper"; that is for thrift only, since every proposal is checked
+again at its position, and deleting an object twice harms nobody.  All times of rules are log time.
 
 A gateway whose clock is far off the cluster's proposes no expiry (design, section 4).
 """
@@ -49,7 +49,7 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class HousekeeperSettings:
-    """Times in seconds unless the name says ms.  snapshot_entries: entries between two snapshots."""
+    """Times in seconds unless the name says ms.  snapshot_entries: between two snapshots."""
 
     interval_seconds: float = 30.0
     grace_ms: int = 60_000

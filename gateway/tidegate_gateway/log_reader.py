@@ -24,7 +24,7 @@ from tidegate_storage.keys import wal_key
 from tidegate_storage.object_store import NoSuchObject, ObjectStore, StoreUnavailable
 from tidegate_storage.range_cache import RangeCache
 
-from .fetch_plan import FetchSettings, Miss, ReadProblem, RunKey
+from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, RunKey
 from .prepared_runs import CorruptRun, PreparedRun, prepare_run
 
 _log = structlog.get_logger("tidegate.fetch")
@@ -42,14 +42,15 @@ class CachedObject:
     prepared: dict[int, PreparedRun] = field(default_factory=dict[int, PreparedRun])
 
 
-Cached: TypeAlias = CachedObject | PreparedRun
-
 _Group: TypeAlias = tuple[Partition, list[RunRow]]
 Loaded: TypeAlias = dict[RunKey, PreparedRun | ReadProblem]
 
 
 class LogReader:
     """Reads the runs that the cluster state names.
+
+    Args:
+      cache: of CachedObject by WalName, and PreparedRun by (*WalName, position).
 
     store_reads, store_bytes, failed_reads, corrupt_runs: counters, for metrics.
     """
@@ -58,9 +59,9 @@ class LogReader:
         self,
         coordinator: Coordinator,
         store: ObjectStore,
-        cache: RangeCache[Cached],
+        cache: RangeCache[object],
         *,
-        settings: FetchSettings,
+        settings: FetchSettings = DEFAULT_SETTINGS,
     ) -> None:
         self._coordinator = coordinator
         self._store = store
@@ -81,7 +82,7 @@ class LogReader:
 
     def ready(self, partition: Partition, row: RunRow) -> PreparedRun | None:
         """Return a run that is in memory."""
-        name = self._coordinator.state.objects.name(row.object_number)
+        name = self._name(row)
         cached = self._cache.get_nowait(name)
         if isinstance(cached, CachedObject):
             return cached.prepared.get(row.position) or self._prepare_own(
@@ -158,7 +159,7 @@ class LogReader:
         name = self._name(rows[0])
         is_hot = _is_tail(partition, rows[0])
 
-        async def load() -> tuple[Cached, int]:
+        async def load() -> tuple[object, int]:
             run = await self._fetch(name, partition, rows, is_hot=is_hot)
             return run, run.size_bytes
 

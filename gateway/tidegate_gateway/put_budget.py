@@ -1,8 +1,8 @@
 """How often the store may be written to: a token bucket that makes large objects free.  Pure.
 
-A seal costs max(0, 1 - size / efficient_bytes) tokens; the bucket refills with tokens_per_second and
-holds a minute of them.  So an idle gateway acknowledges after one PUT, a busy one fills objects, and
-only a long stream of small requests is slowed (design, section 3).
+A seal costs max(0, 1 - size / efficient_bytes) tokens; the bucket refills with tokens_per_second
+and holds a minute of them.  So an idle gateway acknowledges after one PUT, a busy one fills
+objects, and only a long stream of small requests is slowed (design, section 3).
 """
 
 from __future__ import annotations

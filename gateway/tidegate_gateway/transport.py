@@ -1,8 +1,8 @@
 """The door to the network: receive into a buffer, send parts without joining them.
 
 trio.abc.Stream has neither recv_into nor gather-write, and both decide the cost of a megabyte
-(docs/performance.md).  So this small Protocol stands in its place: a plain socket here, an in-memory
-twin in memory_transport.py for tests and simulation.
+(docs/performance.md).  So this small Protocol stands in its place: a plain socket here, an
+in-memory twin in memory_transport.py for tests and simulation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Transport(Protocol):
         ...
 
     def receive_nowait(self, buffer: memoryview) -> int | None:
-        """Return how many bytes were written to buffer, 0 at the end of the stream, None for none yet.
+        """Return how many bytes were written to buffer, 0 at the end of the stream, None for none
+        yet.
 
         Raises:
           TransportBroken: the connection is gone.

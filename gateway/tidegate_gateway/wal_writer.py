@@ -1,20 +1,20 @@
 """Produce path, second half: open WAL object -> object store -> coordinator -> answers.
 
-append() is synchronous: the order of calls is the order of offsets.  `run` seals the open object when
-it is full, or when an upload slot is free, something waits, and the request budget allows.  Uploads
-run in parallel; commits are handed to the coordinator in the order of sealing, and many of them
-travel in one log entry.
+append() is synchronous: the order of calls is the order of offsets.  `run` seals the open object
+when it is full, or when an upload slot is free, something waits, and the request budget allows.
+Uploads run in parallel; commits are handed to the coordinator in the order of sealing, and many of
+them travel in one log entry.
 
-A PUT is repeated with the same key until its deadline; then its WAL id is abandoned by an event (so a
-late success can never be committed, and the object can be collected), its batches are refused with a
-retriable error, and the order goes on without it.
+A PUT is repeated with the same key until its deadline; then its WAL id is abandoned by an event (so
+a late success can never be committed, and the object can be collected), its batches are refused
+with a retriable error, and the order goes on without it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, cast
 
 import structlog

@@ -11,8 +11,8 @@ import re
 import shlex
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,19 +104,15 @@ def check(bootstrap: str) -> list[Outcome]:
     return outcomes
 
 
-class _stage(ExitStack):  # noqa: N801 - used like a function
-    """A context manager that makes a _Stage and ends all its processes."""
-
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__()
-        self._bootstrap = bootstrap
-
-    def __enter__(self) -> _Stage:  # type: ignore[override]
-        WORK.mkdir(exist_ok=True)
-        folder = Path(self.enter_context(tempfile.TemporaryDirectory(dir=WORK)))
-        stage = _Stage(self.enter_context(Toolbox()), self._bootstrap, folder)
-        self.callback(stage.leave)
-        return stage
+@contextmanager
+def _stage(bootstrap: str) -> Generator[_Stage]:
+    WORK.mkdir(exist_ok=True)
+    with Toolbox() as box, tempfile.TemporaryDirectory(dir=WORK) as folder:
+        stage = _Stage(box, bootstrap, Path(folder))
+        try:
+            yield stage
+        finally:
+            stage.leave()
 
 
 def _play(stage: _Stage) -> Iterator[tuple[Call, _Normal]]:

@@ -158,7 +158,7 @@ OFFSETS: list[Step] = [
     Call("get-offsets", "--topic-partitions jt-a:1-3,jt-one:0"),
     Call("get-offsets", "--topic jt-missing"),
     Call("get-offsets", "--topic jt-one --partitions 5"),
-    Call("get-offsets", "--exclude-internal-topics", keep="^jt"),
+    Call("get-offsets", "--exclude-internal-topics", keep="^jt-(a|one|default|assigned):"),
 ]
 
 

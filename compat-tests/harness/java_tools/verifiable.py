@@ -1,4 +1,4 @@
-"""Kafka's own verifiable producer and consumer: what was acknowledged is consumed, once, in order."""
+"""Kafka's verifiable producer and consumer: what was acknowledged is consumed once, in order."""
 
 from __future__ import annotations
 

@@ -45,7 +45,10 @@ def plan_retention(
 
 
 def _retained_from(state: ClusterState, partition: Partition, settings: TopicSettings) -> int:
-    """Return the first offset that must stay.  Records without time stamps age from their commit."""
+    """Return the first offset that must stay.
+
+    Records without time stamps age from their commit.
+    """
     offset = partition.log_start
     size_bytes = partition.size_bytes
     for index in range(len(partition.runs)):
@@ -83,7 +86,7 @@ class MoveLogStarts:
 
 
 def collectable(state: ClusterState, grace_ms: int) -> list[int]:
-    """Return the numbers of objects that have been dead for the grace period, at most MAX_COLLECTED."""
+    """Return the objects that have been dead for the grace period, at most MAX_COLLECTED."""
     before_ms = state.log_time_ms - grace_ms
     due = (number for number, since_ms in state.objects.dead.items() if since_ms <= before_ms)
     return [number for number, _ in zip(due, range(MAX_COLLECTED), strict=False)]

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from ..configs.validation import InvalidConfig
+from ..configs.effective import BrokerLayers, effective_topic_config
+from ..configs.validation import InvalidConfig, split_list
 from ..events import Event, LogStartsMoved, PartitionsAdded, TopicCreated, TopicDeleted
-from ..state.partitions import Partition
 from ..state.topics import Topic, collision_key
 from .assignments import wrong_assignments, wrong_indexes
 from .configs import checked_topic_configs
@@ -299,11 +299,11 @@ class DeleteRecords:
     """Move log starts up.  Answer: per partition its log start, or DeletionRefusal.
 
     It reads heads, so it never shares an entry with a commit that came before it.
-    compacted_only: names of the topics whose effective cleanup.policy lacks delete.
+    layers: the proposing gateway's, for the default of cleanup.policy.
     """
 
     deletions: Sequence[Deletion]
-    compacted_only: frozenset[str] = frozenset()
+    layers: BrokerLayers = field(default_factory=BrokerLayers)
     reads: frozenset[str] = field(default=frozenset({TOPICS, HEADS}), init=False)
     writes: frozenset[str] = field(default=frozenset({HEADS}), init=False)
 
@@ -317,11 +317,12 @@ class DeleteRecords:
     def _delete(
         self, view: View, deletion: Deletion, moves: dict[int, int]
     ) -> int | DeletionRefusal:
-        partition = _find(view, deletion)
-        if partition is None:
+        topic = view.state.topics.by_name.get(deletion.topic)
+        if topic is None or not 0 <= deletion.partition < len(topic.partition_numbers):
             return DeletionRefusal.UNKNOWN_PARTITION
-        if deletion.topic in self.compacted_only:
+        if self._is_compact_only(topic):
             return DeletionRefusal.POLICY
+        partition = view.state.partitions[topic.partition_numbers[deletion.partition]]
         end = partition.next_offset
         offset = end if deletion.before_offset == HIGH_WATERMARK else deletion.before_offset
         if not 0 <= offset <= end:
@@ -332,12 +333,9 @@ class DeleteRecords:
         moves[partition.number] = offset
         return offset
 
-
-def _find(view: View, deletion: Deletion) -> Partition | None:
-    topic = view.state.topics.by_name.get(deletion.topic)
-    if topic is None or not 0 <= deletion.partition < len(topic.partition_numbers):
-        return None
-    return view.state.partitions[topic.partition_numbers[deletion.partition]]
+    def _is_compact_only(self, topic: Topic) -> bool:
+        policy = effective_topic_config(topic.configs, self.layers, "cleanup.policy").value
+        return split_list(policy or "") == ("compact",)
 
 
 def duplicates(names: Iterable[str]) -> set[str]:

@@ -10,7 +10,7 @@ from .broken import expect
 
 
 class Claim(NamedTuple):
-    """incarnation 0: released.  epoch rises with every new holder, so a former one is told apart."""
+    """incarnation 0: released.  epoch rises with every holder, so a former one is told apart."""
 
     incarnation: int
     epoch: int

@@ -90,10 +90,8 @@ class ClusterState:
         """
         expect(position == self.position + 1, f"entry {position} after {self.position}")
         try:
-            before = self.log_time_ms
             self.log_time_ms = self.log_time_after(entry.writer, entry.clock_ms)
-            elapsed_ms = self.log_time_ms - before if before else 0
-            self.gateways.fold_clock(entry.writer, entry.clock_ms, elapsed_ms)
+            self.gateways.fold_clock(entry.writer, entry.clock_ms)
             self._writer_clock_ms = entry.clock_ms
             for event in entry.events:
                 self._folds[type(event)](event)

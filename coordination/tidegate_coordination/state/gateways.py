@@ -1,7 +1,8 @@
 """Gateways that live, and the clocks that log time is made from.
 
-A lease is measured in lease time: log time with every gap between two entries cut to a third of the
-lease, so that a log that was away for an hour expires nobody.
+A lease is measured in lease time.  It advances by what passes, on its writer's own clock, between
+two entries of one gateway, each gap cut to a third of the lease: so a log that was away for an hour
+expires nobody, and neither does a clock that leaps or is wrong.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class GatewayTable:
         return [each for each in live if not each.draining] or live
 
     def median_clock_ms(self, writer: int, clock_ms: int) -> int:
-        """Return the lower median of the live gateways' last clocks, the writer's being clock_ms."""
+        """Return the lower median of the live gateways' clocks, the writer's being clock_ms."""
         clocks = {each.incarnation: each.clock_ms for each in self.live.values()}
         clocks[writer] = clock_ms
         ordered = sorted(clocks.values())
@@ -76,12 +77,13 @@ class GatewayTable:
         before = self.lease_time_ms - self._lease_ms
         return [each.incarnation for each in self.live.values() if each.renewed_at_ms < before]
 
-    def fold_clock(self, writer: int, clock_ms: int, elapsed_ms: int) -> None:
+    def fold_clock(self, writer: int, clock_ms: int) -> None:
         """Take note of an entry: its writer lives."""
-        self.lease_time_ms += min(elapsed_ms, self._lease_ms // 3)
         gateway = self.live.get(writer)
         expect(writer == 0 or gateway is not None, f"entry of incarnation {writer}, which ended")
         if gateway is not None:
+            passed_ms = min(max(clock_ms - gateway.clock_ms, 0), self._lease_ms // 3)
+            self.lease_time_ms = max(self.lease_time_ms, gateway.renewed_at_ms + passed_ms)
             gateway.clock_ms = clock_ms
             gateway.renewed_at_ms = self.lease_time_ms
 

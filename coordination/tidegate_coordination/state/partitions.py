@@ -100,11 +100,7 @@ class Partition:
             self.next_offset,
             self.size_bytes,
             self.runs.encode() if self.runs is not _NO_RUNS else None,
-            [
-                [producer_id, state.epoch, [list(each) for each in state.batches]]
-                + [state.last_write_ms]
-                for producer_id, state in sorted(self.producers.items())
-            ],
+            [_producer_row(*each) for each in sorted(self.producers.items())],
         ]
 
     @classmethod
@@ -118,6 +114,11 @@ class Partition:
             kept = tuple(KeptBatch(*each) for each in batches)
             partition.producers[producer_id] = ProducerState(epoch, kept, last_write_ms)
         return partition
+
+
+def _producer_row(producer_id: int, state: ProducerState) -> list[object]:
+    batches = [list(each) for each in state.batches]
+    return [producer_id, state.epoch, batches, state.last_write_ms]
 
 
 class PartitionTable:
@@ -134,9 +135,6 @@ class PartitionTable:
     def get(self, number: int) -> Partition | None:
         """Return the partition, or None when its topic was deleted."""
         return self._partitions.get(number)
-
-    def __iter__(self) -> Iterable[Partition]:
-        return iter(self._partitions.values())
 
     def __len__(self) -> int:
         return len(self._partitions)

@@ -1,8 +1,8 @@
 """ApiVersions: versions 0-4.
 
 The answer is built from the table of handlers, so what is announced is what is served.  No features
-are finalized: no transactions, no KIP-848 groups yet.  A version above ours is answered in version 0
-with UNSUPPORTED_VERSION and the list (dispatch.py).
+are finalized: no transactions, no KIP-848 groups yet.  A version above ours is answered in version
+0 with UNSUPPORTED_VERSION and the list (dispatch.py).
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
 
 from tidegate_protocol.apis import APIS
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_protocol.messages import api_versions as messages
+from tidegate_protocol.messages import api_versions as wire
 from tidegate_protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -32,7 +33,7 @@ class ApiVersions:
 
     served: Iterable[int]
     api_key: ClassVar[int] = 18
-    messages: ClassVar = messages
+    messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
         """Answer the list; request is None where its version is unknown."""

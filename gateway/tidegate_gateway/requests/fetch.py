@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar, Final
 
 import trio
@@ -22,7 +23,7 @@ from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailabl
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.partitions import Partition
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_protocol.messages import fetch as messages
+from tidegate_protocol.messages import fetch as codec
 from tidegate_protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -76,7 +77,7 @@ class Fetch:
     sessions: FetchSessions
     settings: FetchSettings
     api_key: ClassVar[int] = 1
-    messages: ClassVar = messages
+    messages: ClassVar[ModuleType] = codec
 
     async def handle(self, call: Call, request: FetchRequest) -> FetchResponse:
         """Answer with records, or with none once max_wait_ms is over."""
@@ -295,12 +296,19 @@ class _Look:
         self.answers.append(answer)
 
 
+def epoch_error(current_leader_epoch: int) -> ErrorCode:
+    """Return what is wrong with the epoch a client knows; -1 is none."""
+    if current_leader_epoch in (_NO_EPOCH, LEADER_EPOCH):
+        return ErrorCode.NONE
+    is_newer = current_leader_epoch > LEADER_EPOCH
+    return ErrorCode.UNKNOWN_LEADER_EPOCH if is_newer else ErrorCode.FENCED_LEADER_EPOCH
+
+
 def _check(request: FetchPartition, partition: Partition) -> ErrorCode:
     """Return the error of a partition's request, in Kafka's order of checks."""
-    epoch = request.current_leader_epoch
-    if epoch not in (_NO_EPOCH, LEADER_EPOCH):
-        newer = epoch > LEADER_EPOCH
-        return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
+    code = epoch_error(request.current_leader_epoch)
+    if code:
+        return code
     is_inside = partition.log_start <= request.fetch_offset <= partition.next_offset
     if not is_inside or request.last_fetched_epoch > LEADER_EPOCH:
         return ErrorCode.OFFSET_OUT_OF_RANGE

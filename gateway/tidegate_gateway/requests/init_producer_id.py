@@ -1,12 +1,14 @@
 """InitProducerId: versions 0-5, without transactions.
 
 Ids come in blocks from the coordinator and are unique for ever; what is left of a block when the
-gateway stops is never used.  A transactional id is refused with a code that all clients take as fatal.
+gateway stops is never used.  A transactional id is refused with a code that all clients take as
+fatal.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
 
 import trio
@@ -14,7 +16,7 @@ import trio
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.rules.producer_ids import ReserveProducerIds
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_protocol.messages import init_producer_id as messages
+from tidegate_protocol.messages import init_producer_id as wire
 from tidegate_protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -55,7 +57,7 @@ class InitProducerId:
 
     producer_ids: ProducerIds
     api_key: ClassVar[int] = 22
-    messages: ClassVar = messages
+    messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
         """Give out an id with epoch 0."""

@@ -1,11 +1,12 @@
 """Produce: versions 3-13.  (0-2 are announced, as Kafka does for old librdkafka, and refused.)
 
-Stage one checks each batch and appends it to the open WAL object, in the order of the request; stage
-two fills the reply slot once all of its batches are settled.  One bad batch fails its partition only.
+Stage one checks each batch and appends it to the open WAL object, in the order of the request;
+stage two fills the reply slot once all of its batches are settled.  One bad batch fails its
+partition only.
 
 Differs from Kafka: acks=1 waits for the commit like acks=all.  Batches stay as sent; their records
-are looked at only where a topic's settings force it, and then the connection waits for that before it
-reads on, so the order of its batches holds.
+are looked at only where a topic's settings force it, and then the connection waits for that before
+it reads on, so the order of its batches holds.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"tidegate.example/compat/roundtrip"
@@ -79,7 +80,8 @@ func (d *driver) Produce(
 type member struct {
 	client  *kgo.Client
 	order   *roundtrip.Order
-	mutex   sync.Mutex // guards order
+	mutex   sync.Mutex         // guards order
+	stop    context.CancelFunc // ends the polling
 	stopped chan struct{}
 	fault   error // readable once stopped is closed
 }
@@ -103,7 +105,9 @@ func (d *driver) Join(
 		return nil, err
 	}
 	m.client = client
-	go m.read(ctx, sink)
+	polling, stop := context.WithCancel(ctx)
+	m.stop = stop
+	go m.read(ctx, polling, sink)
 	return m, nil
 }
 
@@ -117,14 +121,11 @@ func (m *member) taken(_ context.Context, _ *kgo.Client, topics map[string][]int
 	}
 }
 
-func (m *member) read(ctx context.Context, sink func(roundtrip.Record)) {
+func (m *member) read(ctx, polling context.Context, sink func(roundtrip.Record)) {
 	defer close(m.stopped)
-	for {
-		fetches := m.client.PollFetches(ctx)
-		if fetches.IsClientClosed() {
-			return
-		}
-		if err := m.take(ctx, fetches, sink); err != nil {
+	for polling.Err() == nil {
+		fetches := m.client.PollFetches(polling)
+		if err := m.take(ctx, fetches, sink); err != nil && polling.Err() == nil {
 			m.fault = errors.Join(m.fault, err)
 		}
 		m.client.AllowRebalance()
@@ -148,13 +149,17 @@ func (m *member) take(ctx context.Context, fetches kgo.Fetches, sink func(roundt
 }
 
 func (m *member) Leave() error {
-	m.client.CloseAllowingRebalance()
+	m.stop()
 	<-m.stopped
+	m.client.CloseAllowingRebalance()
 	return m.fault
 }
 
 func (d *driver) Assigned(ctx context.Context, group string) ([]int, error) {
 	groups, err := d.admin.DescribeGroups(ctx, group)
+	if kerr.IsRetriable(errors.Join(err, groups[group].Err)) {
+		return nil, nil // Kafka makes its offsets topic when the first group comes
+	}
 	if err != nil || groups[group].State != "Stable" {
 		return nil, err
 	}

@@ -1,0 +1,257 @@
+"""The coordinator's loop: group commit, conflicts, unknown outcomes, barriers."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+import trio
+import trio.testing
+
+from tidegate_coordination.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    GatewayFenced,
+    ProposalFailed,
+)
+from tidegate_coordination.entries import decode_entry
+from tidegate_coordination.events import Endpoint, TopicCreated
+from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.metadata_log import MetadataLog, Trimmed
+from tidegate_coordination.rules.gateways import ExpireGateways, NodeIdTaken, Register, Renew
+from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.proposal import NOTHING, TOPICS, Decided, View
+from tidegate_coordination.state.cluster import ClusterState
+
+
+def registration(node_id: int, key: str = "key") -> Register:
+    return Register(node_id, key, "az1", (Endpoint("PLAINTEXT", "h", 1),), "0", "cluster")
+
+
+def make(log: MetadataLog, seed: int = 0, clock: float = 1_000_000.0) -> Coordinator:
+    return Coordinator(
+        log, ClusterState(), rng=Random(seed), wall_clock=lambda: clock, deadline_seconds=30
+    )
+
+
+@asynccontextmanager
+async def running(*coordinators: Coordinator) -> AsyncIterator[None]:
+    async with trio.open_nursery() as nursery:
+        for each in coordinators:
+            nursery.start_soon(each.run)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def replayed(log: MetadataLog) -> ClusterState:
+    state = ClusterState()
+    entries = await log.read(1, 1 << 30)
+    assert not isinstance(entries, Trimmed)
+    for each in entries:
+        state.apply(each.position, decode_entry(each.payload, each.position))
+    return state
+
+
+@dataclass(frozen=True)
+class CreateTopic:
+    """A proposal as small as it gets."""
+
+    name: str
+    reads: frozenset[str] = field(default=frozenset({TOPICS}), init=False)
+    writes: frozenset[str] = field(default=frozenset({TOPICS}), init=False)
+
+    def decide(self, view: View) -> Decided[bool]:
+        if self.name in view.state.topics.by_name:
+            return Decided((), False)
+        topic_id = self.name.encode().ljust(16, b"\0")
+        return Decided((TopicCreated(topic_id, self.name, 1, 1, {}),), True)
+
+
+@dataclass(frozen=True)
+class Explodes:
+    reads: frozenset[str] = field(default=NOTHING, init=False)
+    writes: frozenset[str] = field(default=NOTHING, init=False)
+
+    def decide(self, view: View) -> Decided[None]:
+        raise ZeroDivisionError("planted")
+
+
+async def test_proposals_that_wait_together_share_an_entry(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log = MemoryLog()
+    coordinator = make(log)
+    answers: list[int] = []
+    for count in (5, 7):
+        coordinator.submit(Renew(), lambda _: None, pytest.fail)
+        coordinator.submit(ReserveProducerIds(count), answers.append, pytest.fail)
+    async with running(coordinator):
+        await coordinator.catch_up()
+        await coordinator.catch_up()
+    # The second reservation reads what the first wrote, so it waits for the second entry.
+    assert answers == [0, 5]
+    assert coordinator.state.position == 2
+    assert coordinator.state.encode() == (await replayed(log)).encode()
+
+
+async def test_two_gateways_race_and_agree(autojump_clock: trio.testing.MockClock) -> None:
+    log = MemoryLog()
+    one, other = make(log, 1), make(log, 2)
+    created: list[bool] = []
+    async with running(one, other):
+        await one.propose(registration(1))
+        await other.propose(registration(2))
+
+        async def create(coordinator: Coordinator, names: Sequence[str]) -> None:
+            for name in names:
+                created.append(await coordinator.propose(CreateTopic(name)))
+
+        names = [f"topic-{number}" for number in range(20)]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(create, one, names)
+            nursery.start_soon(create, other, names)
+        await one.catch_up()
+        await other.catch_up()
+    assert created.count(True) == 20
+    assert one.state.encode() == other.state.encode() == (await replayed(log)).encode()
+
+
+@pytest.mark.parametrize("seed", range(30))
+async def test_unknown_outcomes_are_repeated_not_guessed(
+    seed: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    log = MemoryLog()
+    faults = LogFaults(ambiguous_append=0.3, lost_append=0.3, late_append=0.2, read_error=0.2)
+    one = make(FaultyLog(log, faults, Random(seed)), seed)
+    other = make(FaultyLog(log, faults, Random(seed + 1000)), seed + 1000)
+    blocks: list[int] = []
+
+    async def reserve(coordinator: Coordinator) -> None:
+        for _ in range(10):
+            blocks.append(await coordinator.propose(ReserveProducerIds(10)))
+
+    async with running(one, other), trio.open_nursery() as nursery:
+        nursery.start_soon(reserve, one)
+        nursery.start_soon(reserve, other)
+    assert sorted(blocks) == [number * 10 for number in range(20)]
+    assert (await replayed(log)).producer_ids.next_id == 200
+
+
+async def test_a_refusal_is_given_only_at_the_logs_end(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log = MemoryLog()
+    one, behind = make(log, 1), make(log, 2)
+    async with running(one):
+        assert await one.propose(CreateTopic("t"))
+    behind.submit(CreateTopic("t"), lambda created: answers.append(created), pytest.fail)
+    answers: list[bool] = []
+    async with running(behind):
+        await behind.catch_up()
+    assert answers == [False]
+
+
+async def test_a_proposal_that_cannot_be_decided_fails_alone(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    coordinator = make(MemoryLog())
+    async with running(coordinator):
+        with pytest.raises(ProposalFailed, match="planted"):
+            await coordinator.propose(Explodes())
+        assert await coordinator.propose(CreateTopic("t"))
+
+
+async def test_a_proposal_larger_than_an_entry_fails_alone(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    coordinator = make(MemoryLog())
+    async with running(coordinator):
+        with pytest.raises(ProposalFailed, match="larger"):
+            await coordinator.propose(CreateTopic("t" * (coordinator.max_entry_bytes + 1)))
+        assert await coordinator.propose(CreateTopic("t"))
+
+
+async def test_a_silent_log_ends_waits_at_their_deadline(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    coordinator = make(FaultyLog(MemoryLog(), LogFaults(read_error=1, lost_append=1), Random(0)))
+    async with running(coordinator):
+        started = trio.current_time()
+        with pytest.raises(CoordinatorUnavailable):
+            await coordinator.catch_up()
+        with pytest.raises(CoordinatorUnavailable):
+            await coordinator.propose(Renew())
+        assert trio.current_time() - started == pytest.approx(60)
+
+
+async def test_the_same_key_supersedes_and_another_is_refused(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log = MemoryLog()
+    one, other = make(log, 1), make(log, 2)
+    async with running(one, other):
+        assert await one.propose(registration(1, "key")) == 1
+        assert isinstance(await other.propose(registration(1, "other")), NodeIdTaken)
+        assert await other.propose(registration(1, "key")) == 2
+        assert list(other.state.gateways.live) == [2]
+
+
+async def test_an_ended_incarnation_stops(autojump_clock: trio.testing.MockClock) -> None:
+    log = MemoryLog()
+    old, new = make(log, 1), make(log, 2)
+    async with running(new):
+        with pytest.RaisesGroup(GatewayFenced, flatten_subgroups=True):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(old.run)
+                old.incarnation = await old.propose(registration(1))
+                new.incarnation = await new.propose(registration(1))
+
+
+class Clock:
+    """A wall clock that tests move."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def two_registered(clock: Clock) -> tuple[Coordinator, Coordinator]:
+    log = MemoryLog()
+    one = Coordinator(log, ClusterState(), rng=Random(1), wall_clock=clock)
+    return one, make(log, 2, clock.now)
+
+
+async def test_a_silent_log_or_a_leaping_clock_expires_nobody(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    clock = Clock(1_000_000.0)
+    one, other = await two_registered(clock)
+    async with running(one, other):
+        one.incarnation = await one.propose(registration(1))
+        await other.propose(registration(2))
+        log_time = one.state.log_time_ms
+        clock.now += 3600
+        assert await one.propose(ExpireGateways()) == []
+        # The other's clock holds log time back, so one wrong clock expires no record either.
+        assert one.state.log_time_ms == log_time
+
+
+async def test_a_gateway_that_writes_no_more_is_ended(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    clock = Clock(1_000_000.0)
+    one, other = await two_registered(clock)
+    async with running(one, other):
+        one.incarnation = await one.propose(registration(1))
+        dead = await other.propose(registration(2))
+        for _ in range(5):
+            clock.now += 7
+            await one.propose(Renew())
+        assert await one.propose(ExpireGateways()) == [dead]
+        clock.now += 1
+        await one.propose(Renew())
+        assert one.state.log_time_ms == int(clock.now * 1000)

@@ -1,0 +1,269 @@
+"""Committing WAL objects: offsets, idempotence, refusals; the fold agrees with what was decided."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tidegate_coordination.entries import decode_entry, encode_entry, encode_events
+from tidegate_coordination.events import (
+    Endpoint,
+    Event,
+    GatewayExpired,
+    GatewayRegistered,
+    LogStartsMoved,
+    ObjectsCollected,
+    ProducerIdsReserved,
+    ProducersExpired,
+    TopicCreated,
+    TopicDeleted,
+    WalCommitted,
+)
+from tidegate_coordination.rules.proposal import View
+from tidegate_coordination.rules.wal import (
+    AbandonWal,
+    BatchFacts,
+    BatchOutcome,
+    CommitWal,
+    Refusal,
+)
+from tidegate_coordination.state.broken import StateBroken
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.objects import WalName, WalStatus
+
+TOPIC = b"t" * 16
+STAMPED = b"s" * 16
+MAX = 2**31 - 1
+
+
+class World:
+    """A state, and entries put through it the way the coordinator does."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        self.clock_ms = 1_000_000
+        self.entries: list[bytes] = []
+        self.counter = 0
+        self.apply(
+            GatewayRegistered(1, 1, "key", "az1", (Endpoint("PLAINTEXT", "h", 1),), "0", 0),
+            writer=0,
+            writer=0,
+        )
+        self.apply(TopicCreated(TOPIC, "t", 2, 1, {}))
+        self.apply(TopicCreated(STAMPED, "s", 1, 1, {"message.timestamp.type": "LogAppendTime"}))
+        self.apply(ProducerIdsReserved(0, 100))
+
+    def apply(self, *events: Event, writer: int = 1) -> None:
+        payload = encode_entry(b"n", writer, self.clock_ms, encode_events(events))
+        self.entries.append(payload)
+        self.state.apply(len(self.entries), decode_entry(payload, len(self.entries)))
+
+    def view(self) -> View:
+        return View(self.state, 1, self.clock_ms, self.state.log_time_after(1, self.clock_ms))
+
+    def commit(self, *batches: BatchFacts) -> list[BatchOutcome]:
+        return self.commit_together([batches])[0]
+
+    def commit_together(self, objects: Sequence[Sequence[BatchFacts]]) -> list[list[BatchOutcome]]:
+        """Several objects in one entry."""
+        view = self.view()
+        events: list[Event] = []
+        answers: list[list[BatchOutcome]] = []
+        for batches in objects:
+            decided = CommitWal(WalName(1, self.counter), 100, batches).decide(view)
+            self.counter += 1
+            events += decided.events
+            answers.append(decided.answer)
+        self.apply(*events)
+        return answers
+
+    def check_replay(self) -> None:
+        state = ClusterState()
+        for position, payload in enumerate(self.entries, 1):
+            state.apply(position, decode_entry(payload, position))
+            assert ClusterState.decode(state.encode()).encode() == state.encode()
+        assert state.encode() == self.state.encode()
+
+
+def batch(
+    first: int = -1,
+    count: int = 1,
+    *,
+    producer: int = -1,
+    epoch: int = 0,
+    partition: int = 0,
+    topic: bytes = TOPIC,
+    at: int = 0,
+) -> BatchFacts:
+    last = (first + count - 1) % 2**31 if first >= 0 else -1
+    return BatchFacts(topic, partition, at, 10, count, 5, 7, producer, epoch, first, last)
+
+
+def offsets(outcomes: Sequence[BatchOutcome]) -> list[int | Refusal]:
+    return [each.base_offset if each.refusal is None else each.refusal for each in outcomes]
+
+
+def test_offsets_follow_each_other_within_and_across_objects_of_an_entry() -> None:
+    world = World()
+    answers = world.commit_together(
+        [[batch(count=2, at=0), batch(count=3, at=10)], [batch(count=1), batch(partition=1)]]
+    )
+    assert [offsets(each) for each in answers] == [[0, 2], [5, 0]]
+    runs = world.state.partitions[0].runs
+    assert [(row.base_offset, row.next_offset) for row in (runs[0], runs[1])] == [(0, 5), (5, 6)]
+    world.check_replay()
+
+
+def test_a_refused_batch_splits_the_run_and_fails_alone() -> None:
+    world = World()
+    outcomes = world.commit(
+        batch(count=2, at=0),
+        batch(first=5, producer=1, at=10),
+        batch(count=2, at=20),
+        batch(topic=b"x" * 16, at=30),
+        batch(partition=9, at=40),
+    )
+    refused, unknown = Refusal.OUT_OF_ORDER_SEQUENCE, Refusal.UNKNOWN_TOPIC
+    assert offsets(outcomes) == [0, refused, 2, unknown, unknown]
+    assert len(world.state.partitions[0].runs) == 2
+    world.check_replay()
+
+
+def test_any_of_the_last_five_batches_repeated_gets_its_first_offset() -> None:
+    world = World()
+    for number in range(7):
+        assert offsets(world.commit(batch(number, producer=1))) == [number]
+    assert offsets(world.commit(batch(6, producer=1), batch(2, producer=1))) == [6, 2]
+    assert offsets(world.commit(batch(1, producer=1))) == [Refusal.OUT_OF_ORDER_SEQUENCE]
+    assert world.state.partitions[0].next_offset == 7
+    world.check_replay()
+
+
+def test_a_repeat_in_the_same_entry_is_recognised() -> None:
+    world = World()
+    first, repeated = world.commit_together([[batch(0, producer=1)], [batch(0, producer=1)]])
+    assert offsets(first) == offsets(repeated) == [0]
+    assert world.state.partitions[0].next_offset == 1
+    world.check_replay()
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "following"),
+    [(MAX, 1, 0), (MAX - 1, 5, 3), (MAX - 4, 5, 0)],
+    ids=["ends at the wrap", "straddles it", "fills up to it"],
+)
+def test_sequences_wrap(first: int, count: int, following: int) -> None:
+    world = World()
+    world.state.partitions[0].log_start = 0
+    # An old producer id: any first sequence is accepted where no state is known.
+    assert offsets(world.commit(batch(first, count, producer=5000))) == [0]
+    assert offsets(world.commit(batch(following + 1, producer=5000))) == [
+        Refusal.OUT_OF_ORDER_SEQUENCE
+    ]
+    assert offsets(world.commit(batch(following, producer=5000))) == [count]
+
+
+def test_epochs() -> None:
+    world = World()
+    world.commit(batch(0, producer=1, epoch=3))
+    outcomes = world.commit(
+        batch(1, producer=1, epoch=2), batch(1, producer=1, epoch=4), batch(0, producer=1, epoch=4)
+    )
+    assert offsets(outcomes) == [Refusal.STALE_PRODUCER_EPOCH, Refusal.OUT_OF_ORDER_SEQUENCE, 1]
+    world.check_replay()
+
+
+def test_a_young_producer_starts_at_zero_unless_its_first_batches_may_be_gone() -> None:
+    world = World()
+    assert offsets(world.commit(batch(3, producer=1))) == [Refusal.OUT_OF_ORDER_SEQUENCE]
+    world.commit(batch())
+    world.apply(LogStartsMoved(((0, 1),)))
+    assert offsets(world.commit(batch(3, producer=1))) == [1]
+
+
+def test_log_append_time_is_one_time_for_the_run_and_its_repeats() -> None:
+    world = World()
+    (outcome,) = world.commit(batch(0, producer=1, topic=STAMPED))
+    assert outcome.append_time_ms == world.clock_ms
+    first_time = world.clock_ms
+    world.clock_ms += 500
+    assert world.commit(batch(0, producer=1, topic=STAMPED))[0].append_time_ms == first_time
+    assert world.state.partitions[2].runs[0].max_timestamp == first_time
+
+
+def test_a_wal_id_is_settled_once() -> None:
+    world = World()
+    world.commit(batch())
+    again = CommitWal(WalName(1, 0), 100, [batch()]).decide(world.view())
+    assert again.events == ()
+    assert again.answer[0].refusal is None
+    gone = AbandonWal(WalName(1, 5)).decide(world.view())
+    world.apply(*gone.events)
+    late = CommitWal(WalName(1, 5), 100, [batch()]).decide(world.view())
+    assert offsets(late.answer) == [Refusal.ABANDONED]
+    assert late.events == ()
+    assert AbandonWal(WalName(1, 0)).decide(world.view()).answer is False
+    # Ids skipped over stay open, and only those.
+    status = world.state.objects.wal_status
+    assert status(WalName(1, 3)) is WalStatus.UNKNOWN
+    world.counter = 3
+    assert offsets(world.commit(batch())) == [1]
+    assert status(WalName(1, 3)) is WalStatus.COMMITTED
+    world.check_replay()
+
+
+def test_an_ended_incarnation_commits_nothing() -> None:
+    world = World()
+    world.apply(GatewayRegistered(2, 2, "other", "az1", (), "0", 0), writer=0)
+    world.apply(GatewayExpired(1), writer=2)
+    decided = CommitWal(WalName(1, 0), 100, [batch()]).decide(world.view())
+    assert offsets(decided.answer) == [Refusal.ABANDONED]
+    assert decided.events == ()
+
+
+def test_an_object_dies_with_its_last_run_and_is_forgotten_once_collected() -> None:
+    world = World()
+    world.commit(batch(count=5), batch(partition=1, count=5, at=10))
+    objects = world.state.objects
+    world.apply(LogStartsMoved(((0, 5),)))
+    assert objects.dead == {}
+    assert world.state.partitions[0].size_bytes == 0
+    world.apply(TopicDeleted(TOPIC))
+    assert list(objects.dead) == [0]
+    world.apply(ObjectsCollected((0,)))
+    assert len(objects) == 0
+    world.check_replay()
+
+
+def test_many_objects_come_and_go() -> None:
+    world = World()
+    for number in range(400):
+        world.commit(batch())
+        if number >= 10:
+            world.apply(LogStartsMoved(((0, number - 9),)))
+            world.apply(ObjectsCollected(tuple(world.state.objects.dead)))
+    assert len(world.state.objects) == 10
+    assert len(world.state.partitions[0].runs) == 10
+    assert world.state.partitions[0].runs.find(395) == 5
+    assert len(world.state.encode()) < 3000
+    world.check_replay()
+
+
+def test_producers_expire() -> None:
+    world = World()
+    world.commit(batch(0, producer=1))
+    world.clock_ms += 1000
+    world.commit(batch(0, producer=2))
+    world.apply(ProducersExpired(world.clock_ms))
+    assert list(world.state.partitions[0].producers) == [2]
+    assert offsets(world.commit(batch(9, producer=1))) == [2]
+    world.check_replay()
+
+
+def test_the_fold_refuses_what_does_not_fit() -> None:
+    world = World()
+    decided = CommitWal(WalName(1, 0), 100, [batch()]).decide(world.view())
+    world.commit(batch())
+    event = decided.events[0]
+    assert isinstance(event, WalCommitted)
+    with pytest.raises(StateBroken, match=r"entry 6: .*settled"):
+        world.apply(event)

@@ -1,0 +1,245 @@
+"""A gateway's reading half on a log and a store in memory, and hands to write with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import trio
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.rules.housekeeping import MoveLogStarts
+from tidegate_coordination.rules.topics import CreateTopics, DeleteTopics, NewTopic
+from tidegate_coordination.rules.wal import BatchFacts, BatchOutcome, CommitWal
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.partitions import Partition
+from tidegate_gateway.call import Call, Peer
+from tidegate_gateway.fetch_plan import FetchSettings
+from tidegate_gateway.fetch_sessions import FetchSessions
+from tidegate_gateway.fetch_waiters import FetchWaiters
+from tidegate_gateway.log_reader import LogReader
+from tidegate_gateway.requests.fetch import Fetch
+from tidegate_protocol.messages import fetch as codec
+from tidegate_protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from tidegate_protocol.records import Record, build_batch, decode_records, read_header, walk
+from tidegate_storage.keys import wal_key
+from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.object_store import Buffer, StoreUnavailable
+from tidegate_storage.range_cache import RangeCache
+from tidegate_storage.wal import OpenWal, WalIdentity
+
+NOW_MS = 1_700_000_000_000
+
+Written = tuple[str, int, bytes]
+"""Topic, partition, batch."""
+
+
+class Store(MemoryObjectStore):
+    """Counts reads, and can be slow or away."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0.0)
+        self.reads: list[tuple[str, int, int]] = []
+        self.is_away = False
+        self.seconds = 0.0
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        self.reads.append((key, start, length))
+        await trio.sleep(self.seconds)
+        if self.is_away:
+            raise StoreUnavailable("away")
+        return await super().get_range(key, start, length)
+
+    def damage(self, key: str, position: int) -> None:
+        body, modified_at = self._objects[key]
+        changed = bytearray(body)
+        changed[position] ^= 1
+        self._objects[key] = (bytes(changed), modified_at)
+
+
+class World:
+    """One gateway.  `adopts`: whether it keeps what it writes in memory."""
+
+    def __init__(
+        self, log: MemoryLog, store: Store, node_id: int, settings: FetchSettings, cache_bytes: int
+    ) -> None:
+        self.memory_log = log
+        self.log = FaultyLog(log, LogFaults(), Random(node_id))
+        self.store = store
+        self.node_id = node_id
+        self.settings = settings
+        self.state = ClusterState()
+        self.coordinator = Coordinator(
+            self.log, self.state, rng=Random(node_id), wall_clock=lambda: NOW_MS / 1000
+        )
+        self.cache: RangeCache[object] = RangeCache(cache_bytes)
+        self.reader = LogReader(self.coordinator, store, self.cache, settings=settings)
+        self.waiters = FetchWaiters(self.state.partitions)
+        self.coordinator.listen(self.waiters.on_change)
+        self.sessions = FetchSessions(Random(node_id), max_sessions=2)
+        self.fetcher = Fetch(self.coordinator, self.reader, self.waiters, self.sessions, settings)
+        self.adopts = False
+        self._counter = 0
+
+    async def register(self) -> None:
+        endpoint = Endpoint("PLAINTEXT", "localhost", 9092)
+        proposal = Register(
+            self.node_id, f"key-{self.node_id}", "zone-a", (endpoint,), "1", "c" * 22
+        )
+        answer = await self.coordinator.propose(proposal)
+        assert isinstance(answer, int)
+        self.coordinator.incarnation = answer
+
+    async def create(self, name: str, partitions: int = 1, **configs: str) -> bytes:
+        topic_id = Random(f"{name}{self.state.position}").randbytes(16)
+        named = {key.replace("_", "."): value for key, value in configs.items()}
+        await self.coordinator.propose(
+            CreateTopics([NewTopic(topic_id, name, partitions, configs=named)])
+        )
+        return topic_id
+
+    async def delete(self, name: str) -> None:
+        await self.coordinator.propose(DeleteTopics([name]))
+
+    async def move_log_start(self, name: str, partition: int, offset: int) -> None:
+        number = self.partition(name, partition).number
+        await self.coordinator.propose(MoveLogStarts(((number, offset),)))
+
+    def partition(self, name: str, index: int = 0) -> Partition:
+        return self.state.partitions[self.state.topics.by_name[name].partition_numbers[index]]
+
+    def key(self, name: WalName) -> str:
+        node_id, zone = self.state.gateways.homes[name.incarnation]
+        return wal_key(
+            self.state.cluster_id,
+            self.state.timeline,
+            zone,
+            node_id,
+            name.incarnation,
+            name.counter,
+        )
+
+    async def write(self, *written: Written) -> list[BatchOutcome]:
+        """Commit batches in one object; as if nobody had this in memory unless `adopts`."""
+        wal = OpenWal()
+        for name, partition, batch in written:
+            header = read_header(batch)
+            topic_id = self.state.topics.by_name[name].topic_id
+            wal.append(
+                topic_id, partition, batch, header.record_count, header.max_timestamp, header
+            )
+        name_of = WalName(self.coordinator.incarnation, self._counter)
+        self._counter += 1
+        sealed = wal.seal(WalIdentity(self.node_id, *name_of))
+        await self.store.put(self.key(name_of), sealed.body)
+        facts = [
+            BatchFacts(
+                each.topic_id,
+                each.partition,
+                each.start_byte,
+                each.size_bytes,
+                each.record_count,
+                each.max_timestamp,
+                read_header(sealed.body, each.start_byte).crc,
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.base_sequence + header.last_offset_delta,
+            )
+            for each in sealed.batches
+            if (header := read_header(sealed.body, each.start_byte))
+        ]
+        if self.adopts:
+            self.reader.adopt(name_of, sealed.body)
+        return await self.coordinator.propose(CommitWal(name_of, len(sealed.body), facts))
+
+    async def ask(self, request: FetchRequest, version: int = 12) -> FetchResponse:
+        """Fetch over the wire's bytes, so that the answer is what a client would see."""
+        decoded = codec.decode_request(
+            memoryview(bytes(codec.encode_request(request, version))), version
+        )
+        call = Call(version, "test", Peer("localhost", 1, "PLAINTEXT"))
+        response = await self.fetcher.handle(call, decoded)
+        parts: Sequence[Buffer] = codec.encode_response(response, version)
+        return codec.decode_response(memoryview(b"".join(parts)), version)
+
+    async def fetch(
+        self, name: str, offset: int, *, partition: int = 0, version: int = 12, **fields: Any
+    ) -> PartitionData:
+        """Fetch one partition by name."""
+        wanted = FetchPartition(
+            partition, fetch_offset=offset, partition_max_bytes=fields.pop("partition_max", 1 << 20)
+        )
+        wanted.current_leader_epoch = fields.pop("epoch", -1)
+        request = FetchRequest(
+            min_bytes=fields.pop("min_bytes", 1), topics=[FetchTopic(name, partitions=[wanted])]
+        )
+        for field, value in fields.items():
+            setattr(request, field, value)
+        response = await self.ask(request, version)
+        assert response.error_code == 0
+        return response.responses[0].partitions[0]
+
+
+@asynccontextmanager
+async def fetch_world(
+    settings: FetchSettings | None = None, cache_bytes: int = 64 << 20, gateways: int = 1
+) -> AsyncIterator[list[World]]:
+    """Gateways that share a log and a store; the first is the one that writes."""
+    log, store = MemoryLog(), Store()
+    worlds = [
+        World(log, store, node_id, settings or FetchSettings(), cache_bytes)
+        for node_id in range(1, gateways + 1)
+    ]
+    async with trio.open_nursery() as nursery:
+        for world in worlds:
+            nursery.start_soon(world.coordinator.run)
+            await world.register()
+        yield worlds
+        nursery.cancel_scope.cancel()
+
+
+def batch(*values: str, timestamp: int = NOW_MS, **fields: Any) -> bytes:
+    """A producer's batch, one record per value, time stamps rising by one."""
+    records = [
+        Record(offset, timestamp + offset, None, value.encode())
+        for offset, value in enumerate(values)
+    ]
+    return build_batch(records, **fields)
+
+
+def batches_of(data: PartitionData) -> list[bytes]:
+    """The batches of an answer, their CRCs checked."""
+    raw = bytes(_whole(data))
+    found = []
+    for position, header in walk(memoryview(raw)):
+        found.append(raw[position : position + header.size_bytes])
+    return found
+
+
+def records_of(data: PartitionData) -> list[tuple[int, str]]:
+    """(offset, value) of all records of an answer."""
+    return [
+        (record.offset, (record.value or b"").decode())
+        for each in batches_of(data)
+        for record in decode_records(each, max_decompressed_bytes=1 << 20)
+    ]
+
+
+def _whole(data: PartitionData) -> Buffer:
+    assert data.records is not None
+    assert not isinstance(data.records, list)
+    return data.records

@@ -1,0 +1,92 @@
+"""Receive buffers: pinned ones stay, large ones are bounded."""
+
+import pytest
+import trio
+import trio.testing
+
+from tidegate_gateway.arenas import LARGE_BYTES, Arena, ArenaPool
+
+
+class Holder:
+    """Counts what it is told to drop."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena: Arena | None = arena
+        arena.holder = self
+
+    def drop_arena(self) -> None:
+        assert self.arena is not None
+        arena, self.arena = self.arena, None
+        arena.release()
+
+
+async def test_a_released_arena_comes_back_once_it_is_not_pinned() -> None:
+    pool = ArenaPool(LARGE_BYTES)
+    arena = pool.small()
+    Holder(arena)
+    arena.end = 10
+    arena.pin()
+    arena.pin()
+    arena.release()
+    assert pool.small() is not arena
+    arena.unpin()
+    assert pool.small() is not arena
+    arena.unpin()
+    again = pool.small()
+    assert again is arena
+    assert (again.start, again.end) == (0, 0)
+
+
+async def test_an_idle_holder_drops_what_it_has_emptied_and_a_busy_one_keeps_it() -> None:
+    pool = ArenaPool(LARGE_BYTES)
+    arena = pool.small()
+    holder = Holder(arena)
+    arena.pin()
+    arena.start, arena.end = 3, 10
+    arena.unpin()
+    assert holder.arena is arena
+    arena.pin()
+    arena.start = 10
+    arena.unpin()
+    assert holder.arena is None
+    assert pool.small() is arena
+
+
+async def test_large_arenas_are_bounded_and_first_come_first_served(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    pool = ArenaPool(2 * LARGE_BYTES)
+    held = [await pool.large(), await pool.large()]
+    order: list[int] = []
+
+    async def take(number: int, size_bytes: int) -> None:
+        arena = await pool.large(size_bytes)
+        order.append(number)
+        await trio.sleep(1)
+        arena.release()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take, 1, 10 * LARGE_BYTES)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(take, 2, 1)
+        await trio.testing.wait_all_tasks_blocked()
+        assert order == []
+        held[0].release()
+        await trio.testing.wait_all_tasks_blocked()
+        # The first wants more than the bound: it is let in alone, and nobody passes it.
+        assert order == []
+        held[1].release()
+    assert order == [1, 2]
+    assert pool.large_bytes == 0
+
+
+async def test_who_gives_up_waiting_takes_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    pool = ArenaPool(LARGE_BYTES)
+    held = await pool.large()
+    with trio.move_on_after(1):
+        await pool.large()
+        pytest.fail("the bound did not hold")
+    held.release()
+    assert pool.large_bytes == 0
+    with trio.fail_after(1):
+        (await pool.large()).release()

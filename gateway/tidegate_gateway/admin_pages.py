@@ -1,0 +1,129 @@
+"""What the admin listener answers.
+
+/livez, /healthz  the process runs
+/readyz           clients may connect: started, and not draining; otherwise 503
+/metrics          Prometheus text
+/version          JSON
+/v1/status        JSON: what this gateway knows of itself and its cluster
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from .gateway import Gateway
+from .metrics import CONTENT_TYPE, render_metrics
+
+TEXT: Final = "text/plain; charset=utf-8"
+JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer."""
+
+    status: int
+    body: str | bytes
+    content_type: str = TEXT
+    headers: tuple[tuple[str, str], ...] = field(default=())
+
+
+class AdminPages:
+    """Pages about one gateway, which may not have started yet."""
+
+    def __init__(self, gateway: Gateway, version: str) -> None:
+        self._gateway = gateway
+        self._version = version
+        self._pages: dict[str, Callable[[], Awaitable[Answer]]] = {
+            "/healthz": self._alive,
+            "/livez": self._alive,
+            "/readyz": self._ready,
+            "/metrics": self._metrics,
+            "/version": self._show_version,
+            "/v1/status": self._status,
+        }
+
+    async def answer(self, method: str, target: str) -> Answer:
+        """Answer a request; a query behind the path is ignored."""
+        page = self._pages.get(target.partition("?")[0])
+        if page is None:
+            return Answer(404, "not found; there are: " + " ".join(self._pages) + "\n")
+        if method not in ("GET", "HEAD"):
+            return Answer(405, "read only\n", headers=(("Allow", "GET, HEAD"),))
+        return await page()
+
+    async def _alive(self) -> Answer:
+        return Answer(200, "ok\n")
+
+    async def _ready(self) -> Answer:
+        if self._gateway.is_draining:
+            return Answer(503, "draining\n")
+        if not self._gateway.is_ready:
+            return Answer(503, "starting\n")
+        return Answer(200, "ready\n")
+
+    async def _metrics(self) -> Answer:
+        return Answer(200, await render_metrics(self._gateway), CONTENT_TYPE)
+
+    async def _show_version(self) -> Answer:
+        return _json({"version": self._version})
+
+    async def _status(self) -> Answer:
+        return _json(status_of(self._gateway))
+
+
+def _json(value: object) -> Answer:
+    return Answer(200, msgspec.json.encode(value) + b"\n", JSON)
+
+
+def status_of(gateway: Gateway) -> dict[str, object]:
+    """Return what a gateway knows, as builtins."""
+    me = gateway.identity
+    status: dict[str, object] = {
+        "version": me.software_version,
+        "node_id": me.node_id,
+        "zone": me.zone,
+        "ready": gateway.is_ready,
+        "draining": gateway.is_draining,
+        "connections": len(gateway.connections),
+        "listeners": [msgspec.structs.asdict(each) for each in me.endpoints],
+    }
+    if gateway.is_ready:
+        status |= _cluster_status(gateway)
+    return status
+
+
+def _cluster_status(gateway: Gateway) -> dict[str, object]:
+    state = gateway.coordinator.state
+    counters = gateway.writer.counters
+    return {
+        "cluster_id": state.cluster_id,
+        "incarnation": gateway.coordinator.incarnation,
+        "log_position": state.position,
+        "log_time_ms": state.log_time_ms,
+        "topics": len(state.topics.by_id),
+        "partitions": len(state.partitions),
+        "groups": len(state.groups),
+        "wal_objects": len(state.objects),
+        "gateways": [
+            {
+                "node_id": each.node_id,
+                "zone": each.zone,
+                "version": each.software_version,
+                "draining": each.draining,
+            }
+            for each in sorted(state.gateways.live.values(), key=lambda each: each.node_id)
+        ],
+        "written": {
+            "objects": counters.objects,
+            "bytes": counters.bytes,
+            "batches": counters.batches,
+            "abandoned": counters.abandoned,
+            "put_retries": counters.put_retries,
+        },
+        "cache_used_bytes": gateway.cache.used_bytes,
+    }

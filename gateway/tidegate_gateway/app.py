@@ -1,0 +1,269 @@
+"""The process: everything a gateway is made of is chosen, opened and closed here, and only here.
+
+Start: sockets first (a port in use is known at once), then store and log, then the gateway loads
+its state and registers; accepting begins last.  Stop, on SIGINT or SIGTERM: accept no more, drain,
+close what is still connected, exit 0.  A second signal ends it at once, with exit code 1.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import structlog
+import trio
+
+from tidegate_coordination.coordinator import GatewayFenced
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.load import open_log
+from tidegate_storage.load import open_store
+
+from .admin import AdminPages, serve_admin
+from .blocking import InThread
+from .broker_settings import BrokerSettings, SettingsError
+from .gateway import Gateway, Identity
+from .instance import DataFolder, hold_data_folder, new_cluster_id, new_instance_key
+from .listener_settings import (
+    ListenerAddress,
+    advertised_endpoints,
+    host_port,
+    listen_addresses,
+    url_host,
+)
+from .server import ConnectionSlots, Listener, accept_forever, open_listener, open_listeners
+from .transport import SocketTransport
+
+_log = structlog.get_logger("tidegate.app")
+
+# A gateway without a zone of its own; the name is part of its objects' keys.
+NO_ZONE: Final = "default"
+MAX_ADMIN_CONNECTIONS: Final = 64
+# Files, threads and sockets that are not connections.
+SPARE_DESCRIPTORS: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a gateway that serves can say of itself.  admin_url: None without an admin listener."""
+
+    version: str
+    endpoints: tuple[Endpoint, ...]
+    admin_url: str | None
+    cluster_id: str
+    settings: BrokerSettings
+    data: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    gateway: Gateway
+    listeners: tuple[Listener, ...]
+    admin: Listener | None
+    data: Path | None
+
+
+async def run_gateway(
+    settings: BrokerSettings, data: Path | None, announce: Callable[[Running], None]
+) -> int:
+    """Run a gateway until it is told to stop; return the exit code.
+
+    Args:
+      data: folder for what this gateway keeps; None for one that keeps nothing.
+      announce: called once, when clients may connect.
+
+    Raises:
+      Exception: see refusals_to_start.py for those that are a person's to mend, perhaps in groups.
+    """
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with _opened(settings, data) as parts:
+            return await _Process(parts, settings, announce).run(signals)
+
+
+class _Process:
+    """One life of the process."""
+
+    def __init__(
+        self, parts: _Parts, settings: BrokerSettings, announce: Callable[[Running], None]
+    ) -> None:
+        self._parts = parts
+        self._gateway = parts.gateway
+        self._settings = settings
+        self._announce = announce
+        self._stop = trio.Event()
+        self._exit_code = 0
+
+    async def run(self, signals: AsyncIterator[int]) -> int:
+        """Start, serve, stop."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._heed_signals, signals, nursery.cancel_scope)
+                if self._parts.admin is not None:
+                    nursery.start_soon(self._serve_admin, self._parts.admin)
+                if await self._started(nursery):
+                    await self._serve_until_stopped()
+                nursery.cancel_scope.cancel()
+        except* GatewayFenced:
+            # Its own last entry ends its incarnation; that is what it wanted.
+            if not self._gateway.is_draining:
+                raise
+        return self._exit_code
+
+    async def _heed_signals(
+        self, signals: AsyncIterator[int], everything: trio.CancelScope
+    ) -> None:
+        async for number in signals:
+            if self._stop.is_set():
+                _log.warning("stopping at once", signal=signal.Signals(number).name)
+                self._exit_code = 1
+                everything.cancel()
+                return
+            _log.info("stopping", signal=signal.Signals(number).name)
+            self._stop.set()
+
+    async def _started(self, nursery: trio.Nursery) -> bool:
+        """Start the gateway; False when told to stop before it was ready."""
+        async with trio.open_nursery() as starting:
+
+            async def give_up() -> None:
+                await self._stop.wait()
+                starting.cancel_scope.cancel()
+
+            starting.start_soon(give_up)
+            await self._gateway.start(nursery)
+            starting.cancel_scope.cancel()
+        return self._gateway.is_ready
+
+    async def _serve_until_stopped(self) -> None:
+        slots = self._connection_slots()
+        self._check_cluster()
+        async with trio.open_nursery() as nursery:
+            for listener in self._parts.listeners:
+                nursery.start_soon(self._serve_listener, listener, slots)
+            self._announce(self._running())
+            await self._stop.wait()
+            await self._drain()
+            nursery.cancel_scope.cancel()
+
+    def _check_cluster(self) -> None:
+        wanted = self._settings.text("cluster.id")
+        found = self._gateway.coordinator.state.cluster_id
+        if wanted and wanted != found:
+            raise SettingsError(
+                f"cluster.id={wanted}, but the metadata log is that of cluster {found}"
+            )
+
+    def _connection_slots(self) -> ConnectionSlots:
+        return ConnectionSlots(
+            min(self._settings.int("max.connections"), _raised_descriptor_limit()),
+            self._settings.int("max.connections.per.ip"),
+        )
+
+    async def _serve_listener(self, listener: Listener, slots: ConnectionSlots) -> None:
+        name = listener.address.name
+
+        async def serve(accepted: socket.socket) -> None:
+            try:
+                transport = SocketTransport(accepted)
+            except OSError:
+                return  # gone before it was greeted
+            await self._gateway.serve(transport, name)
+
+        await accept_forever(listener, serve, slots)
+
+    async def _serve_admin(self, listener: Listener) -> None:
+        pages = AdminPages(self._gateway, version("tidegate"))
+        slots = ConnectionSlots(MAX_ADMIN_CONNECTIONS, MAX_ADMIN_CONNECTIONS)
+        await accept_forever(listener, lambda accepted: serve_admin(accepted, pages), slots)
+
+    async def _drain(self) -> None:
+        for listener in self._parts.listeners:
+            listener.close()
+        with trio.move_on_after(self._settings.int("drain.timeout.ms") / 1000) as waited:
+            await self._gateway.drain()
+        if waited.cancelled_caught:
+            _log.warning("stopped before everything was drained; see drain.timeout.ms")
+
+    def _running(self) -> Running:
+        admin = self._parts.admin
+        return Running(
+            version=version("tidegate"),
+            endpoints=self._gateway.identity.endpoints,
+            admin_url=_url(admin.address) if admin is not None else None,
+            cluster_id=self._gateway.coordinator.state.cluster_id,
+            settings=self._settings,
+            data=self._parts.data,
+        )
+
+
+@asynccontextmanager
+async def _opened(settings: BrokerSettings, data: Path | None) -> AsyncIterator[_Parts]:
+    """Open everything a gateway needs; close it again in the opposite order."""
+    async with AsyncExitStack() as stack:
+        listeners = open_listeners(listen_addresses(settings))
+        for listener in listeners:
+            stack.callback(listener.close)
+        admin = _open_admin(settings)
+        if admin is not None:
+            stack.callback(admin.close)
+        folder = hold_data_folder(data) if data is not None else None
+        if folder is not None:
+            stack.callback(folder.close)
+        store = open_store(settings.text("object.store"))
+        stack.push_async_callback(store.aclose)
+        log = await open_log(settings.text("metadata.log"))
+        stack.push_async_callback(log.aclose)
+        gateway = Gateway(
+            _identity(settings, listeners, folder),
+            settings,
+            store=store,
+            log=log,
+            rng=random.Random(os.urandom(32)),
+            wall_clock=time.time,
+            blocking=InThread(),
+        )
+        yield _Parts(gateway, listeners, admin, data)
+
+
+def _identity(
+    settings: BrokerSettings, listeners: tuple[Listener, ...], folder: DataFolder | None
+) -> Identity:
+    bound = [each.address for each in listeners]
+    kept_key = folder.instance_key if folder is not None else new_instance_key()
+    return Identity(
+        node_id=settings.int("node.id"),
+        instance_key=settings.text("instance.key") or kept_key,
+        zone=settings.text("broker.rack") or NO_ZONE,
+        endpoints=advertised_endpoints(settings, bound, socket.getfqdn()),
+        software_version=version("tidegate"),
+        cluster_id=settings.text("cluster.id") or new_cluster_id(),
+    )
+
+
+def _open_admin(settings: BrokerSettings) -> Listener | None:
+    text = settings.text("admin.listener")
+    if not text:
+        return None
+    host, port = host_port("admin.listener", text)
+    return open_listener(ListenerAddress("ADMIN", host, port))
+
+
+def _url(address: ListenerAddress) -> str:
+    return f"http://{url_host(address.host or socket.getfqdn())}:{address.port}"
+
+
+def _raised_descriptor_limit() -> int:
+    """Raise the limit on open files as far as it goes; return how many connections fit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return max(hard - SPARE_DESCRIPTORS, 1)

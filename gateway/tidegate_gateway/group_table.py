@@ -1,0 +1,306 @@
+"""The machines of the groups that this gateway serves: claims, timers, coming and going.
+
+One task serves all timers.  It looks up at least once a second while a group is hosted, for two
+reasons: to notice a claim that went to another, and to notice that the process itself was stopped.
+After a stall all timers begin anew, since nobody's heartbeats could be read (design, section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from functools import partial
+from heapq import heappop, heappush
+from math import inf
+
+import trio
+
+from tidegate_coordination.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.groups.classic import ClassicGroup
+from tidegate_coordination.groups.placement import holder, may_serve, server
+from tidegate_coordination.groups.settings import GroupSettings
+from tidegate_coordination.groups.values import Description, Refusal
+from tidegate_coordination.rules.gateways import ReleaseClaim, Renew, TakeClaim
+from tidegate_coordination.rules.groups import ForgetGroup, group_claim
+
+from .hosted_group import HostedGroup
+
+LOOK_SECONDS = 1.0
+STALL_SECONDS = 3.0
+ADOPT_SECONDS = 10.0
+
+
+class HostedGroups:
+    """By group id.  hosted_bytes: what the members of all of them sent."""
+
+    def __init__(self, coordinator: Coordinator, settings: GroupSettings) -> None:
+        self._coordinator = coordinator
+        self._settings = settings
+        self._hosted: dict[str, HostedGroup] = {}
+        self._uncertain: set[str] = set()
+        self._pins: dict[str, int] = {}
+        self._timers: list[tuple[float, str]] = []
+        self._wake = trio.Event()
+        self._adopt_at = -inf
+        self._look_at = -inf
+        self._leaving = False
+        self.hosted_bytes = 0
+
+    def get(self, group_id: str) -> HostedGroup | None:
+        """Return a group that is in memory."""
+        return self._hosted.get(group_id)
+
+    def holds(self, hosted: HostedGroup) -> bool:
+        """Tell whether the claim is still this gateway's, as far as the replica knows."""
+        machine = hosted.machine
+        claim = self._coordinator.state.claims.get(group_claim(machine.group_id))
+        return claim is not None and claim == (self._coordinator.incarnation, machine.claim_epoch)
+
+    async def host(self, group_id: str, *, create: bool) -> HostedGroup | Refusal:
+        """Return a group's machine, taking the claim if nobody holds it.
+
+        create: take it although nothing durable is known of the group.
+
+        Raises:
+          CoordinatorUnavailable, ProposalFailed
+        """
+        hosted = self._present(group_id)
+        if hosted is not None:
+            return hosted
+        epoch = self._own_epoch(group_id)
+        if epoch is None:
+            refusal = await self._reason_not_to_claim(group_id, create=create)
+            if refusal is not None:
+                return refusal
+            epoch = await self._coordinator.propose(TakeClaim(group_claim(group_id)))
+            if epoch is None:
+                return Refusal.NOT_COORDINATOR
+            self._uncertain.discard(group_id)
+        return self._present(group_id) or self._restore(group_id, epoch)
+
+    def lose(self, hosted: HostedGroup, refusal: Refusal) -> None:
+        """Stop serving a group; whoever waits is answered with the refusal.
+
+        Records of its machine may still be on their way, so before it is served again the claim is
+        asked for anew, behind them.
+        """
+        if self._hosted.get(hosted.machine.group_id) is hosted:
+            self._uncertain.add(hosted.machine.group_id)
+            self.drop(hosted)
+        hosted.give_up(refusal)
+
+    def drop(self, hosted: HostedGroup) -> None:
+        """Take a machine out of memory."""
+        if self._hosted.get(hosted.machine.group_id) is hosted:
+            del self._hosted[hosted.machine.group_id]
+            self.hosted_bytes -= hosted.counted_bytes
+
+    def drop_if_idle(self, hosted: HostedGroup) -> None:
+        """Drop a machine that holds nothing the state does not hold too.
+
+        A group that never became durable goes altogether.
+        """
+        group_id = hosted.machine.group_id
+        pinned = group_id in self._pins or hosted.waiters
+        if pinned or not hosted.machine.is_idle or self._hosted.get(group_id) is not hosted:
+            return
+        self.drop(hosted)
+        if self._coordinator.state.groups.get(group_id) is None:
+            self._uncertain.add(group_id)
+            self._coordinator.submit(ForgetGroup(group_id), _done, _failed)
+
+    @contextmanager
+    def pinned(self, hosted: HostedGroup) -> Generator[None, None, None]:
+        """Keep a machine in memory although it is idle."""
+        group_id = hosted.machine.group_id
+        self._pins[group_id] = self._pins.get(group_id, 0) + 1
+        try:
+            yield
+        finally:
+            self._pins[group_id] -= 1
+            if not self._pins[group_id]:
+                del self._pins[group_id]
+
+    def describe(self, group_id: str) -> Description | None:
+        """Return a group as its machine, or else the state, knows it."""
+        hosted = self._hosted.get(group_id)
+        if hosted is not None:
+            return hosted.machine.describe()
+        group = self._coordinator.state.groups.get(group_id)
+        if group is None:
+            return None
+        return ClassicGroup.restore(
+            group.record(), claim_epoch=0, settings=self._settings, now=0.0
+        ).describe()
+
+    def list_groups(self) -> Iterator[tuple[str, Description]]:
+        """Yield the groups that are this gateway's to serve; tools ask all gateways."""
+        state, me = self._coordinator.state, self._coordinator.incarnation
+        ids = {each.group_id for each in state.groups} | self._hosted.keys()
+        for group_id in sorted(ids):
+            place = server(state, group_id)
+            if place is not None and place.incarnation == me:
+                description = self.describe(group_id)
+                if description is not None:
+                    yield group_id, description
+
+    async def hand_over(self) -> None:
+        """Drop all machines and release all claims.
+
+        Raises:
+          CoordinatorUnavailable
+        """
+        self._leaving = True
+        for hosted in list(self._hosted.values()):
+            self.lose(hosted, Refusal.NOT_COORDINATOR)
+        groups = self._coordinator.state.groups
+        held = {each.group_id for each in groups if self._own_claim(each.group_id)}
+        for group_id in sorted(held):
+            self._coordinator.submit(ReleaseClaim(group_claim(group_id)), _done, _failed)
+        for group_id in sorted(self._uncertain - held):
+            self._coordinator.submit(ForgetGroup(group_id), _done, _failed)
+        await self._coordinator.propose(Renew())  # behind them all
+
+    async def run(self) -> None:
+        """Serve the timers; forever."""
+        while True:
+            now = trio.current_time()
+            self._tick_due(now)
+            if now >= self._look_at:
+                self._look_at = now + LOOK_SECONDS
+                self._look()
+            if now >= self._adopt_at:
+                self._adopt_at = now + ADOPT_SECONDS
+                self._adopt()
+            await self._sleep()
+
+    # ---- claims
+
+    def _present(self, group_id: str) -> HostedGroup | None:
+        hosted = self._hosted.get(group_id)
+        if hosted is not None and not self.holds(hosted):
+            self.lose(hosted, Refusal.NOT_COORDINATOR)
+            return None
+        return hosted
+
+    def _own_claim(self, group_id: str) -> bool:
+        held = holder(self._coordinator.state, group_id)
+        return held is not None and held.incarnation == self._coordinator.incarnation
+
+    def _own_epoch(self, group_id: str) -> int | None:
+        claim = self._coordinator.state.claims.get(group_claim(group_id))
+        if claim is None or self._leaving or group_id in self._uncertain:
+            return None
+        return claim.epoch if claim.incarnation == self._coordinator.incarnation else None
+
+    async def _reason_not_to_claim(self, group_id: str, *, create: bool) -> Refusal | None:
+        state, me = self._coordinator.state, self._coordinator.incarnation
+        if self._leaving or not may_serve(state, me):
+            return Refusal.NOT_COORDINATOR
+        if not create and state.groups.get(group_id) is None:
+            await self._coordinator.catch_up()
+            if state.groups.get(group_id) is None and holder(state, group_id) is None:
+                return Refusal.UNKNOWN_MEMBER
+        held = holder(state, group_id)
+        other = held is not None and held.incarnation != me
+        return Refusal.NOT_COORDINATOR if other else None
+
+    def _restore(self, group_id: str, epoch: int) -> HostedGroup:
+        known = self._coordinator.state.groups.get(group_id)
+        machine = ClassicGroup(group_id, epoch, self._settings)
+        if known is not None:
+            machine = ClassicGroup.restore(
+                known.record(),
+                claim_epoch=epoch,
+                settings=self._settings,
+                now=trio.current_time(),
+            )
+        hosted = HostedGroup(machine, self._coordinator, self._changed, self.lose)
+        self._hosted[group_id] = hosted
+        self._count(hosted)
+        self._set_timer(hosted)
+        return hosted
+
+    def _look(self) -> None:
+        """Drop what is lost, and what is idle."""
+        for hosted in list(self._hosted.values()):
+            if self._present(hosted.machine.group_id) is hosted:
+                self.drop_if_idle(hosted)
+
+    def _adopt(self) -> None:
+        """Serve groups with members whom nobody serves, lest dead members stay in them for ever."""
+        state, me = self._coordinator.state, self._coordinator.incarnation
+        if self._leaving or not may_serve(state, me):
+            return
+        for group in state.groups:
+            group_id = group.group_id
+            if not group.members or group_id in self._hosted:
+                continue
+            place = server(state, group_id)
+            if place is None or place.incarnation != me:
+                continue
+            epoch = self._own_epoch(group_id)
+            if epoch is not None:
+                self._restore(group_id, epoch)
+            else:
+                taken = partial(self._adopted, group_id)
+                self._coordinator.submit(TakeClaim(group_claim(group_id)), taken, _failed)
+
+    def _adopted(self, group_id: str, epoch: int | None) -> None:
+        if epoch is not None and not self._leaving:
+            self._uncertain.discard(group_id)
+            if group_id not in self._hosted:
+                self._restore(group_id, epoch)
+
+    # ---- timers
+
+    def _changed(self, hosted: HostedGroup) -> None:
+        self._count(hosted)
+        self._set_timer(hosted)
+        self.drop_if_idle(hosted)
+
+    def _count(self, hosted: HostedGroup) -> None:
+        size_bytes = hosted.machine.roster.size_bytes
+        if self._hosted.get(hosted.machine.group_id) is hosted:
+            self.hosted_bytes += size_bytes - hosted.counted_bytes
+            hosted.counted_bytes = size_bytes
+
+    def _set_timer(self, hosted: HostedGroup) -> None:
+        """A timer that turns out to be early costs a look; so heartbeats set none."""
+        deadline = hosted.machine.next_deadline()
+        if deadline < hosted.timer_at:
+            hosted.timer_at = deadline
+            heappush(self._timers, (deadline, hosted.machine.group_id))
+            self._wake.set()
+
+    def _tick_due(self, now: float) -> None:
+        while self._timers and self._timers[0][0] <= now:
+            at, group_id = heappop(self._timers)
+            hosted = self._hosted.get(group_id)
+            if hosted is None or hosted.timer_at != at:
+                continue  # of a machine that is gone, or overtaken by an earlier timer
+            hosted.timer_at = inf
+            hosted.machine.tick(now)
+            hosted.carry_out()
+
+    async def _sleep(self) -> None:
+        until = min(self._timers[0][0] if self._timers else inf, self._adopt_at)
+        if self._hosted:
+            until = min(until, self._look_at)
+        with trio.move_on_at(until):
+            await self._wake.wait()
+        self._wake = trio.Event()
+        if trio.current_time() > until + STALL_SECONDS:
+            self._restart_timers()
+
+    def _restart_timers(self) -> None:
+        for hosted in self._hosted.values():
+            hosted.machine.restart_timers(trio.current_time())
+
+
+def _done(_answer: object) -> None:
+    """Nobody waits for it."""
+
+
+def _failed(_failure: ProposalFailed) -> None:
+    """The claim stays; it is asked for again, or ends with this gateway's lease."""

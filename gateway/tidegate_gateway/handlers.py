@@ -1,0 +1,140 @@
+"""The table of APIs: every handler, with its parts."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.groups.settings import GroupSettings
+
+from .blocking import Blocking
+from .broker_settings import BrokerSettings
+from .call import Handler
+from .cluster_view import ClusterView
+from .fetch_plan import FetchSettings
+from .fetch_sessions import FetchSessions
+from .fetch_waiters import FetchWaiters
+from .group_manager import GroupManager
+from .log_reader import LogReader
+from .requests.alter_configs import AlterConfigsHandler
+from .requests.api_versions import ApiVersions
+from .requests.create_partitions import CreatePartitionsHandler
+from .requests.create_topics import CreateTopicsHandler
+from .requests.delete_groups import DeleteGroups
+from .requests.delete_records import DeleteRecordsHandler
+from .requests.delete_topics import DeleteTopicsHandler
+from .requests.describe_cluster import DescribeClusterHandler
+from .requests.describe_configs import DescribeConfigsHandler
+from .requests.describe_groups import DescribeGroups
+from .requests.describe_log_dirs import DescribeLogDirsHandler
+from .requests.describe_topic_partitions import DescribeTopicPartitionsHandler
+from .requests.fetch import Fetch
+from .requests.find_coordinator import FindCoordinator
+from .requests.heartbeat import Heartbeat
+from .requests.incremental_alter_configs import IncrementalAlterConfigsHandler
+from .requests.init_producer_id import InitProducerId, ProducerIds
+from .requests.join_group import JoinGroup
+from .requests.leave_group import LeaveGroup
+from .requests.list_config_resources import ListConfigResourcesHandler
+from .requests.list_groups import ListGroups
+from .requests.list_offsets import ListOffsets
+from .requests.metadata import MetadataHandler
+from .requests.offset_commit import OffsetCommit
+from .requests.offset_delete import OffsetDelete
+from .requests.offset_fetch import OffsetFetch
+from .requests.offset_for_leader_epoch import OffsetForLeaderEpoch
+from .requests.sync_group import SyncGroup
+
+PRODUCE: Final = 0
+API_VERSIONS: Final = 18
+
+
+def group_settings(settings: BrokerSettings) -> GroupSettings:
+    """Return Kafka's settings of groups, as set for this gateway."""
+    return GroupSettings(
+        initial_rebalance_delay_ms=settings.int("group.initial.rebalance.delay.ms"),
+        min_session_timeout_ms=settings.int("group.min.session.timeout.ms"),
+        max_session_timeout_ms=settings.int("group.max.session.timeout.ms"),
+        max_size=settings.int("group.max.size"),
+        offset_metadata_max_bytes=settings.int("offset.metadata.max.bytes"),
+    )
+
+
+def make_handlers(
+    coordinator: Coordinator,
+    reader: LogReader,
+    groups: GroupManager,
+    settings: BrokerSettings,
+    *,
+    rng: Random,
+    blocking: Blocking,
+) -> list[Handler]:
+    """Return the handlers of all APIs but Produce, which answers in two stages (dispatch.py)."""
+    handlers = [
+        *_data_handlers(coordinator, reader, settings, rng=rng, blocking=blocking),
+        *_admin_handlers(coordinator, settings, rng=rng),
+        *_group_handlers(coordinator, groups),
+    ]
+    served = [PRODUCE, API_VERSIONS, *(each.api_key for each in handlers)]
+    return [ApiVersions(served), *handlers]
+
+
+def _data_handlers(
+    coordinator: Coordinator,
+    reader: LogReader,
+    settings: BrokerSettings,
+    *,
+    rng: Random,
+    blocking: Blocking,
+) -> list[Handler]:
+    waiters = FetchWaiters(coordinator.state.partitions)
+    coordinator.listen(waiters.on_change)
+    fetch_settings = FetchSettings(max_bytes=settings.int("fetch.max.bytes"))
+    sessions = FetchSessions(rng)
+    return [
+        Fetch(coordinator, reader, waiters, sessions, fetch_settings),
+        ListOffsets(coordinator, reader, fetch_settings, blocking),
+        OffsetForLeaderEpoch(coordinator),
+        InitProducerId(ProducerIds(coordinator)),
+    ]
+
+
+def _admin_handlers(
+    coordinator: Coordinator, settings: BrokerSettings, *, rng: Random
+) -> list[Handler]:
+    view = ClusterView(coordinator.state)
+
+    def new_topic_id() -> bytes:
+        return rng.randbytes(16)
+
+    return [
+        MetadataHandler(coordinator, settings, view, new_topic_id),
+        DescribeTopicPartitionsHandler(coordinator, settings, view),
+        DescribeClusterHandler(coordinator, view),
+        CreateTopicsHandler(coordinator, settings, new_topic_id),
+        DeleteTopicsHandler(coordinator, settings),
+        CreatePartitionsHandler(coordinator),
+        DeleteRecordsHandler(coordinator, settings),
+        DescribeConfigsHandler(coordinator, settings),
+        AlterConfigsHandler(coordinator),
+        IncrementalAlterConfigsHandler(coordinator),
+        ListConfigResourcesHandler(coordinator),
+        DescribeLogDirsHandler(coordinator, view, settings.int("node.id")),
+    ]
+
+
+def _group_handlers(coordinator: Coordinator, groups: GroupManager) -> list[Handler]:
+    return [
+        FindCoordinator(coordinator),
+        JoinGroup(groups),
+        SyncGroup(groups),
+        Heartbeat(groups),
+        LeaveGroup(groups),
+        ListGroups(coordinator, groups),
+        DescribeGroups(groups),
+        DeleteGroups(groups),
+        OffsetCommit(coordinator, groups),
+        OffsetFetch(coordinator),
+        OffsetDelete(coordinator, groups),
+    ]

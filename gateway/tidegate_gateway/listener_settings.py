@@ -1,0 +1,134 @@
+"""From `listeners` and `advertised.listeners` to addresses: Kafka's notation, `NAME://host:port`.
+
+An empty host listens everywhere and advertises this machine's name, as in Kafka; 0.0.0.0 and [::]
+listen everywhere too, but nobody can connect to them, so they need an advertised address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tidegate_coordination.events import Endpoint
+
+from .broker_settings import BrokerSettings, SettingsError
+
+# Kafka's own default listens everywhere; here nobody is asked for a password yet.
+DEFAULT_LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092"
+MAX_PORT: Final = 65535
+
+_ADDRESS = re.compile(
+    r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/]*):(?P<port>\d+)"
+)
+_HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/]*):(?P<port>\d+)")
+_EVERYWHERE = ("0.0.0.0", "::")
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerAddress:
+    """Where to listen, or what to advertise.  host: "" for everywhere; without [] for IPv6.
+
+    port: 0 for any that is free.
+    """
+
+    name: str
+    host: str
+    port: int
+
+
+def listen_addresses(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
+    """Return where this gateway listens.
+
+    Raises:
+      SettingsError: with the item that is wrong.
+    """
+    addresses = _parse_all("listeners", settings.items("listeners"))
+    if not addresses:
+        raise SettingsError("listeners is empty: a gateway needs one, such as PLAINTEXT://:9092")
+    protocols = _protocols(settings)
+    for each in addresses:
+        protocol = protocols.get(each.name, "")
+        if protocol != "PLAINTEXT":
+            raise SettingsError(
+                f"listener {each.name} asks for {protocol or 'no known protocol'}; this release"
+                " serves PLAINTEXT only (see listener.security.protocol.map)"
+            )
+    return addresses
+
+
+def advertised_endpoints(
+    settings: BrokerSettings, bound: Iterable[ListenerAddress], host_name: str
+) -> tuple[Endpoint, ...]:
+    """Return what clients are told, given where this gateway really listens.
+
+    Args:
+      host_name: this machine's, for listeners without a host.
+
+    Raises:
+      SettingsError: a listener that nobody could connect to, or an unknown one.
+    """
+    listening = {each.name: each for each in bound}
+    advertised = {
+        each.name: each
+        for each in _parse_all("advertised.listeners", settings.items("advertised.listeners"))
+    }
+    for name in advertised.keys() - listening.keys():
+        raise SettingsError(f"advertised.listeners names {name}, which is not in listeners")
+    return tuple(
+        _endpoint(advertised.get(each.name, each), each, host_name) for each in listening.values()
+    )
+
+
+def host_port(name: str, text: str) -> tuple[str, int]:
+    """Read `host:port`, the value of the setting `name`.
+
+    Raises:
+      SettingsError: it is something else.
+    """
+    found = _HOST_PORT.fullmatch(text)
+    if found is None or int(found["port"]) > MAX_PORT:
+        raise SettingsError(f"{name}={text} is not host:port, such as 127.0.0.1:9644")
+    return found["host"].strip("[]"), int(found["port"])
+
+
+def url_host(host: str) -> str:
+    """Return a host as URLs and bootstrap addresses write it."""
+    return f"[{host}]" if ":" in host else host
+
+
+def _endpoint(wanted: ListenerAddress, bound: ListenerAddress, host_name: str) -> Endpoint:
+    if wanted.host in _EVERYWHERE:
+        raise SettingsError(
+            f"listener {wanted.name} would tell clients to connect to {wanted.host}, which they"
+            f" cannot; set advertised.listeners={wanted.name}://<host clients reach>:{bound.port}"
+        )
+    # Port 0 means the one that was found, wherever it is written.
+    return Endpoint(wanted.name, wanted.host or host_name, wanted.port or bound.port)
+
+
+def _parse_all(setting: str, items: Iterable[str]) -> tuple[ListenerAddress, ...]:
+    addresses = tuple(_parse(setting, item) for item in items)
+    names = [each.name for each in addresses]
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingsError(f"{setting} names {name} twice; every listener has its own name")
+    return addresses
+
+
+def _parse(setting: str, item: str) -> ListenerAddress:
+    found = _ADDRESS.fullmatch(item)
+    if found is None or int(found["port"]) > MAX_PORT:
+        raise SettingsError(f"{setting}: {item!r} is not NAME://host:port")
+    return ListenerAddress(found["name"].upper(), found["host"].strip("[]"), int(found["port"]))
+
+
+def _protocols(settings: BrokerSettings) -> dict[str, str]:
+    pairs = (item.partition(":") for item in settings.items("listener.security.protocol.map"))
+    return {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
+
+
+def with_port(address: ListenerAddress, port: int) -> ListenerAddress:
+    """Return the address with the port that was really bound."""
+    return replace(address, port=port)

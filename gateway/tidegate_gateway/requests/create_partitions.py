@@ -1,0 +1,65 @@
+"""CreatePartitions: versions 0-3.
+
+One row per topic, always.  A topic grows as a whole or not at all, so a retry finds it grown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.rules.topics import CreatePartitions, Growth, Refused, duplicates
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import create_partitions as wire
+from tidegate_protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+from ..call import Call
+from .topic_errors import topic_error
+
+TOPICS_PER_PROPOSAL = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePartitionsHandler:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    api_key: ClassVar[int] = 37
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(
+        self, call: Call, request: CreatePartitionsRequest
+    ) -> CreatePartitionsResponse:
+        """Answer topic by topic; a name that stands twice is answered once."""
+        twice = duplicates(topic.name for topic in request.topics)
+        results = [
+            CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            for name in sorted(twice)
+        ]
+        wanted = [_growth(topic) for topic in request.topics if topic.name not in twice]
+        for first in range(0, len(wanted), TOPICS_PER_PROPOSAL):
+            part = wanted[first : first + TOPICS_PER_PROPOSAL]
+            proposal = CreatePartitions(part, validate_only=request.validate_only)
+            answers = await self.coordinator.propose(proposal)
+            results += [_result(each, answer) for each, answer in zip(part, answers, strict=True)]
+        return CreatePartitionsResponse(results=results)
+
+
+def _growth(topic: CreatePartitionsTopic) -> Growth:
+    if topic.assignments is None:
+        return Growth(topic.name, topic.count)
+    lists = tuple(tuple(each.broker_ids) for each in topic.assignments)
+    return Growth(topic.name, topic.count, lists)
+
+
+def _result(growth: Growth, refused: Refused | None) -> CreatePartitionsTopicResult:
+    if refused is None:
+        return CreatePartitionsTopicResult(growth.name)
+    return CreatePartitionsTopicResult(growth.name, *topic_error(refused))

@@ -1,0 +1,95 @@
+"""DeleteTopics: versions 1-6, by name or, from version 6, by id.
+
+The records' objects are collected later; nobody can read them any more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.rules.topics import DeleteTopics, Refused
+from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.error_codes import ErrorCode, error_text
+from tidegate_protocol.messages import delete_topics as wire
+from tidegate_protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from tidegate_protocol.primitives import ZERO_UUID
+
+from ..broker_settings import BrokerSettings
+from ..call import Call
+from .topic_errors import topic_error
+
+TOPICS_PER_PROPOSAL = 5_000
+FIRST_VERSION_WITH_DISABLED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopicsHandler:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    settings: BrokerSettings
+    api_key: ClassVar[int] = 20
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(self, call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        """Answer topic by topic."""
+        asked = request.topics + [DeleteTopicState(name=name) for name in request.topic_names]
+        if not self.settings.bool("delete.topic.enable"):
+            return DeleteTopicsResponse(responses=[_disabled(each, call) for each in asked])
+        counts = Counter((each.name, each.topic_id) for each in asked)
+        results: list[DeletableTopicResult] = []
+        wanted: list[str | bytes] = []
+        for (name, topic_id), count in counts.items():
+            text = _wrong(name, topic_id, count)
+            if text is None:
+                wanted.append(topic_id if name is None else name)
+            else:
+                results.append(_refused(name, topic_id, ErrorCode.INVALID_REQUEST, text))
+        results += await self._delete(wanted)
+        return DeleteTopicsResponse(responses=results)
+
+    async def _delete(self, wanted: list[str | bytes]) -> list[DeletableTopicResult]:
+        results: list[DeletableTopicResult] = []
+        for first in range(0, len(wanted), TOPICS_PER_PROPOSAL):
+            part = wanted[first : first + TOPICS_PER_PROPOSAL]
+            answers = await self.coordinator.propose(DeleteTopics(part))
+            results += [_result(each, answer) for each, answer in zip(part, answers, strict=True)]
+        return results
+
+
+def _wrong(name: str | None, topic_id: bytes, count: int) -> str | None:
+    if name is None and topic_id == ZERO_UUID:
+        return "Neither topic name nor id were specified."
+    if name is not None and topic_id != ZERO_UUID:
+        return "You may not specify both topic name and topic id."
+    if count > 1:
+        return "Duplicate topic id." if name is None else "Duplicate topic name."
+    return None
+
+
+def _result(wanted: str | bytes, answer: Topic | Refused) -> DeletableTopicResult:
+    if isinstance(answer, Topic):
+        return DeletableTopicResult(name=answer.name, topic_id=answer.topic_id)
+    if isinstance(wanted, str):
+        return _refused(wanted, ZERO_UUID, *topic_error(answer))
+    return _refused(None, wanted, *topic_error(answer))
+
+
+def _refused(name: str | None, topic_id: bytes, code: int, text: str) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=text)
+
+
+def _disabled(asked: DeleteTopicState, call: Call) -> DeletableTopicResult:
+    is_known = call.version >= FIRST_VERSION_WITH_DISABLED
+    code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
+    text = error_text(ErrorCode.TOPIC_DELETION_DISABLED)
+    return _refused(asked.name, asked.topic_id, code, text)

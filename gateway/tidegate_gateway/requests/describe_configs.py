@@ -1,0 +1,184 @@
+"""DescribeConfigs: versions 1-4.
+
+Topics, gateways, groups and client metrics subscriptions; every config with its source, synonyms
+and documentation when asked.  Differs from Kafka: a gateway has Tidegate's own settings, too, and
+no loggers.  Only the gateway itself knows what was set at its start, so others refuse to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
+from tidegate_coordination.configs.definition import Update
+from tidegate_coordination.configs.effective import (
+    BrokerLayers,
+    Effective,
+    Source,
+    Synonym,
+    effective_broker_config,
+    effective_client_metrics_config,
+    effective_group_config,
+    effective_topic_config,
+)
+from tidegate_coordination.configs.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.rules.configs import ResourceType
+from tidegate_coordination.rules.topic_names import illegal_topic_name
+from tidegate_protocol.error_codes import ErrorCode, error_text
+from tidegate_protocol.messages import describe_configs as wire
+from tidegate_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+from ..broker_settings import BrokerSettings
+from ..call import Call
+
+
+class _Refusal(Exception):
+    """The resource cannot be described."""
+
+    def __init__(self, code: ErrorCode, text: str = "") -> None:
+        super().__init__(text or error_text(code))
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigsHandler:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    settings: BrokerSettings
+    api_key: ClassVar[int] = 32
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(self, call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        """Answer resource by resource."""
+        if any(self._is_unknown_topic(each) for each in request.resources):
+            await self.coordinator.catch_up()
+        return DescribeConfigsResponse(
+            results=[self._describe(each, request) for each in request.resources]
+        )
+
+    def _is_unknown_topic(self, resource: DescribeConfigsResource) -> bool:
+        is_topic = resource.resource_type == ResourceType.TOPIC.value
+        return is_topic and resource.resource_name not in self.coordinator.state.topics.by_name
+
+    def _describe(
+        self, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    ) -> DescribeConfigsResult:
+        result = DescribeConfigsResult(
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        try:
+            shown = list(self._effective(resource))
+        except _Refusal as refusal:
+            result.error_code = refusal.code
+            result.error_message = str(refusal)
+            return result
+        keys = resource.configuration_keys
+        result.configs = [
+            _row(each, resource, request)
+            for each in shown
+            if not keys or each.definition.name in keys
+        ]
+        return result
+
+    def _effective(self, resource: DescribeConfigsResource) -> Iterable[Effective]:
+        name = resource.resource_name
+        layers = self.settings.layers(self.coordinator.state.configs)
+        match resource.resource_type:
+            case ResourceType.TOPIC.value:
+                return self._topic(name, layers)
+            case ResourceType.BROKER.value:
+                return self._broker(name, layers)
+            case ResourceType.BROKER_LOGGER.value:
+                self._check_node_id(name)
+                return ()
+            case ResourceType.GROUP.value:
+                return self._group(name, layers)
+            case ResourceType.CLIENT_METRICS.value:
+                return self._client_metrics(name)
+            case other:
+                text = f"Unexpected resource type {other} for resource {name}"
+                raise _Refusal(ErrorCode.INVALID_REQUEST, text)
+
+    def _topic(self, name: str, layers: BrokerLayers) -> Iterable[Effective]:
+        wrong = illegal_topic_name(name)
+        if wrong is not None:
+            raise _Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
+        topic = self.coordinator.state.topics.by_name.get(name)
+        if topic is None:
+            raise _Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return (
+            effective_topic_config(topic.configs, layers, each.name)
+            for each in TOPIC_CONFIGS.values()
+            if each.listed or each.name in topic.configs
+        )
+
+    def _broker(self, name: str, layers: BrokerLayers) -> Iterable[Effective]:
+        if name:
+            self._check_node_id(name)
+            return (effective_broker_config(layers, each) for each in BROKER_CONFIGS)
+        of_all = (effective_broker_config(layers, each) for each in layers.dynamic_default)
+        return (_as_default_of_all(each, layers) for each in of_all)
+
+    def _check_node_id(self, name: str) -> None:
+        if not name.removeprefix("-").isdecimal():
+            text = f"Broker id must be an integer, but it is: {name}"
+            raise _Refusal(ErrorCode.INVALID_REQUEST, text)
+        own = self.settings.int("node.id")
+        if int(name) != own:
+            text = f"Unexpected broker id, expected {own} or empty string, but received {name}"
+            raise _Refusal(ErrorCode.INVALID_REQUEST, text)
+
+    def _group(self, name: str, layers: BrokerLayers) -> Iterable[Effective]:
+        if not name:
+            raise _Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        configs = self.coordinator.state.configs.get(ResourceType.GROUP.value, name)
+        return (effective_group_config(configs, layers, each) for each in GROUP_CONFIGS)
+
+    def _client_metrics(self, name: str) -> Iterable[Effective]:
+        if not name:
+            text = "Client metrics subscription name must not be empty"
+            raise _Refusal(ErrorCode.INVALID_REQUEST, text)
+        configs = self.coordinator.state.configs.get(ResourceType.CLIENT_METRICS.value, name)
+        return (effective_client_metrics_config(configs, each) for each in CLIENT_METRICS_CONFIGS)
+
+
+def _as_default_of_all(effective: Effective, layers: BrokerLayers) -> Effective:
+    """Show only what is set for all gateways, as Kafka does for the empty name."""
+    name = effective.definition.name
+    value = None if effective.definition.is_sensitive else layers.dynamic_default[name]
+    source = Source.DYNAMIC_DEFAULT_BROKER
+    return Effective(effective.definition, value, source, (Synonym(name, value, source),))
+
+
+def _row(
+    effective: Effective, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
+    definition = effective.definition
+    is_broker = resource.resource_type == ResourceType.BROKER.value
+    row = DescribeConfigsResourceResult(
+        name=definition.name,
+        value=effective.value,
+        read_only=is_broker and definition.update is Update.READ_ONLY,
+        config_source=effective.source,
+        is_sensitive=definition.is_sensitive,
+        config_type=definition.type,
+        documentation=definition.documentation if request.include_documentation else None,
+    )
+    if request.include_synonyms:
+        row.synonyms = [DescribeConfigsSynonym(*each) for each in effective.synonyms]
+    return row

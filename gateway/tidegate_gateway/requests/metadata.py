@@ -1,0 +1,186 @@
+"""Metadata: versions 0-13.
+
+Brokers are the live gateways that advertise the client's listener.  Any of them serves any
+partition; a leader only spreads the load (see `placement`).  Leader epochs are 0 for ever: there is
+nothing to elect.
+
+A name that is not known here is looked for again after a read of the log's end, then created if the
+client and `auto.create.topics.enable` allow it.  Differs from Kafka: a created topic is in the same
+answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.rules.topic_names import illegal_topic_name
+from tidegate_coordination.rules.topics import NewTopic
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.topics import Topic, collision_key
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import metadata as wire
+from tidegate_protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from tidegate_protocol.primitives import ZERO_UUID
+
+from ..broker_settings import BrokerSettings
+from ..call import Call
+from ..cluster_view import ClusterView, ListenerView
+from ..placement import NO_LEADER
+from ..topic_creation import create_topics
+from .authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC
+
+FIRST_VERSION_WITH_NULL_FOR_ALL = 1
+FIRST_VERSION_WITH_TOPIC_IDS = 12
+LEADER_EPOCH = 0
+
+
+class PreparedTopics:
+    """Answers about topics as one listener sees them, kept until topic or gateways change."""
+
+    def __init__(self, view: ListenerView) -> None:
+        self.view = view
+        self._prepared: dict[bytes, tuple[int, MetadataResponseTopic]] = {}
+
+    def of(self, topic: Topic) -> MetadataResponseTopic:
+        """Return the answer about a topic; do not change it."""
+        known = self._prepared.get(topic.topic_id)
+        if known is not None and known[0] == topic.version:
+            return known[1]
+        prepared = self._prepare(topic)
+        self._prepared[topic.topic_id] = (topic.version, prepared)
+        return prepared
+
+    def forget_deleted(self, topic_count: int) -> None:
+        """Drop what is kept of deleted topics once it is much."""
+        if len(self._prepared) > 2 * topic_count + 100:
+            self._prepared.clear()
+
+    def _prepare(self, topic: Topic) -> MetadataResponseTopic:
+        partitions = [
+            MetadataResponsePartition(
+                error_code=(
+                    ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE
+                ),
+                partition_index=index,
+                leader_id=leader,
+                leader_epoch=LEADER_EPOCH,
+                replica_nodes=replicas,
+                isr_nodes=replicas,
+            )
+            for index, (leader, replicas) in enumerate(self.view.placements(topic))
+        ]
+        return MetadataResponseTopic(
+            name=topic.name, topic_id=topic.topic_id, partitions=partitions
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataHandler:
+    """new_topic_id: 16 random bytes, for topics created on the way."""
+
+    coordinator: Coordinator
+    settings: BrokerSettings
+    cluster_view: ClusterView
+    new_topic_id: Callable[[], bytes]
+    _prepared: dict[str, PreparedTopics] = field(default_factory=dict[str, PreparedTopics])
+    api_key: ClassVar[int] = 3
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(self, call: Call, request: MetadataRequest) -> MetadataResponse:
+        """Answer about all topics, or those asked for in their order."""
+        topics = request.topics
+        if topics is None or (not topics and call.version < FIRST_VERSION_WITH_NULL_FOR_ALL):
+            prepared = self._prepared_for(call)
+            results = [prepared.of(each) for each in self._state.topics.by_name.values()]
+        else:
+            await self._find_or_create(topics, may_create=request.allow_auto_topic_creation)
+            prepared = self._prepared_for(call)
+            results = [self._answer(each, prepared, call) for each in topics]
+        if request.include_topic_authorized_operations:
+            results = [replace(each, topic_authorized_operations=ALL_ON_TOPIC) for each in results]
+        response = self._without_topics(prepared.view, request)
+        response.topics = results
+        return response
+
+    @property
+    def _state(self) -> ClusterState:
+        return self.coordinator.state
+
+    def _prepared_for(self, call: Call) -> PreparedTopics:
+        view = self.cluster_view.of(call.peer.listener)
+        prepared = self._prepared.get(call.peer.listener)
+        if prepared is None or prepared.view is not view:
+            prepared = self._prepared[call.peer.listener] = PreparedTopics(view)
+        prepared.forget_deleted(len(self._state.topics.by_id))
+        return prepared
+
+    def _without_topics(self, view: ListenerView, request: MetadataRequest) -> MetadataResponse:
+        response = MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(each.node_id, each.host, each.port, each.rack)
+                for each in view.nodes
+            ],
+            cluster_id=self._state.cluster_id,
+            controller_id=view.controller_id,
+        )
+        if request.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = ALL_ON_CLUSTER
+        return response
+
+    async def _find_or_create(
+        self, asked: Sequence[MetadataRequestTopic], *, may_create: bool
+    ) -> None:
+        """Read the log's end if anything is unknown; then create what may be created."""
+        if not any(self._is_unknown(each) for each in asked):
+            return
+        await self.coordinator.catch_up()
+        if not (may_create and self.settings.bool("auto.create.topics.enable")):
+            return
+        names = {each.name for each in asked if each.name and self._is_unknown(each)}
+        topics = [NewTopic(self.new_topic_id(), name) for name in sorted(names)]
+        await create_topics(self.coordinator, self.settings, topics)
+
+    def _is_unknown(self, asked: MetadataRequestTopic) -> bool:
+        """Names that no topic can have are not worth a look."""
+        if asked.topic_id != ZERO_UUID:
+            return asked.topic_id not in self._state.topics.by_id
+        name = asked.name or ""
+        return name not in self._state.topics.by_name and illegal_topic_name(name) is None
+
+    def _answer(
+        self, asked: MetadataRequestTopic, prepared: PreparedTopics, call: Call
+    ) -> MetadataResponseTopic:
+        by_id = asked.topic_id != ZERO_UUID
+        if call.version < FIRST_VERSION_WITH_TOPIC_IDS and (by_id or asked.name is None):
+            return MetadataResponseTopic(
+                ErrorCode.INVALID_REQUEST, asked.name or "", asked.topic_id
+            )
+        if by_id:
+            topic = self._state.topics.by_id.get(asked.topic_id)
+            if topic is not None:
+                return prepared.of(topic)
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+        name = asked.name or ""
+        topic = self._state.topics.by_name.get(name)
+        if topic is not None:
+            return prepared.of(topic)
+        return MetadataResponseTopic(_code_of_unknown(name, self._state), name)
+
+
+def _code_of_unknown(name: str, state: ClusterState) -> ErrorCode:
+    """A name that collides with a topic's could not be created either (Kafka answers 17)."""
+    collides = state.topics.by_collision_key.get(collision_key(name)) is not None
+    if collides or illegal_topic_name(name) is not None:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

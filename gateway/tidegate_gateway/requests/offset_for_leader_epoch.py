@@ -1,0 +1,81 @@
+"""OffsetForLeaderEpoch: versions 2-4.
+
+A partition has one history of writes, so its one epoch is 0 and ends at the high watermark; any
+other epoch is unknown, which Kafka answers with -1, -1.
+
+Differs from Kafka: nothing is ever truncated, so no client has a reason to go back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.state.partitions import Partition
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import offset_for_leader_epoch as codec
+from tidegate_protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+from ..call import Call
+from ..prepared_runs import LEADER_EPOCH
+from .fetch import epoch_error
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetForLeaderEpoch:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    api_key: ClassVar[int] = 23
+    messages: ClassVar[ModuleType] = codec
+
+    async def handle(
+        self, call: Call, request: OffsetForLeaderEpochRequest
+    ) -> OffsetForLeaderEpochResponse:
+        """Answer from the log's present end."""
+        try:
+            await self.coordinator.catch_up()
+        except CoordinatorUnavailable:
+            unproven = ErrorCode.KAFKA_STORAGE_ERROR
+        else:
+            unproven = ErrorCode.NONE
+        return OffsetForLeaderEpochResponse(
+            topics=[
+                OffsetForLeaderTopicResult(
+                    topic.topic,
+                    [
+                        _answer(each, self._partition(topic.topic, each.partition), unproven)
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _partition(self, name: str, index: int) -> Partition | None:
+        state = self.coordinator.state
+        topic = state.topics.by_name.get(name)
+        if topic is None or not 0 <= index < len(topic.partition_numbers):
+            return None
+        return state.partitions.get(topic.partition_numbers[index])
+
+
+def _answer(
+    asked: OffsetForLeaderPartition, partition: Partition | None, unproven: ErrorCode
+) -> EpochEndOffset:
+    if unproven:
+        return EpochEndOffset(unproven, asked.partition)
+    if partition is None:
+        return EpochEndOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.partition)
+    code = epoch_error(asked.current_leader_epoch)
+    if code or asked.leader_epoch != LEADER_EPOCH:
+        return EpochEndOffset(code, asked.partition)
+    return EpochEndOffset(ErrorCode.NONE, asked.partition, LEADER_EPOCH, partition.next_offset)

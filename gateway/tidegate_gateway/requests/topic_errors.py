@@ -1,0 +1,45 @@
+"""Refusals of topic and config proposals -> Kafka's error codes and texts."""
+
+from __future__ import annotations
+
+from tidegate_coordination.coordinator import ProposalFailed
+from tidegate_coordination.rules.configs import ConfigRefusal, ConfigRefused
+from tidegate_coordination.rules.topics import Refused, TopicRefusal
+from tidegate_protocol.error_codes import ErrorCode, error_text
+
+_TOPIC_CODES = {
+    TopicRefusal.EXISTS: ErrorCode.TOPIC_ALREADY_EXISTS,
+    TopicRefusal.ILLEGAL_NAME: ErrorCode.INVALID_TOPIC_EXCEPTION,
+    TopicRefusal.PARTITION_COUNT: ErrorCode.INVALID_PARTITIONS,
+    TopicRefusal.REPLICATION_FACTOR: ErrorCode.INVALID_REPLICATION_FACTOR,
+    TopicRefusal.ASSIGNMENT: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    TopicRefusal.CONFIG: ErrorCode.INVALID_CONFIG,
+    TopicRefusal.TOO_MUCH: ErrorCode.POLICY_VIOLATION,
+    TopicRefusal.CONTRADICTION: ErrorCode.INVALID_REQUEST,
+    TopicRefusal.UNKNOWN_NAME: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    TopicRefusal.UNKNOWN_ID: ErrorCode.UNKNOWN_TOPIC_ID,
+}
+
+_CONFIG_CODES = {
+    ConfigRefusal.UNKNOWN_TOPIC: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ConfigRefusal.INVALID_CONFIG: ErrorCode.INVALID_CONFIG,
+    ConfigRefusal.INVALID_REQUEST: ErrorCode.INVALID_REQUEST,
+}
+
+
+def topic_error(refused: Refused) -> tuple[ErrorCode, str]:
+    """Return code and text for a client."""
+    code = _TOPIC_CODES[refused.reason]
+    return code, refused.text or error_text(code)
+
+
+def config_error(refused: ConfigRefused | None) -> tuple[ErrorCode, str | None]:
+    """Return code and text for a client; no error where nothing was refused."""
+    if refused is None:
+        return ErrorCode.NONE, None
+    return _CONFIG_CODES[refused.reason], refused.text
+
+
+def failure_text(failure: ProposalFailed) -> str:
+    """Return what to say, with UNKNOWN_SERVER_ERROR, of a proposal that nothing came of."""
+    return f"Nothing was changed: {failure}"

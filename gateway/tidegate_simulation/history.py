@@ -1,0 +1,113 @@
+"""What clients did and saw, one event a line: the checker's only input.
+
+    {"index", "time_ns", "process", "type", "f", "value"}
+
+index counts from 0.  time_ns is since the start of the run.  process names a client; each has at
+most one operation open, but for `send`, which may have several.  type:
+
+    invoke  the operation began
+    ok      it was done
+    fail    it was certainly not done
+    info    nobody knows; it may be done at any later time
+
+Every ok, fail and info carries "of": the index of its invoke.  f and its value, where key is a small
+integer that stands for one partition, and values of records are integers, each sent once:
+
+    send     {"key", "values", "producer"}: producer is [id, epoch], or null for a plain one.
+             ok: "offset" of the first value, -1 when no longer known.  fail: "error" (Kafka's name)
+    assign   ok {"keys"}: the reader's positions start anew
+    poll     {"key", "position"}.  ok: "records" [[offset, value], ...] and "next"
+             fail: "error"
+    trim     {"key", "before"}: records below may go.  ok: "low", the first offset that stays
+    end      {"key"}: what is the end offset?  ok: "offset"
+    commit   {"group", "key", "offset"}
+    fetched  {"group", "key"}: what is committed?  ok: "offset", null for nothing
+    healed   info, value null: no faults from here on
+    drained  ok {"key", "offset"}: a last reader reached this end of the key
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Value = dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a history."""
+
+    index: int
+    time_ns: int
+    process: str
+    type: str
+    f: str
+    value: Value
+    of: int = -1
+
+    def as_json(self) -> str:
+        """Return the line."""
+        line: dict[str, Any] = {
+            "index": self.index,
+            "time_ns": self.time_ns,
+            "process": self.process,
+            "type": self.type,
+            "f": self.f,
+            "value": self.value,
+        }
+        if self.of >= 0:
+            line["of"] = self.of
+        return json.dumps(line, separators=(",", ":"))
+
+
+class History:
+    """Grows at the end.
+
+    now: seconds since the start of the run.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.events: list[Event] = []
+        self._now = now
+
+    def invoke(self, process: str, f: str, value: Value) -> Event:
+        """Begin an operation."""
+        return self._add(process, "invoke", f, value, -1)
+
+    def ok(self, invoke: Event, **more: Any) -> Event:
+        """It was done; more joins what the invoke said."""
+        return self._finish(invoke, "ok", more)
+
+    def fail(self, invoke: Event, **more: Any) -> Event:
+        """It was certainly not done."""
+        return self._finish(invoke, "fail", more)
+
+    def info(self, invoke: Event, **more: Any) -> Event:
+        """Nobody knows."""
+        return self._finish(invoke, "info", more)
+
+    def note(self, process: str, kind: str, f: str, value: Value) -> Event:
+        """Add an event without an invoke (assign, healed, drained)."""
+        return self._add(process, kind, f, value, -1)
+
+    def lines(self) -> list[str]:
+        """Return all lines, for a file or a comparison."""
+        return [each.as_json() for each in self.events]
+
+    def _finish(self, invoke: Event, kind: str, more: dict[str, Any]) -> Event:
+        value = {**(invoke.value or {}), **more}
+        return self._add(invoke.process, kind, invoke.f, value, invoke.index)
+
+    def _add(self, process: str, kind: str, f: str, value: Value, of: int) -> Event:
+        time_ns = round(self._now() * 1e9)
+        event = Event(len(self.events), time_ns, process, kind, f, value, of)
+        self.events.append(event)
+        return event
+
+
+def read_lines(lines: Iterable[str]) -> Sequence[Event]:
+    """Read a history back."""
+    return [Event(**json.loads(line)) for line in lines]
