@@ -17,9 +17,8 @@ PROPERTIES = {
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-    "auto.create.topics.enable": "true",
+    "broker.rack": "default",  # a gateway is always in some zone
     "num.partitions": "4",
-    "default.replication.factor": "1",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "8",
     "transaction.state.log.replication.factor": "1",

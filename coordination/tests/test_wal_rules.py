@@ -46,7 +46,6 @@ class World:
         self.apply(
             GatewayRegistered(1, 1, "key", "az1", (Endpoint("PLAINTEXT", "h", 1),), "0", 0),
             writer=0,
-            writer=0,
         )
         self.apply(TopicCreated(TOPIC, "t", 2, 1, {}))
         self.apply(TopicCreated(STAMPED, "s", 1, 1, {"message.timestamp.type": "LogAppendTime"}))

@@ -13,7 +13,7 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -84,6 +84,8 @@ async def run_gateway(
     Raises:
       Exception: see refusals_to_start.py for those that are a person's to mend, perhaps in groups.
     """
+    for name in settings.meaningless:
+        _log.info("a setting of Kafka's has no meaning here", setting=name)
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with _opened(settings, data) as parts:
             return await _Process(parts, settings, announce).run(signals)
@@ -206,7 +208,7 @@ class _Process:
 
 
 @asynccontextmanager
-async def _opened(settings: BrokerSettings, data: Path | None) -> AsyncIterator[_Parts]:
+async def _opened(settings: BrokerSettings, data: Path | None) -> AsyncGenerator[_Parts, None]:
     """Open everything a gateway needs; close it again in the opposite order."""
     async with AsyncExitStack() as stack:
         listeners = open_listeners(listen_addresses(settings))

@@ -287,6 +287,7 @@ class HostedGroups:
         until = min(self._timers[0][0] if self._timers else inf, self._adopt_at)
         if self._hosted:
             until = min(until, self._look_at)
+        print("SLEEP", trio.current_time(), until, self._look_at, len(self._hosted), self._timers)
         with trio.move_on_at(until):
             await self._wake.wait()
         self._wake = trio.Event()

@@ -125,7 +125,8 @@ def _parse(setting: str, item: str) -> ListenerAddress:
 
 
 def _protocols(settings: BrokerSettings) -> dict[str, str]:
-    pairs = (item.partition(":") for item in settings.items("listener.security.protocol.map"))
+    text = settings.text("listener.security.protocol.map")
+    pairs = (item.partition(":") for item in text.split(","))
     return {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
 
 

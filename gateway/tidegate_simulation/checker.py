@@ -315,7 +315,7 @@ def _gather_commits(facts: _Facts) -> dict[tuple[str, int], list[_Commit]]:
     failed = {event.of for event, _ in facts.finished("commit", "fail")}
     for event in facts.events:
         if event.f == "fetched" and event.type == "invoke":
-            registers[_value(event)["group"], _value(event)["key"]]  # also those never committed
+            registers.setdefault((_value(event)["group"], _value(event)["key"]), [])
         elif event.f == "commit" and event.type == "invoke" and event.index not in failed:
             commit = _Commit(_value(event)["offset"], event.index)
             by_index[event.index] = commit

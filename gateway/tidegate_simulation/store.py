@@ -5,8 +5,7 @@ One FaultyStore wraps the store for one gateway; all share what lies beneath.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
@@ -45,18 +44,24 @@ class StoreFaults:
 
 
 class FaultyStore:
-    """faults may be changed at any time; landed counts by the names of StoreFaults.
+    """faults may be changed at any time.
 
     late: where puts go that are still under way when their caller has given up.
+    count: called with the name of each fault that had its effect.
     """
 
     requests_cost_money = False
 
     def __init__(
-        self, store: ObjectStore, faults: StoreFaults, rng: Random, late: trio.Nursery
+        self,
+        store: ObjectStore,
+        faults: StoreFaults,
+        rng: Random,
+        late: trio.Nursery,
+        count: Callable[[str], None],
     ) -> None:
         self.faults = faults
-        self.landed: Counter[str] = Counter()
+        self._count = count
         self._store = store
         self._rng = rng
         self._late = late
@@ -129,7 +134,7 @@ class FaultyStore:
         await trio.lowlevel.checkpoint()
         if not strikes:
             return 0.0
-        self.landed["slow"] += 1
+        self._count("slow")
         await trio.sleep(seconds if before else 0.0)
         return 0.0 if before else seconds
 
@@ -138,5 +143,5 @@ class FaultyStore:
         return self._rng.random() < rate
 
     def _fault(self, kind: str) -> StoreUnavailable:
-        self.landed[kind] += 1
+        self._count(kind)
         return StoreUnavailable(f"injected: {kind}")

@@ -10,6 +10,7 @@ from harness.toolbox import Printed
 RULES = [
     (re.compile(r"\b(localhost|127\.0\.0\.1)[:\s]+\d+\b"), "<address>"),
     (re.compile(r"(?<=CLUSTER-ID|Cluster ID): \S+"), ": <id>"),
+    (re.compile(r'"logDir":"[^"]*"'), '"logDir":"<folder>"'),
     (re.compile(r"/127\.0\.0\.1\b"), "/<host>"),
     (re.compile(r"TopicId: [\w-]{22}"), "TopicId: <id>"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<uuid>"),

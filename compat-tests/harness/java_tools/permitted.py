@@ -11,7 +11,7 @@ CALLS = {
     "topics --create --topic jt-three --replication-factor 3": (
         "the replication factor is a label: the object store replicates, any value is accepted"
     ),
-    "log-dirs --describe --topic-list jt-default": "the gateway has no log directories",
+    "configs --describe --client jt-client": "quotas are not offered yet",
     "acls --list": "ACLs are not offered yet",
     "transactions list": "transactions are not offered yet",
 }
@@ -26,8 +26,10 @@ ABSENT_APIS = [
     (re.compile(r"Sasl|Scram|DelegationToken"), "SASL and its credentials are not offered yet"),
     (re.compile(r"ClientQuotas"), "quotas are not offered yet"),
     (re.compile(r"Raft|Quorum|UnregisterBroker|UpdateFeatures"), "there is no KRaft quorum"),
-    (re.compile(r"Reassignments|LogDirs|ElectLeaders"), "partitions have no replicas to move"),
-    (re.compile(r"Telemetry|ListConfigResources"), "client metrics (KIP-714) are not offered yet"),
+    (
+        re.compile(r"Reassignments|ReplicaLogDirs|ElectLeaders"),
+        "partitions have no replicas to move",
+    ),
 ]
 
 

@@ -89,9 +89,10 @@ class BrokerLayers:
             for each in names
             if each in layer
         ]
-        defaults = ((each, BROKER_CONFIGS[each].default) for each in names)
         found += [
-            Synonym(each, text, Source.DEFAULT) for each, text in defaults if text is not None
+            Synonym(each, None if definition.is_sensitive else definition.default, Source.DEFAULT)
+            for each in names
+            if (definition := BROKER_CONFIGS[each]).default is not None
         ]
         first = next((place for place, each in enumerate(found) if each.name == name), len(found))
         return tuple(found[first:])

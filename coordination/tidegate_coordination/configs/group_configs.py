@@ -11,7 +11,6 @@ from .definition import (
     ConfigType,
     Definition,
     at_least,
-    between,
     one_of,
     share_offset_reset,
 )
@@ -65,7 +64,7 @@ CLIENT_METRICS_CONFIGS: dict[str, Definition] = {
             "interval.ms",
             ConfigType.INT,
             "300000",
-            between(100, 3600000),
+            None,
             "How often a client should send its metrics.",
         ),
         Definition("match", ConfigType.LIST, "", None, "Which clients should send metrics."),

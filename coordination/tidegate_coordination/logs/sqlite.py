@@ -115,6 +115,8 @@ class SqliteLog:
         self._worker = worker
         self._last_seen = FIRST_POSITION - 1
         self._grown = trio.lowlevel.ParkingLot()
+        # One poll serves all who wait, however often they begin to wait anew.
+        self._polled_at = -_POLL_SECONDS
 
     @property
     def capabilities(self) -> LogCapabilities:
@@ -139,12 +141,15 @@ class SqliteLog:
     async def wait(self, after_position: int, timeout_seconds: float) -> None:
         with trio.move_on_after(timeout_seconds):
             while self._last_seen <= after_position:
-                self._note(await self._worker.call("look for growth", self._tables.poll_last))
-                if self._last_seen <= after_position:
-                    await self._park()
+                pause_seconds = self._polled_at + _POLL_SECONDS - trio.current_time()
+                if pause_seconds > 0:
+                    await self._park(pause_seconds)
+                else:
+                    self._polled_at = trio.current_time()
+                    self._note(await self._worker.call("look for growth", self._tables.poll_last))
 
-    async def _park(self) -> None:
-        with trio.move_on_after(_POLL_SECONDS):
+    async def _park(self, pause_seconds: float) -> None:
+        with trio.move_on_after(pause_seconds):
             await self._grown.park()
 
     async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:

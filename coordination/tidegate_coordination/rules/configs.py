@@ -271,7 +271,12 @@ def _check_client_metrics_configs(configs: Mapping[str, str]) -> None:
     for name, text in configs.items():
         if name not in CLIENT_METRICS_CONFIGS:
             raise InvalidConfig(f"Unknown client metrics configuration: {name}")
-        parse(CLIENT_METRICS_CONFIGS[name], text)
+        value = parse(CLIENT_METRICS_CONFIGS[name], text)
+        if isinstance(value, int) and not 100 <= value <= 3_600_000:
+            raise InvalidConfig(
+                f"Invalid value {value} for {name}, interval must be between 100 and 3600000"
+                " (1 hour)"
+            )
 
 
 def _check_broker_configs(configs: Mapping[str, str], *, is_default: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.groups.values import Refusal
@@ -33,7 +34,7 @@ class DeleteGroups:
 
     groups: GroupManager
     api_key: ClassVar[int] = 42
-    messages: ClassVar = messages
+    messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
         """Delete each group by itself."""

@@ -7,6 +7,7 @@ exist is "Dead" (v6+: with GROUP_ID_NOT_FOUND, KIP-1043).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.groups.values import Description, State
@@ -34,7 +35,7 @@ class DescribeGroups:
 
     groups: GroupManager
     api_key: ClassVar[int] = 15
-    messages: ClassVar = messages
+    messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
         """Describe each group."""

@@ -31,6 +31,7 @@ from tidegate_protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from tidegate_protocol.primitives import Buffer
 
 from ..call import Call
 from ..fetch_plan import FetchSettings, Known, Miss, ReadPass, ReadProblem
@@ -43,6 +44,7 @@ TOPIC_IDS_FROM: Final = 13
 ZSTD_FROM: Final = 10
 READ_COMMITTED: Final = 1
 _LOAD_ROUNDS: Final = 3
+_OK: Final = ErrorCode.NONE
 _NO_EPOCH: Final = -1
 
 _SESSION_CODES: Final = {
@@ -250,11 +252,13 @@ class _Look:
         if code:
             self._fail(request.partition, code, partition)
             return
+        high_watermark = partition.next_offset
         stable = partition.last_stable_offset
-        end = stable if self._is_committed_only else partition.next_offset
-        records = self._plan.read(
-            partition, request.fetch_offset, end, max(request.partition_max_bytes, 0)
-        )
+        end = stable if self._is_committed_only else high_watermark
+        offset = request.fetch_offset
+        records: list[Buffer] | ReadProblem = []
+        if offset < end:
+            records = self._plan.read(partition, offset, end, max(request.partition_max_bytes, 0))
         if isinstance(records, ReadProblem):
             self._fail(request.partition, _READ_CODES[records], partition)
             return
@@ -262,12 +266,16 @@ class _Look:
         self.answers.append(
             PartitionData(
                 request.partition,
-                ErrorCode.NONE,
-                partition.next_offset,
+                _OK,
+                high_watermark,
                 stable,
                 partition.log_start,
-                aborted_transactions=[] if self._is_committed_only else None,
-                records=records or b"",
+                None,
+                None,
+                None,
+                [] if self._is_committed_only else None,
+                -1,
+                records or b"",
             )
         )
 
@@ -306,13 +314,12 @@ def epoch_error(current_leader_epoch: int) -> ErrorCode:
 
 def _check(request: FetchPartition, partition: Partition) -> ErrorCode:
     """Return the error of a partition's request, in Kafka's order of checks."""
-    code = epoch_error(request.current_leader_epoch)
-    if code:
-        return code
+    if request.current_leader_epoch > LEADER_EPOCH or request.current_leader_epoch < _NO_EPOCH:
+        return epoch_error(request.current_leader_epoch)
     is_inside = partition.log_start <= request.fetch_offset <= partition.next_offset
     if not is_inside or request.last_fetched_epoch > LEADER_EPOCH:
         return ErrorCode.OFFSET_OUT_OF_RANGE
-    return ErrorCode.NONE
+    return _OK
 
 
 def _by_topic(

@@ -10,6 +10,7 @@ INVALID_REQUEST.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.coordinator import Coordinator as MetadataCoordinator
@@ -36,7 +37,7 @@ class FindCoordinator:
 
     coordinator: MetadataCoordinator
     api_key: ClassVar[int] = 10
-    messages: ClassVar = messages
+    messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         """Name a gateway per key."""

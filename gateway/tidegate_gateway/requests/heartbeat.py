@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.groups.values import MemberIdentity
@@ -20,7 +21,7 @@ class Heartbeat:
 
     groups: GroupManager
     api_key: ClassVar[int] = 12
-    messages: ClassVar = messages
+    messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
         """Note that a member lives."""

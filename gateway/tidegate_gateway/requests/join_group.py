@@ -7,6 +7,7 @@ bounded (group.max.join.bytes); beyond that a member is refused with GROUP_MAX_S
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.groups.values import JoinAnswer, JoinRequest
@@ -33,7 +34,7 @@ class JoinGroup:
 
     groups: GroupManager
     api_key: ClassVar[int] = 11
-    messages: ClassVar = messages
+    messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
         """Join, and wait."""

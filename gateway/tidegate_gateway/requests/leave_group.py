@@ -7,6 +7,7 @@ once.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.groups.values import MemberIdentity, Refusal
@@ -30,7 +31,7 @@ class LeaveGroup:
 
     groups: GroupManager
     api_key: ClassVar[int] = 13
-    messages: ClassVar = messages
+    messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
         """Remove members."""

@@ -7,6 +7,7 @@ them and join the answers.  All groups are classic.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
@@ -32,7 +33,7 @@ class ListGroups:
     coordinator: Coordinator
     groups: GroupManager
     api_key: ClassVar[int] = 16
-    messages: ClassVar = messages
+    messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
         """List what the filters let through; an empty filter lets all through."""

@@ -1,11 +1,10 @@
 """ListOffsets: versions 1-11.
 
-Latest, earliest and by time are answered once the replica is proven to be at the log's end: what was
-acknowledged anywhere before the request came is in the answer.  A search by time finds the run in the
-state, reads it, and decodes the one batch that matters, so it is exact to the record.
+All is answered once the replica is proven to be at the log's end: what was acknowledged anywhere
+before the request came is in the answer.  By time it is exact to the record (time_search.py).
 
-Differs from Kafka: nothing is tiered, so earliest local (-4) is earliest, and latest tiered (-5) and
-earliest pending upload (-6) are -1, as in Kafka without remote storage.
+Differs from Kafka: nothing is tiered, so earliest local (-4) is earliest, and latest tiered (-5)
+and earliest pending upload (-6) are -1, as in Kafka without remote storage.
 """
 
 from __future__ import annotations
@@ -57,6 +56,8 @@ _SINCE: Final = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
+_EPOCHS_FROM: Final = 4
+_NO_EPOCH: Final = -1
 _NEVER: Final = 1 << 15
 
 _log = structlog.get_logger("tidegate.list_offsets")
@@ -97,6 +98,10 @@ class ListOffsets:
             for topic in request.topics
         ]
         await self._search_all(answers.searches)
+        if call.version < _EPOCHS_FROM:
+            for topic in topics:
+                for each in topic.partitions:
+                    each.leader_epoch = _NO_EPOCH
         return ListOffsetsResponse(topics=topics)
 
     async def _catch_up(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar, NamedTuple
 
 from tidegate_coordination.coordinator import (
@@ -49,7 +50,7 @@ class OffsetCommit:
     coordinator: Coordinator
     groups: GroupManager
     api_key: ClassVar[int] = 8
-    messages: ClassVar = messages
+    messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
         """Commit what can be committed."""

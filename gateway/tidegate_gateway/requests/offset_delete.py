@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
@@ -41,7 +42,7 @@ class OffsetDelete:
     coordinator: Coordinator
     groups: GroupManager
     api_key: ClassVar[int] = 47
-    messages: ClassVar = messages
+    messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         """Delete what may be deleted."""

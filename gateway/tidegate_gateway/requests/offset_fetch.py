@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
@@ -41,7 +42,7 @@ class OffsetFetch:
 
     coordinator: Coordinator
     api_key: ClassVar[int] = 9
-    messages: ClassVar = messages
+    messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
         """Answer for each group; versions that know one group are turned into the newer form."""

@@ -6,6 +6,7 @@ The leader's assignment is in the metadata log before anybody gets a part of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.groups.values import SyncRequest
@@ -23,7 +24,7 @@ class SyncGroup:
 
     groups: GroupManager
     api_key: ClassVar[int] = 14
-    messages: ClassVar = messages
+    messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
         """Take or give the assignment, and wait."""

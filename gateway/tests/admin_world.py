@@ -1,0 +1,127 @@
+"""Gateways as the admin handlers see them, on one log in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+from random import Random
+from typing import Any
+
+import trio
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_gateway.broker_settings import BrokerSettings
+from tidegate_gateway.call import Call, Peer
+from tidegate_gateway.cluster_view import ClusterView
+from tidegate_gateway.requests.alter_configs import AlterConfigsHandler
+from tidegate_gateway.requests.create_partitions import CreatePartitionsHandler
+from tidegate_gateway.requests.create_topics import CreateTopicsHandler
+from tidegate_gateway.requests.delete_records import DeleteRecordsHandler
+from tidegate_gateway.requests.delete_topics import DeleteTopicsHandler
+from tidegate_gateway.requests.describe_cluster import DescribeClusterHandler
+from tidegate_gateway.requests.describe_configs import DescribeConfigsHandler
+from tidegate_gateway.requests.describe_log_dirs import DescribeLogDirsHandler
+from tidegate_gateway.requests.describe_topic_partitions import DescribeTopicPartitionsHandler
+from tidegate_gateway.requests.incremental_alter_configs import IncrementalAlterConfigsHandler
+from tidegate_gateway.requests.list_config_resources import ListConfigResourcesHandler
+from tidegate_gateway.requests.metadata import MetadataHandler
+from tidegate_protocol.apis import APIS
+from tidegate_protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+)
+
+NOW_SECONDS = 1_700_000_000.0
+
+
+class AdminGateway:
+    """One gateway's admin handlers.  ask() sends both ways through the codec."""
+
+    def __init__(
+        self, coordinator: Coordinator, settings: BrokerSettings, new_topic_id: Callable[[], bytes]
+    ) -> None:
+        self.coordinator = coordinator
+        self.state = coordinator.state
+        view = ClusterView(coordinator.state)
+        handlers: list[Any] = [
+            MetadataHandler(coordinator, settings, view, new_topic_id),
+            DescribeClusterHandler(coordinator, view),
+            DescribeTopicPartitionsHandler(coordinator, settings, view),
+            DescribeLogDirsHandler(coordinator, view, settings.int("node.id")),
+            CreateTopicsHandler(coordinator, settings, new_topic_id),
+            DeleteTopicsHandler(coordinator, settings),
+            CreatePartitionsHandler(coordinator),
+            DeleteRecordsHandler(coordinator, settings),
+            DescribeConfigsHandler(coordinator, settings),
+            AlterConfigsHandler(coordinator),
+            IncrementalAlterConfigsHandler(coordinator),
+            ListConfigResourcesHandler(coordinator),
+        ]
+        self._by_request = {_request_class(each): each for each in handlers}
+
+    async def ask(self, request: Any, version: int | None = None, listener: str = "A") -> Any:
+        """Answer a request, by default in the newest version."""
+        handler = self._by_request[type(request)]
+        newest = APIS[handler.api_key].max_version
+        version = newest if version is None else version
+        wire = handler.messages
+        sent = memoryview(bytes(wire.encode_request(request, version)))
+        call = Call(version, "client", Peer("host", 1, listener))
+        response = await handler.handle(call, wire.decode_request(sent, version))
+        encoded = memoryview(bytes(wire.encode_response(response, version)))
+        return wire.decode_response(encoded, version)
+
+    async def create(
+        self, name: str, partitions: int = 1, factor: int = 1, **configs: str
+    ) -> CreatableTopicResult:
+        """Create a topic; '_' in config names stands for '.'."""
+        rows = [CreatableTopicConfig(key.replace("_", "."), text) for key, text in configs.items()]
+        topic = CreatableTopic(name, partitions, factor, [], rows)
+        response = await self.ask(CreateTopicsRequest([topic]))
+        [result] = response.topics
+        assert isinstance(result, CreatableTopicResult)
+        return result
+
+
+def _request_class(handler: Any) -> type:
+    name = type(handler).__name__.removesuffix("Handler") + "Request"
+    cls = getattr(handler.messages, name)
+    assert isinstance(cls, type)
+    return cls
+
+
+@asynccontextmanager
+async def admin_world(
+    *settings: dict[str, str], listeners: tuple[str, ...] = ("A",)
+) -> AsyncIterator[list[AdminGateway]]:
+    """Run a gateway per dictionary of settings; node ids 1, 2, ... where none is set."""
+    log = MemoryLog()
+    numbers = count(1)
+    rng = Random(1)
+    async with trio.open_nursery() as nursery:
+        gateways: list[AdminGateway] = []
+        for each in settings or ({},):
+            node_id = next(numbers)
+            static = BrokerSettings({"node.id": str(node_id), **each})
+            coordinator = Coordinator(
+                log, ClusterState(), rng=Random(node_id), wall_clock=lambda: NOW_SECONDS
+            )
+            nursery.start_soon(coordinator.run)
+            endpoints = tuple(Endpoint(name, f"h{node_id}", 9092) for name in listeners)
+            zone = static.text("broker.rack")
+            registration = Register(node_id, f"k{node_id}", zone, endpoints, "0", "cluster")
+            incarnation = await coordinator.propose(registration)
+            assert isinstance(incarnation, int)
+            coordinator.incarnation = incarnation
+            gateways.append(AdminGateway(coordinator, static, lambda: rng.randbytes(16)))
+        for gateway in gateways:
+            await gateway.coordinator.catch_up()
+        yield gateways
+        nursery.cancel_scope.cancel()

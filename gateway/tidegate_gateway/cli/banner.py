@@ -1,0 +1,97 @@
+"""What a gateway prints once clients may connect, in the order in which people need it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from ..app import Running
+from ..listener_settings import url_host
+
+TOPIC = "greetings"
+
+
+def bootstrap_servers(running: Running) -> str:
+    """Return what clients call bootstrap.servers."""
+    return ",".join(f"{url_host(each.host)}:{each.port}" for each in running.endpoints)
+
+
+def banner(running: Running, *, keeps_data: bool) -> str:
+    """Return the text for a person."""
+    servers = bootstrap_servers(running)
+    option = f"--bootstrap-server {servers}"
+    kept = f"data in {shown_path(running.data)}" if running.data else "nothing is kept"
+    stop = (
+        f"Ctrl+C stops; the data stays in {shown_path(running.data)}."
+        if keeps_data and running.data
+        else "Ctrl+C stops, and everything is forgotten."
+    )
+    lines = [
+        f"Tidegate {running.version}, {kept}",
+        "",
+        f"  bootstrap servers  {servers}",
+        f"  admin              {running.admin_url or 'off (see admin.listener)'}",
+        f"  object store       {shown_store(running.settings.text('object.store'))}",
+        f"  metadata log       {shown_log(running.settings.text('metadata.log'))}",
+        "",
+        "Write and read:",
+        "",
+        f"  echo hello | kcat -P -b {servers} -t {TOPIC}",
+        f"  kcat -C -b {servers} -t {TOPIC} -e",
+        "",
+        "or with Kafka's own tools:",
+        "",
+        f"  kafka-console-producer.sh {option} --topic {TOPIC}",
+        f"  kafka-console-consumer.sh {option} --topic {TOPIC} --from-beginning",
+        "",
+        stop,
+    ]
+    return "\n".join(lines)
+
+
+def banner_json(running: Running) -> str:
+    """Return the same as one line of JSON."""
+    return json.dumps(
+        {
+            "version": running.version,
+            "data": str(running.data) if running.data else None,
+            "bootstrap_servers": bootstrap_servers(running),
+            "admin_url": running.admin_url,
+            "object_store": shown_store(running.settings.text("object.store")),
+            "metadata_log": shown_log(running.settings.text("metadata.log")),
+            "cluster_id": running.cluster_id,
+            "pid": os.getpid(),
+        }
+    )
+
+
+def shown_path(path: Path | None) -> str:
+    """Return a folder as one would type it."""
+    if path is None:
+        return ""
+    return str(path) if path.is_absolute() else f"./{path}"
+
+
+def shown_store(url: str) -> str:
+    """Say where objects are, without what must not be shown."""
+    parts = urlsplit(url)
+    if parts.scheme == "memory":
+        return "memory"
+    if parts.scheme == "file":
+        return f"local files in {shown_path(Path(parts.path))}"
+    endpoint = parse_qs(parts.query).get("endpoint", [""])[0]
+    place = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+    return f"{place} at {urlsplit(endpoint).netloc.rpartition('@')[2]}" if endpoint else place
+
+
+def shown_log(url: str) -> str:
+    """Say where the metadata log is, without what must not be shown."""
+    scheme, _, rest = url.partition(":")
+    if scheme == "memory":
+        return "memory"
+    if scheme == "sqlite":
+        return f"SQLite in {shown_path(Path(rest.removeprefix('//')))}"
+    parts = urlsplit(url)
+    return f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

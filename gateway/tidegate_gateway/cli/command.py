@@ -1,0 +1,141 @@
+"""The command line's words.  What they do is imported when they are called: --help stays quick.
+
+Other packages add commands by entry points of group `tidegate.commands`, each a typer.Typer.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import entry_points, version
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+COMMANDS: Final = "tidegate.commands"
+
+app = typer.Typer(
+    name="tidegate",
+    help="A Kafka gateway whose only disk is object storage.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+log_app = typer.Typer(help="Metadata logs.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(log_app, name="log")
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting, by its name; may be repeated."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+LogLevel = Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")]
+ConfigFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Settings as TOML.")]
+PropertiesFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Settings as a server.properties.")
+]
+Data = Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is kept.")]
+ObjectStore = Annotated[
+    str | None, typer.Option(metavar="URL", help="memory:, file:DIR or s3://BUCKET/PREFIX.")
+]
+LogUrl = Annotated[
+    str | None, typer.Option("--log", metavar="URL", help="memory:, sqlite:FILE or a plug-in's.")
+]
+Memory = Annotated[bool, typer.Option("--memory", help="Keep everything in memory only.")]
+
+
+@app.command()
+def dev(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="0: any that is free.")
+    ] = 9092,
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="Where to listen, and what clients are told.")
+    ] = ("127.0.0.1"),
+    admin_port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="Of health and metrics.")
+    ] = (9644),
+    data: Data = Path("tidegate-data"),
+    object_store: ObjectStore = None,
+    log: LogUrl = None,
+    memory: Memory = False,
+    set_: Set = None,
+    json: Json = False,
+    log_level: LogLevel = "warning",
+) -> None:
+    """Run one gateway on this machine, with nothing to set up."""
+    from .dev import DevOptions, run_dev
+
+    options = DevOptions(port, host, admin_port, data, object_store, log, memory)
+    raise typer.Exit(run_dev(options, set_ or [], as_json=json, log_level=log_level))
+
+
+@app.command()
+def serve(
+    config: ConfigFile = None,
+    properties: PropertiesFile = None,
+    data: Data = Path("data"),
+    set_: Set = None,
+    json: Json = False,
+    log_level: LogLevel = "info",
+) -> None:
+    """Run a gateway from settings: defaults, --config, --properties, TIDEGATE_..., --set."""
+    from .serve import run_serve
+
+    raise typer.Exit(
+        run_serve(config, properties, data, set_ or [], as_json=json, log_level=log_level)
+    )
+
+
+@app.command()
+def doctor(
+    config: ConfigFile = None,
+    properties: PropertiesFile = None,
+    data: Data = Path("data"),
+    object_store: ObjectStore = None,
+    log: LogUrl = None,
+    set_: Set = None,
+    json: Json = False,
+) -> None:
+    """Check what a gateway with these settings would need; exit code 1 if something is missing."""
+    from .doctor import run_doctor
+
+    chosen = {"object.store": object_store, "metadata.log": log}
+    assignments = [f"{name}={url}" for name, url in chosen.items() if url is not None]
+    raise typer.Exit(
+        run_doctor(config, properties, data, [*assignments, *(set_ or [])], as_json=json)
+    )
+
+
+@log_app.command()
+def verify(
+    url: Annotated[str, typer.Argument(help="Of a log that is new and empty; it gets filled.")],
+    json: Json = False,
+) -> None:
+    """Run the public contract of metadata logs on a new, empty log."""
+    from .log_verify import run_verify
+
+    raise typer.Exit(run_verify(url, as_json=json))
+
+
+@app.command("version")
+def show_version() -> None:
+    """Print the version."""
+    typer.echo(f"tidegate {version('tidegate')}")
+
+
+def run() -> None:
+    """Run the command that the arguments name."""
+    own = {"dev", "serve", "doctor", "log", "version"}
+    if not own.intersection(sys.argv[1:2]):
+        _add_plugged_in()
+    app()
+
+
+def _add_plugged_in() -> None:
+    for found in entry_points(group=COMMANDS):
+        try:
+            app.add_typer(found.load(), name=found.name)
+        except ImportError as error:
+            typer.echo(f"the command {found.name!r} cannot be loaded: {error}", err=True)

@@ -1,0 +1,74 @@
+"""`tidegate dev`: one gateway on this machine, with nothing to set up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..app import Running
+from ..broker_settings import BrokerSettings
+from ..listener_settings import url_host
+from ..server import PortInUse
+from ..settings_sources import gather
+from .banner import banner, banner_json
+from .running import run_to_end
+
+
+@dataclass(frozen=True, slots=True)
+class DevOptions:
+    """The command's options; object_store and log are URLs."""
+
+    port: int
+    host: str
+    admin_port: int
+    data: Path
+    object_store: str | None
+    log: str | None
+    memory: bool
+
+    @property
+    def data_folder(self) -> Path | None:
+        """Return where something is kept; None for nothing."""
+        return None if self.memory else self.data
+
+    def texts(self) -> dict[str, str]:
+        """Return the options as settings.  Kafka's defaults but for the wait for a first group."""
+        host = url_host(self.host)
+        store = "memory:" if self.memory else f"file:{self.data}/objects"
+        log = "memory:" if self.memory else f"sqlite:{self.data}/metadata.db"
+        return {
+            "listeners": f"PLAINTEXT://{host}:{self.port}",
+            "admin.listener": f"{host}:{self.admin_port}",
+            "object.store": self.object_store or store,
+            "metadata.log": self.log or log,
+            "group.initial.rebalance.delay.ms": "0",
+        }
+
+
+def run_dev(
+    options: DevOptions, assignments: Sequence[str], *, as_json: bool, log_level: str
+) -> int:
+    """Run it; return the exit code."""
+
+    def announce(running: Running) -> None:
+        text = banner_json(running) if as_json else banner(running, keeps_data=not options.memory)
+        print(text, flush=True)
+
+    def settings() -> BrokerSettings:
+        return gather(defaults=options.texts(), environ={}, assignments=assignments)
+
+    return run_to_end(
+        settings,
+        options.data_folder,
+        announce,
+        log_level=log_level,
+        advice=lambda error: _advice(options, error),
+    )
+
+
+def _advice(options: DevOptions, error: BaseException) -> str:
+    if not isinstance(error, PortInUse):
+        return ""
+    option = "--admin-port" if f"port {options.admin_port} " in str(error) else "--port"
+    return f"; choose another with {option}, or {option} 0 for any that is free"

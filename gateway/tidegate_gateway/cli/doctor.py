@@ -1,0 +1,63 @@
+"""`tidegate doctor`: a line per finding, and an exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import trio
+
+from ..doctor import Checked, examine
+from ..logs import configure_logs
+from ..refusals_to_start import sentence_of
+from .serve import serve_settings
+from .table import mark
+
+
+def run_doctor(
+    config: Path | None,
+    properties: Path | None,
+    data: Path,
+    assignments: Sequence[str],
+    *,
+    as_json: bool,
+) -> int:
+    """Examine; return 0 when all is well, 1 otherwise."""
+    configure_logs("error")
+    findings: list[Checked] = []
+
+    def report(checked: Checked) -> None:
+        findings.append(checked)
+        if not as_json:
+            print(_line(checked), flush=True)
+
+    try:
+        settings = serve_settings(config, properties, data, assignments)
+        all_well = trio.run(examine, settings, data, report)
+    except Exception as error:
+        sentence = sentence_of(error)
+        if sentence is None:
+            raise
+        print(f"tidegate: {sentence}", file=sys.stderr)
+        return 1
+    print(_json(findings, all_well) if as_json else _summary(findings))
+    return 0 if all_well else 1
+
+
+def _line(checked: Checked) -> str:
+    advice = f"\n{'':24}{checked.advice}" if checked.advice else ""
+    return f"{mark(checked.ok)}  {checked.area:<14}  {checked.what}{advice}"
+
+
+def _summary(findings: Sequence[Checked]) -> str:
+    problems = sum(not each.ok for each in findings)
+    if not problems:
+        return f"{len(findings)} checks, no problem."
+    return f"{len(findings)} checks, {problems} with a problem."
+
+
+def _json(findings: Sequence[Checked], all_well: bool) -> str:
+    rows = [each._asdict() for each in findings]
+    return json.dumps({"ok": all_well, "checks": rows})

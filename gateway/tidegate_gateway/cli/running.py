@@ -1,0 +1,42 @@
+"""Running a gateway from a command: logs set up, errors told in a sentence, an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import trio
+
+from ..app import Running, run_gateway
+from ..broker_settings import BrokerSettings
+from ..logs import LEVELS, configure_logs
+from ..refusals_to_start import sentence_of
+from ..settings_sources import BadSource
+
+
+def run_to_end(
+    make_settings: Callable[[], BrokerSettings],
+    data: Path | None,
+    announce: Callable[[Running], None],
+    *,
+    log_level: str,
+    advice: Callable[[BaseException], str] = lambda error: "",
+) -> int:
+    """Run a gateway and return the exit code; what a person can mend becomes one sentence.
+
+    Args:
+      make_settings: may raise as gather() does.
+      advice: what to add to the sentence, knowing this command's options.
+    """
+    try:
+        if log_level not in LEVELS:
+            raise BadSource(f"--log-level {log_level}: choose one of {', '.join(LEVELS)}")
+        configure_logs(log_level)
+        return trio.run(run_gateway, make_settings(), data, announce)
+    except Exception as error:
+        sentence = sentence_of(error)
+        if sentence is None:
+            raise
+        print(f"tidegate: {sentence}{advice(error)}", file=sys.stderr)
+        return 1

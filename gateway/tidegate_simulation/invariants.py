@@ -1,0 +1,230 @@
+"""What must hold after every entry of the metadata log, whatever clients see.
+
+WatchedLog folds each entry into a replica of its own at the moment it is appended, and checks the
+invariants 1 to 8 of the cluster state.  Gateways compare their states with it byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+
+from tidegate_coordination import events as ev
+from tidegate_coordination import group_events as gev
+from tidegate_coordination.entries import Entry, decode_entry
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.metadata_log import AppendResult
+from tidegate_coordination.state.broken import StateBroken
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.partitions import Partition
+from tidegate_storage.keys import wal_key
+
+Complain = Callable[[str, str], None]
+
+REPLAY_ENTRIES = 25
+_SEQUENCE_LIMIT = 2**31
+
+
+class WatchedLog(MemoryLog):
+    """A MemoryLog that shows each entry to a watcher before anyone can read it."""
+
+    def __init__(self, watch: StateWatch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        """See MetadataLog."""
+        result = await super().append(position, payload)
+        if result is AppendResult.APPENDED:
+            self._watch.entry(position, bytes(payload))
+        return result
+
+
+class StateWatch:
+    """The extra replica.
+
+    Args:
+      holds: tells whether the object store has a key, without waiting.
+      complain: called with the kind and the text of a violation.
+    """
+
+    def __init__(self, lease_ms: int, holds: Callable[[str], bool], complain: Complain) -> None:
+        self.state = ClusterState(lease_ms)
+        self.payloads: list[bytes] = []
+        self._lease_ms = lease_ms
+        self._holds = holds
+        self._complain = complain
+        self._digests: dict[int, bytes] = {}
+        self._marks: dict[int, tuple[int, int]] = {}
+        self._sequences: dict[tuple[int, int], ev.ProducerBatch] = {}
+        self._settled: dict[WalName, str] = {}
+        self._is_broken = False
+
+    # -- entries ----------------------------------------------------------------------------------
+
+    def entry(self, position: int, payload: bytes) -> None:
+        """Fold an entry that was just appended, and check everything."""
+        self.payloads.append(payload)
+        if self._is_broken:
+            return
+        entry = decode_entry(payload, position)
+        self._before(entry)
+        try:
+            self.state.apply(position, entry)
+        except (StateBroken, KeyError) as error:
+            self._is_broken = True
+            self._complain("state broken", f"entry {position}: {error!r}")
+            return
+        self._after(position, entry)
+
+    def _before(self, entry: Entry) -> None:
+        """Check what the events say against the state they meet."""
+        live = self.state.gateways.is_live
+        if entry.writer and not live(entry.writer):
+            self._broken(8, f"an entry of incarnation {entry.writer}, which ended")
+        for event in entry.events:
+            match event:
+                case ev.WalCommitted():
+                    self._commit(event)
+                case ev.WalAbandoned():
+                    self._settle(WalName(event.incarnation, event.counter), "abandoned")
+                case ev.ObjectsCollected():
+                    self._collect(event)
+                case gev.GroupChanged() | gev.OffsetsCommitted():
+                    self._group(entry.writer, event)
+                case _:
+                    pass
+
+    def _after(self, position: int, entry: Entry) -> None:
+        for number in sorted(self.state.touched):
+            partition = self.state.partitions.get(number)
+            if partition is not None:
+                self._tiling(partition, whole=position % REPLAY_ENTRIES == 0)
+                self._rising(partition)
+        self.state.touched.clear()
+        encoded = self.state.encode()
+        self._digests[position] = _digest(encoded)
+        if position % REPLAY_ENTRIES == 0:
+            self._snapshot(encoded)
+
+    def _broken(self, number: int, text: str) -> None:
+        self._complain(f"invariant {number}", f"after entry {self.state.position}: {text}")
+
+    # -- invariants, by their numbers -------------------------------------------------------------
+
+    def _tiling(self, partition: Partition, *, whole: bool) -> None:
+        """1: live runs tile [log start, next offset)."""
+        runs = partition.runs
+        where = f"partition {partition.number}"
+        if not len(runs):
+            if partition.log_start != partition.next_offset:
+                self._broken(1, f"{where}: nothing holds {partition.log_start} and on")
+            return
+        first, last = runs[0], runs[len(runs) - 1]
+        if not first.base_offset <= partition.log_start < first.next_offset:
+            self._broken(1, f"{where}: {first} does not hold log start {partition.log_start}")
+        if last.next_offset != partition.next_offset:
+            self._broken(1, f"{where}: {last} is not the end, {partition.next_offset}")
+        for at in range(1 if whole else max(1, len(runs) - 2), len(runs)):
+            if runs[at].base_offset != runs[at - 1].next_offset:
+                self._broken(1, f"{where}: {runs[at]} after {runs[at - 1]}")
+
+    def _rising(self, partition: Partition) -> None:
+        """2: log start and next offset rise."""
+        mark = (partition.log_start, partition.next_offset)
+        before = self._marks.get(partition.number, (0, 0))
+        if mark[0] < before[0] or mark[1] < before[1] or mark[0] > mark[1]:
+            self._broken(2, f"partition {partition.number}: {before} became {mark}")
+        self._marks[partition.number] = mark
+
+    def _commit(self, event: ev.WalCommitted) -> None:
+        """3, 6, 8, and that what becomes readable is stored."""
+        name = WalName(event.incarnation, event.counter)
+        if not self.state.gateways.is_live(event.incarnation):
+            self._broken(8, f"{name} committed, but its incarnation ended")
+            return
+        self._settle(name, "committed")
+        if not self._holds(self._key(name)):
+            self._complain("not stored", f"{name} was committed before it was stored")
+        for batch in event.producers:
+            self._sequence(batch)
+
+    def _settle(self, name: WalName, status: str) -> None:
+        """3: a WAL id is settled once."""
+        before = self._settled.setdefault(name, status)
+        if before != status or self.state.objects.wal_status(name).value != "unknown":
+            self._broken(3, f"{name} was {before} and becomes {status}")
+
+    def _collect(self, event: ev.ObjectsCollected) -> None:
+        """4: an object is collected when no run is live in it."""
+        used = {
+            partition.runs[at].object_number
+            for partition in self.state.partitions.values()
+            for at in range(len(partition.runs))
+        }
+        for number in event.numbers:
+            if number in used:
+                self._broken(4, f"object {number} was collected while runs in it live")
+
+    def _sequence(self, batch: ev.ProducerBatch) -> None:
+        """6: sequences follow each other, in the order of offsets."""
+        who = (batch.partition, batch.producer_id)
+        last = self._sequences.get(who)
+        self._sequences[who] = batch
+        expected = 0
+        if last is not None and last.producer_epoch == batch.producer_epoch:
+            expected = (last.last_sequence + 1) % _SEQUENCE_LIMIT
+        if batch.first_sequence != expected:
+            self._broken(6, f"{batch} where sequence {expected} was next")
+        if last is not None and batch.base_offset <= last.base_offset:
+            self._broken(6, f"{batch} after {last}")
+
+    def _group(self, writer: int, event: gev.GroupChanged | gev.OffsetsCommitted) -> None:
+        """7: a group is written under the claim that holds."""
+        claim = self.state.claims.get(f"group/{event.group_id}")
+        if claim is None or (claim.incarnation, claim.epoch) != (writer, event.claim_epoch):
+            self._broken(7, f"incarnation {writer} wrote {event}, but the claim is {claim}")
+
+    def _snapshot(self, encoded: bytes) -> None:
+        """5: a decoded snapshot, and a replay from the start, are the same state."""
+        if ClusterState.decode(encoded, self._lease_ms).encode() != encoded:
+            self._broken(5, "decoding a snapshot gives another state")
+        if replay(self.payloads, self._lease_ms).encode() != encoded:
+            self._broken(5, "a replay gives another state")
+
+    # -- others -----------------------------------------------------------------------------------
+
+    def compare(self, who: str, state: ClusterState) -> None:
+        """5: a gateway's live state is the fold of the log up to its position."""
+        expected = self._digests.get(state.position)
+        if expected is not None and _digest(state.encode()) != expected:
+            self._broken(5, f"{who} holds another state at {state.position}")
+
+    def missing_objects(self) -> list[str]:
+        """Return the keys of objects with live runs that the store does not hold."""
+        names = {
+            self.state.objects.name(partition.runs[at].object_number)
+            for partition in self.state.partitions.values()
+            for at in range(len(partition.runs))
+        }
+        return [key for key in map(self._key, sorted(names)) if not self._holds(key)]
+
+    def _key(self, name: WalName) -> str:
+        state = self.state
+        node_id, zone = state.gateways.homes[name.incarnation]
+        return wal_key(
+            state.cluster_id, state.timeline, zone, node_id, name.incarnation, name.counter
+        )
+
+
+def replay(payloads: Sequence[bytes], lease_ms: int) -> ClusterState:
+    """Fold entries from the first on."""
+    state = ClusterState(lease_ms)
+    for position, payload in enumerate(payloads, 1):
+        state.apply(position, decode_entry(payload, position))
+    return state
+
+
+def _digest(encoded: bytes) -> bytes:
+    return blake2b(encoded, digest_size=16).digest()

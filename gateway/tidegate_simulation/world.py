@@ -1,0 +1,121 @@
+"""The simulated world: gateways over one log and one store, on virtual time, from one seed.
+
+Nothing here reads a clock or randomness but through the world: time is Trio's mock clock, and each
+part has a random.Random of its own, named, so that a change in one part does not move the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+import trio
+
+from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_gateway.blocking import Blocking
+from tidegate_gateway.broker_settings import BrokerSettings
+from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_gateway.memory_transport import MemoryTransport
+from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.object_store import ObjectStore
+
+from .checker import Violation
+from .faults import FaultPlan
+from .history import History
+from .invariants import StateWatch, WatchedLog
+
+EPOCH_SECONDS = 1_700_000_000.0
+
+
+class GatewayFactory:
+    """Makes a gateway and its parts; the simulator's own tests plant bugs by overriding it."""
+
+    def gateway(
+        self,
+        identity: Identity,
+        settings: BrokerSettings,
+        *,
+        store: ObjectStore,
+        log: MetadataLog,
+        rng: Random,
+        wall_clock: Callable[[], float],
+        blocking: Blocking,
+    ) -> Gateway:
+        """Return a gateway that was not started."""
+        return Gateway(
+            identity,
+            settings,
+            store=store,
+            log=log,
+            rng=rng,
+            wall_clock=wall_clock,
+            blocking=blocking,
+        )
+
+
+class WatchedStore(MemoryObjectStore):
+    """A MemoryObjectStore that can be asked without waiting."""
+
+    def holds(self, key: str) -> bool:
+        """Tell whether an object has this key."""
+        return key in self._objects
+
+
+class NotReachable(Exception):
+    """No gateway listens there now."""
+
+
+class Machine(Protocol):
+    """Where a gateway runs; see node.py."""
+
+    def connect(self, process: str) -> MemoryTransport:
+        """Open a connection; return the client's end.
+
+        Raises:
+          NotReachable: it is down.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class World:
+    """What all parts of a run share.
+
+    nodes: by node id.  healed: no faults any more.
+    """
+
+    seed: int
+    plan: FaultPlan
+    settings: dict[str, str]
+    factory: GatewayFactory
+    nursery: trio.Nursery
+    landed: Counter[str] = field(default_factory=Counter[str])
+    violations: list[Violation] = field(default_factory=list[Violation])
+    healed: bool = False
+    history: History = field(init=False)
+    store: WatchedStore = field(init=False)
+    watch: StateWatch = field(init=False)
+    log: WatchedLog = field(init=False)
+    nodes: dict[int, Machine] = field(default_factory=dict[int, Machine])
+
+    def __post_init__(self) -> None:
+        """Make the shared parts."""
+        self.history = History(trio.current_time)
+        self.store = WatchedStore(self.wall_clock)
+        self.watch = StateWatch(int(self.settings["lease.ms"]), self.store.holds, self.complain)
+        self.log = WatchedLog(self.watch)
+
+    def rng(self, name: str) -> Random:
+        """Return the randomness of a named part."""
+        return Random(f"{self.seed}/{name}")
+
+    def wall_clock(self) -> float:
+        """Return the true time, in seconds since 1970."""
+        return EPOCH_SECONDS + trio.current_time()
+
+    def complain(self, kind: str, text: str) -> None:
+        """Note a violation that shows at once."""
+        self.violations.append(Violation(kind, f"at {trio.current_time():.3f} s: {text}"))
