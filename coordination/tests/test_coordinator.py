@@ -36,6 +36,12 @@ def make(log: MetadataLog, seed: int = 0, clock: float = 1_000_000.0) -> Coordin
     )
 
 
+async def begin(coordinator: Coordinator, node_id: int, key: str = "key") -> int:
+    answer = await coordinator.propose(registration(node_id, key))
+    assert isinstance(answer, int)
+    return answer
+
+
 @asynccontextmanager
 async def running(*coordinators: Coordinator) -> AsyncIterator[None]:
     async with trio.open_nursery() as nursery:
@@ -101,8 +107,8 @@ async def test_two_gateways_race_and_agree(autojump_clock: trio.testing.MockCloc
     one, other = make(log, 1), make(log, 2)
     created: list[bool] = []
     async with running(one, other):
-        await one.propose(registration(1))
-        await other.propose(registration(2))
+        await begin(one, 1)
+        await begin(other, 2)
 
         async def create(coordinator: Coordinator, names: Sequence[str]) -> None:
             for name in names:
@@ -192,9 +198,9 @@ async def test_the_same_key_supersedes_and_another_is_refused(
     log = MemoryLog()
     one, other = make(log, 1), make(log, 2)
     async with running(one, other):
-        assert await one.propose(registration(1, "key")) == 1
+        assert await begin(one, 1) == 1
         assert isinstance(await other.propose(registration(1, "other")), NodeIdTaken)
-        assert await other.propose(registration(1, "key")) == 2
+        assert await begin(other, 1) == 2
         assert list(other.state.gateways.live) == [2]
 
 
@@ -205,8 +211,8 @@ async def test_an_ended_incarnation_stops(autojump_clock: trio.testing.MockClock
         with pytest.RaisesGroup(GatewayFenced, flatten_subgroups=True):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(old.run)
-                old.incarnation = await old.propose(registration(1))
-                new.incarnation = await new.propose(registration(1))
+                old.incarnation = await begin(old, 1)
+                new.incarnation = await begin(new, 1)
 
 
 class Clock:
@@ -231,8 +237,8 @@ async def test_a_silent_log_or_a_leaping_clock_expires_nobody(
     clock = Clock(1_000_000.0)
     one, other = await two_registered(clock)
     async with running(one, other):
-        one.incarnation = await one.propose(registration(1))
-        await other.propose(registration(2))
+        one.incarnation = await begin(one, 1)
+        await begin(other, 2)
         log_time = one.state.log_time_ms
         clock.now += 3600
         assert await one.propose(ExpireGateways()) == []
@@ -246,8 +252,8 @@ async def test_a_gateway_that_writes_no_more_is_ended(
     clock = Clock(1_000_000.0)
     one, other = await two_registered(clock)
     async with running(one, other):
-        one.incarnation = await one.propose(registration(1))
-        dead = await other.propose(registration(2))
+        one.incarnation = await begin(one, 1)
+        dead = await begin(other, 2)
         for _ in range(5):
             clock.now += 7
             await one.propose(Renew())

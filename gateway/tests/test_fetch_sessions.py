@@ -161,6 +161,19 @@ async def test_at_the_bound_only_an_idle_session_makes_room(
     assert evicted.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
+async def test_a_session_in_use_keeps_its_slot(autojump_clock: trio.testing.MockClock) -> None:
+    async with fetch_world() as [world]:
+        await world.create("a")
+        sessions = [(await ask(world, 0, 0, (0, 0))).session_id for _ in range(2)]
+        await trio.sleep(100)
+        for session in sessions:
+            await ask(world, session, 1)
+        await trio.sleep(100)
+        refused = await ask(world, 0, 0, (0, 0))
+
+    assert refused.session_id == 0
+
+
 async def test_who_got_records_goes_to_the_end_so_all_get_their_turn() -> None:
     big = "x" * 1000
     async with fetch_world() as [world]:

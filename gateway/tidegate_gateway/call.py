@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 
 @dataclass(slots=True)
@@ -38,15 +38,8 @@ class Handler(Protocol):
     closed connection is what a Kafka client takes for that.
     """
 
-    @property
-    def api_key(self) -> int:
-        """Kafka's number of the API."""
-        ...
-
-    @property
-    def messages(self) -> ModuleType:
-        """The generated module of the API."""
-        ...
+    api_key: ClassVar[int]
+    messages: ClassVar[ModuleType]
 
     async def handle(self, call: Call, request: Any) -> Any:
         """Return the response; may wait."""

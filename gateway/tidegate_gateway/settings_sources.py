@@ -6,6 +6,7 @@ are plain functions from text to a table; gather() alone opens files.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -190,10 +191,9 @@ def _unescaped(text: str, source: str) -> str:
 
 
 def _unicode(digits: str, source: str) -> str:
-    try:
-        return chr(int(digits, 16))
-    except ValueError:
-        raise BadSource(f"{source}: \\u{digits} is no character") from None
+    if not re.fullmatch(r"[0-9A-Fa-f]{4}", digits):
+        raise BadSource(f"{source}: \\u{digits} is no character")
+    return chr(int(digits, 16))
 
 
 # -- environment and command line -----------------------------------------------------------------

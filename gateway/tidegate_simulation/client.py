@@ -152,6 +152,11 @@ class Client:
         self._connection: ClientConnection | None = None
         self._node_id = 0
 
+    @property
+    def is_connected(self) -> bool:
+        """Tell whether the last connection is still open."""
+        return self._connection is not None and self._connection.is_open
+
     async def connection(self, node_id: int | None = None) -> ClientConnection:
         """Return an open connection, to that node or to any.
 

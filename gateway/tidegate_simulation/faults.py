@@ -56,14 +56,14 @@ def draw_plan(rng: Random) -> FaultPlan:
     calm = rng.random() < _CALM_SHARE
     share = 0.0 if calm else rng.choice((0.15, 0.3, 0.5))
     kinds = tuple(each for each in KINDS if rng.random() < share)
-    rates = {each: rng.choice((0.02, 0.05, 0.15)) for each in KINDS}
+    rates = {each: rng.choice((0.05, 0.15, 0.3)) for each in KINDS}
     slow_seconds = rng.choice((0.5, 2.0, 8.0))
     return FaultPlan(
         kinds,
         LogFaults(**_rates("log.", kinds, rates), slow_seconds=slow_seconds),
         StoreFaults(**_rates("store.", kinds, rates), slow_seconds=slow_seconds),
         tuple(each for each in EVENT_KINDS if each in kinds),
-        rng.choice((4.0, 10.0, 30.0)),
+        rng.choice((2.0, 5.0, 15.0)),
         rng.choice((0.0, 0.01, 0.3)),
         _DAY_SECONDS * rng.choice((-1, 1)) if "skew" in kinds else 0.0,
     )

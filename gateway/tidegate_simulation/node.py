@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import trio
@@ -52,6 +53,7 @@ class Node:
         self._life: _Life | None = None
         self._scope = trio.CancelScope()
         self._drain = trio.Event()
+        self._logs: list[FaultyLog] = []
         self._log: FaultyLog | None = None
         self._store: FaultyStore | None = None
 
@@ -146,18 +148,23 @@ class Node:
         log, self._log, self._store = self._log, None, None
         if log is not None:
             self._world.nursery.start_soon(self._land_late, log)
-            self._world.landed.update({f"log.{kind}": n for kind, n in log.landed.items()})
-            log.landed.clear()
         self.crash_point.disarm()
 
     async def _land_late(self, log: FaultyLog) -> None:
         await trio.sleep(self._rng.random() * LATE_SECONDS)
         await log.land_late()
-        self._world.landed.update({f"log.{kind}": n for kind, n in log.landed.items()})
+
+    def log_faults_landed(self) -> Counter[str]:
+        """Return what the logs of all lives have counted."""
+        total: Counter[str] = Counter()
+        for log in self._logs:
+            total.update({f"log.{kind}": count for kind, count in log.landed.items()})
+        return total
 
     def _make(self) -> Gateway:
         world = self._world
         log = self._log = FaultyLog(world.log, self.log_faults, self._rng)
+        self._logs.append(log)
         store = self._store = FaultyStore(
             world.store, self.store_faults, self._rng, world.nursery, self._count_store_fault
         )

@@ -131,11 +131,11 @@ class IdempotentProducer(Producer):
         while more or self._window:
             if self._identity is None:
                 self._identity = await self._introduce()
-            for _ in range(self.rng.randint(1, MAX_IN_FLIGHT)):
-                more = more and len(self._window) < MAX_IN_FLIGHT and self._add(self._identity)
-            more = more or len(self._window) == MAX_IN_FLIGHT
+            room = MAX_IN_FLIGHT - len(self._window)
+            for _ in range(min(room, self.rng.randint(1, MAX_IN_FLIGHT))):
+                more = more and self._add(self._identity)
             await self._round()
-            await self.client.pause(0.5)
+            await self.client.pause(2.0)
         self.client.close()
 
     def _add(self, identity: _Identity) -> bool:
@@ -211,7 +211,7 @@ class PlainProducer(Producer):
             acks = self.rng.choice((-1, 1, 0))
             batches = [self.make(None, {}) for _ in range(self.rng.randint(1, 3))]
             await self._round(batches, acks)
-            await self.client.pause(0.7)
+            await self.client.pause(3.0)
         self.client.close()
 
     async def _round(self, batches: list[_Batch], acks: int) -> None:

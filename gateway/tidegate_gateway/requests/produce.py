@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import structlog
 
@@ -224,7 +224,8 @@ class Produce:
                 if topic is None and header.api_version >= TOPIC_IDS_FROM:
                     unknown = ErrorCode.UNKNOWN_TOPIC_ID
                 raise BatchRefused(unknown, "")
-            batch, batch_header = await self._checked(topic, data.records, header.api_version)
+            records = cast("memoryview | None", data.records)  # a decoded field is never else
+            batch, batch_header = await self._checked(topic, records, header.api_version)
         except BatchRefused as refused:
             refuse(answer, refused.code, str(refused))
             answer.record_errors = [

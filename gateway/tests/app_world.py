@@ -1,0 +1,136 @@
+"""A gateway in memory, and a `tidegate` process, for the tests of what surrounds them."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import trio
+
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_gateway.blocking import Inline
+from tidegate_gateway.broker_settings import BrokerSettings
+from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_storage.memory_store import MemoryObjectStore
+
+PATIENCE_SECONDS = 60.0
+
+
+def unstarted_gateway() -> Gateway:
+    """A gateway of parts in memory."""
+    endpoints = (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
+    return Gateway(
+        Identity(1, "key", "az1", endpoints, "0.0.1", "cluster-of-tests"),
+        BrokerSettings({}),
+        store=MemoryObjectStore(),
+        log=MemoryLog(),
+        rng=Random(1),
+        wall_clock=lambda: 1_700_000_000.0,
+        blocking=Inline(),
+    )
+
+
+@asynccontextmanager
+async def started_gateway() -> AsyncIterator[Gateway]:
+    """The same, started."""
+    async with trio.open_nursery() as nursery:
+        gateway = unstarted_gateway()
+        await gateway.start(nursery)
+        yield gateway
+        nursery.cancel_scope.cancel()
+
+
+@dataclass
+class Process:
+    """A `tidegate` that serves.  said: what it printed as JSON."""
+
+    popen: subprocess.Popen[str]
+    said: dict[str, Any]
+
+    @property
+    def servers(self) -> str:
+        return str(self.said["bootstrap_servers"])
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Get a page of the admin listener."""
+        url = f"{self.said['admin_url']}{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        """Send a signal; return the exit code and all of stderr."""
+        self.popen.send_signal(number)
+        _, errors = self.popen.communicate(timeout=PATIENCE_SECONDS)
+        return self.popen.returncode, errors
+
+
+def tidegate(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        _command(arguments),
+        cwd=cwd,
+        env=_environ(environ),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+
+
+@contextmanager
+def serving(*arguments: str, cwd: Path, **environ: str) -> Iterator[Process]:
+    """Run `tidegate dev` or `serve` until the block ends."""
+    popen = subprocess.Popen(
+        _command((*arguments, "--json")),
+        cwd=cwd,
+        env=_environ(environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield Process(popen, json.loads(_first_line(popen)))
+    finally:
+        if popen.poll() is None:
+            popen.kill()
+        popen.communicate()
+
+
+def _first_line(popen: subprocess.Popen[str]) -> str:
+    assert popen.stdout is not None
+    ready, _, _ = select.select([popen.stdout], [], [], PATIENCE_SECONDS)
+    line = popen.stdout.readline() if ready else ""
+    if not line:
+        popen.kill()
+        raise AssertionError(f"it did not start: {popen.communicate()[1]}")
+    return line
+
+
+def _command(arguments: tuple[str, ...]) -> list[str]:
+    return [sys.executable, "-m", "tidegate_gateway", *arguments]
+
+
+def _environ(extra: dict[str, str]) -> dict[str, str]:
+    kept = {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith(("TIDEGATE_", "KAFKA_"))
+    }
+    return kept | extra

@@ -1,0 +1,65 @@
+"""What is set for a gateway: look-up, errors, dynamic configs."""
+
+import pytest
+
+from tidegate_coordination.events import ConfigsSet
+from tidegate_coordination.state.configs import ConfigTable
+from tidegate_gateway.broker_settings import BrokerSettings, SettingsError
+
+
+def test_typed_values_and_defaults() -> None:
+    settings = BrokerSettings({"num.partitions": "4", "auto.create.topics.enable": "False"})
+    assert settings.int("num.partitions") == 4
+    assert settings.int("wal.max.object.bytes") == 8 * 1024 * 1024
+    assert settings.bool("auto.create.topics.enable") is False
+    assert settings.bool("delete.topic.enable") is True
+    assert settings.float("wal.put.budget.per.second") == 8.0
+    assert settings.text("record.validation") == "header"
+    assert settings.text("broker.rack") == ""
+    assert settings.items("listeners") == ("PLAINTEXT://:9092",)
+    assert settings.items("advertised.listeners") == ()
+    assert settings.is_set("num.partitions")
+    assert not settings.is_set("node.id")
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"num.partition": "1"}, "unknown setting num.partition; did you mean num.partitions?"),
+        ({"wal.linger": "1"}, "unknown setting wal.linger; did you mean wal.linger.ms?"),
+        ({"\u2603": "1"}, "unknown setting \u2603"),
+        ({"num.partitions": "0"},
+         "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
+        ({"record.validation": "some"},
+         "Invalid value some for configuration record.validation: String must be one of: header,"
+         " full"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_explained(values: dict[str, str], text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        BrokerSettings(values)
+    assert str(caught.value) == text
+
+
+def test_a_number_without_a_value_is_explained() -> None:
+    with pytest.raises(SettingsError, match=r"^log.retention.ms is not set"):
+        BrokerSettings().int("log.retention.ms")
+
+
+def test_kafka_settings_without_meaning_are_collected() -> None:
+    settings = BrokerSettings(
+        {"log.dirs": "/data", "num.io.threads": "8", "log.retention.ms": "5", "wal.linger.ms": "1"}
+    )
+    assert settings.meaningless == ["log.dirs", "num.io.threads"]
+
+
+def test_dynamic_configs_override_layer_by_layer() -> None:
+    settings = BrokerSettings({"node.id": "7", "message.max.bytes": "10"})
+    configs = ConfigTable()
+    configs.fold_configs_set(ConfigsSet(4, "", {"message.max.bytes": "20"}))
+    assert settings.int("message.max.bytes") == 10
+    assert settings.current(configs).int("message.max.bytes") == 20
+    configs.fold_configs_set(ConfigsSet(4, "7", {"message.max.bytes": "30"}))
+    configs.fold_configs_set(ConfigsSet(4, "8", {"message.max.bytes": "40"}))
+    assert settings.current(configs).int("message.max.bytes") == 30
+    assert settings.layers(configs).text("message.max.bytes") == "30"

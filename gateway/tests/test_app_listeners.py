@@ -1,0 +1,86 @@
+"""listeners and advertised.listeners: where to listen, and what clients are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate_coordination.events import Endpoint
+from tidegate_gateway.broker_settings import BrokerSettings, SettingsError
+from tidegate_gateway.listener_settings import (
+    ListenerAddress,
+    advertised_endpoints,
+    host_port,
+    listen_addresses,
+)
+
+
+def settings(listeners: str, advertised: str = "", protocols: str = "") -> BrokerSettings:
+    texts = {"listeners": listeners}
+    if advertised:
+        texts["advertised.listeners"] = advertised
+    if protocols:
+        texts["listener.security.protocol.map"] = protocols
+    return BrokerSettings(texts)
+
+
+def endpoints(given: BrokerSettings) -> list[Endpoint]:
+    return list(advertised_endpoints(given, listen_addresses(given), "myhost"))
+
+
+def test_what_is_listened_at_is_advertised() -> None:
+    given = settings(
+        "PLAINTEXT://127.0.0.1:9092, inner://[::1]:9093",
+        protocols="INNER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    )
+    assert listen_addresses(given) == (
+        ListenerAddress("PLAINTEXT", "127.0.0.1", 9092),
+        ListenerAddress("INNER", "::1", 9093),
+    )
+    assert endpoints(given) == [
+        Endpoint("PLAINTEXT", "127.0.0.1", 9092),
+        Endpoint("INNER", "::1", 9093),
+    ]
+
+
+def test_an_advertised_address_stands_in() -> None:
+    given = settings("PLAINTEXT://0.0.0.0:9092", "PLAINTEXT://gw1.example.com:443")
+    assert endpoints(given) == [Endpoint("PLAINTEXT", "gw1.example.com", 443)]
+
+
+def test_no_host_is_everywhere_and_advertises_this_machine() -> None:
+    given = settings("PLAINTEXT://:9092")
+    assert listen_addresses(given) == (ListenerAddress("PLAINTEXT", "", 9092),)
+    assert endpoints(given) == [Endpoint("PLAINTEXT", "myhost", 9092)]
+
+
+def test_port_0_is_advertised_as_the_port_that_was_found() -> None:
+    given = settings("PLAINTEXT://:0", "PLAINTEXT://gw:0")
+    bound = [ListenerAddress("PLAINTEXT", "", 40001)]
+    assert advertised_endpoints(given, bound, "h") == (Endpoint("PLAINTEXT", "gw", 40001),)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (settings("PLAINTEXT://0.0.0.0:9092"), "which they cannot; set advertised.listeners"),
+        (settings("PLAINTEXT://a:1", "OTHER://b:2"), "names OTHER"),
+        (settings("PLAINTEXT://a:1,PLAINTEXT://b:2"), "names PLAINTEXT twice"),
+        (settings("SSL://a:1"), "asks for SSL; this release serves PLAINTEXT only"),
+        (settings("INNER://a:1"), "asks for no known protocol"),
+        (settings("a:1"), "'a:1' is not NAME://host:port"),
+        (settings("PLAINTEXT://a"), "is not NAME://host:port"),
+        (settings("PLAINTEXT://a:65536"), "is not NAME://host:port"),
+        (settings("PLAINTEXT://::1:9092"), "is not NAME://host:port"),
+        (settings(""), "listeners is empty"),
+    ],
+)
+def test_what_cannot_work_is_refused(given: BrokerSettings, reason: str) -> None:
+    with pytest.raises(SettingsError, match=reason):
+        endpoints(given)
+
+
+def test_host_port() -> None:
+    assert host_port("admin.listener", "[::]:80") == ("::", 80)
+    assert host_port("admin.listener", ":80") == ("", 80)
+    with pytest.raises(SettingsError, match="admin.listener=80 is not host:port"):
+        host_port("admin.listener", "80")

@@ -1,0 +1,141 @@
+"""Settings from files, environment and arguments: which wins, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidegate_gateway.broker_settings import BrokerSettings
+from tidegate_gateway.settings_sources import (
+    BadSource,
+    from_environment,
+    gather,
+    read_assignments,
+    read_properties,
+    read_toml,
+)
+
+
+def gathered(**sources: object) -> BrokerSettings:
+    given: dict[str, object] = {"defaults": {}, "environ": {}, "assignments": []}
+    return gather(**(given | sources))  # type: ignore[arg-type]
+
+
+def test_later_sources_win(tmp_path: Path) -> None:
+    toml_file, properties_file = tmp_path / "t.toml", tmp_path / "server.properties"
+    names = ["num.partitions", "log.retention.ms", "node.id", "message.max.bytes", "broker.rack"]
+    toml_file.write_text("".join(f'"{name}" = "2"\n' for name in names[1:]))
+    properties_file.write_text("".join(f"{name}=3\n" for name in names[2:]))
+
+    settings = gathered(
+        defaults=dict.fromkeys(names, "1"),
+        toml_file=toml_file,
+        properties_file=properties_file,
+        environ={"TIDEGATE_MESSAGE_MAX_BYTES": "4", "TIDEGATE_BROKER_RACK": "4"},
+        assignments=["broker.rack=5"],
+    )
+
+    assert [settings.text(name) for name in names] == ["1", "2", "3", "4", "5"]
+
+
+def test_toml_tables_are_dots() -> None:
+    content = """
+    listeners = ["PLAINTEXT://a:1", "INNER://b:2"]
+    auto.create.topics.enable = false
+    [wal]
+    linger.ms = 5
+    put.budget.per.second = 2.5
+    """
+    assert read_toml(content, "x.toml") == {
+        "listeners": "PLAINTEXT://a:1,INNER://b:2",
+        "auto.create.topics.enable": "false",
+        "wal.linger.ms": "5",
+        "wal.put.budget.per.second": "2.5",
+    }
+
+
+@pytest.mark.parametrize("content", ["a = ", "since = 2020-01-01"])
+def test_toml_that_cannot_be_read(content: str) -> None:
+    with pytest.raises(BadSource, match=r"x\.toml"):
+        read_toml(content, "x.toml")
+
+
+def test_properties_as_java_reads_them() -> None:
+    content = r"""
+# a comment
+! another
+node.id=7
+broker.rack : eu west
+num.partitions 3
+listeners=PLAINTEXT://a:1,\
+          INNER://b:2
+cluster.id = caf\u00e9\=\:\\x
+instance.key=
+log.dirs=/a\\
+log.retention.ms=1=2
+"""
+    assert read_properties(content, "p") == {
+        "node.id": "7",
+        "broker.rack": "eu west",
+        "num.partitions": "3",
+        "listeners": "PLAINTEXT://a:1,INNER://b:2",
+        "cluster.id": r"café=:\x",
+        "instance.key": "",
+        "log.dirs": "/a\\",
+        "log.retention.ms": "1=2",
+    }
+
+
+def test_a_broken_escape_is_refused() -> None:
+    with pytest.raises(BadSource, match="is no character"):
+        read_properties(r"a=\u12", "p")
+
+
+def test_environment_in_both_spellings() -> None:
+    environ = {
+        "KAFKA_NODE_ID": "3",
+        "KAFKA_NUM_PARTITIONS": "3",
+        "KAFKA_HEAP_OPTS": "-Xmx1g",
+        "TIDEGATE_NODE_ID": "4",
+        "PATH": "/bin",
+    }
+    assert from_environment(environ) == {"node.id": "4", "num.partitions": "3"}
+
+
+def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path) -> None:
+    properties_file = tmp_path / "server.properties"
+    properties_file.write_text("num.partition=3")
+    toml_file = tmp_path / "t.toml"
+    toml_file.write_text("[wal]\nlinger.msec = 3")
+
+    with pytest.raises(BadSource, match=r"--set: unknown .* did you mean num\.partitions\?"):
+        gathered(assignments=["nmu.partitions=3"])
+    with pytest.raises(BadSource, match=r"TIDEGATE_LISTENER names .* did you mean listeners\?"):
+        gathered(environ={"TIDEGATE_LISTENER": "x"})
+    with pytest.raises(BadSource, match=r"properties: unknown .* did you mean num\.partitions\?"):
+        gathered(properties_file=properties_file)
+    with pytest.raises(BadSource, match=r"t\.toml: unknown .* did you mean wal\.linger\.ms\?"):
+        gathered(toml_file=toml_file)
+
+
+def test_values_are_checked() -> None:
+    with pytest.raises(BadSource, match="Invalid value many for configuration num.partitions"):
+        gathered(assignments=["num.partitions=many"])
+    with pytest.raises(BadSource, match="write name=value"):
+        read_assignments(["num.partitions"])
+    assert read_assignments(["cluster.id = a=b "]) == {"cluster.id": "a=b"}
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    binary, huge = tmp_path / "binary", tmp_path / "huge"
+    binary.write_bytes(b"\xff\xfe")
+    huge.write_bytes(b"#" * ((1 << 20) + 1))
+    for path, reason in (
+        (tmp_path / "missing", "No such file"),
+        (tmp_path, "Is a directory"),
+        (binary, "not UTF-8"),
+        (huge, "larger than"),
+    ):
+        with pytest.raises(BadSource, match=reason):
+            gathered(properties_file=path)

@@ -1,0 +1,138 @@
+"""Clients of consumer groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import find_coordinator, offset_commit, offset_fetch
+
+from .client import Client, Disconnected
+from .workload import Key, Workload
+
+
+async def find_node(client: Client, group_id: str) -> int:
+    """Return the node id of a group's coordinator.
+
+    Raises:
+      Disconnected: nobody knows now.
+    """
+    request = find_coordinator.FindCoordinatorRequest(coordinator_keys=[group_id])
+    response = await client.call("FindCoordinator", find_coordinator, 4, request)
+    answer = response.coordinators[0]
+    if answer.error_code != ErrorCode.NONE:
+        raise Disconnected
+    return int(answer.node_id)
+
+
+class GroupClient:
+    """Talks to the coordinator of one group, and looks for it anew when that fails."""
+
+    def __init__(self, client: Client, group_id: str) -> None:
+        self.client = client
+        self.group_id = group_id
+        self._node_id: int | None = None
+
+    async def call(
+        self, name: str, messages: Any, version: int, request: Any, timeout_seconds: float = 20.0
+    ) -> Any:
+        """See Client.call."""
+        if self._node_id is None:
+            self._node_id = await find_node(self.client, self.group_id)
+        try:
+            return await self.client.call(
+                name,
+                messages,
+                version,
+                request,
+                node_id=self._node_id,
+                timeout_seconds=timeout_seconds,
+            )
+        except Disconnected:
+            self._node_id = None
+            raise
+
+    def forget(self) -> None:
+        """The coordinator is elsewhere."""
+        self._node_id = None
+
+    async def commit(
+        self, key: Key, offset: int, *, generation: int = -1, member_id: str = ""
+    ) -> ErrorCode:
+        """Commit one offset, and write the history of it.
+
+        Raises:
+          Disconnected: the outcome is unknown.
+        """
+        history = self.client.world.history
+        value = {"group": self.group_id, "key": key.number, "offset": offset}
+        invoke = history.invoke(self.client.name, "commit", value)
+        part = offset_commit.OffsetCommitRequestPartition(key.partition, offset)
+        topic = offset_commit.OffsetCommitRequestTopic(key.topic, partitions=[part])
+        request = offset_commit.OffsetCommitRequest(
+            self.group_id, generation, member_id, topics=[topic]
+        )
+        try:
+            response = await self.call("OffsetCommit", offset_commit, 8, request)
+        except Disconnected:
+            history.info(invoke)
+            raise
+        code = ErrorCode(response.topics[0].partitions[0].error_code)
+        if code == ErrorCode.NONE:
+            history.ok(invoke)
+        else:
+            history.info(invoke, error=code.name)
+            self.forget()
+        return code
+
+    async def fetch(self, key: Key) -> int | None:
+        """Return a committed offset (None: there is none), and write the history of it.
+
+        Raises:
+          Disconnected: no answer.
+        """
+        history = self.client.world.history
+        value = {"group": self.group_id, "key": key.number}
+        invoke = history.invoke(self.client.name, "fetched", value)
+        topic = offset_fetch.OffsetFetchRequestTopics(key.topic, partition_indexes=[key.partition])
+        asked = offset_fetch.OffsetFetchRequestGroup(self.group_id, topics=[topic])
+        request = offset_fetch.OffsetFetchRequest(groups=[asked])
+        try:
+            response = await self.call("OffsetFetch", offset_fetch, 8, request)
+            group = response.groups[0]
+            if group.error_code or group.topics[0].partitions[0].error_code:
+                self.forget()
+                raise Disconnected
+        except Disconnected:
+            history.info(invoke)
+            raise
+        found = int(group.topics[0].partitions[0].committed_offset)
+        offset = found if found >= 0 else None
+        history.ok(invoke, offset=offset)
+        return offset
+
+
+class Committer:
+    """Commits offsets for a group without members, and reads them back."""
+
+    def __init__(self, workload: Workload, name: str, group_id: str) -> None:
+        self.client = Client(workload.world, name)
+        self._workload = workload
+        self._group = GroupClient(self.client, group_id)
+        self._next = 0
+
+    async def run(self) -> None:
+        """Do so until no operation is left."""
+        rng = self.client.rng
+        while self._workload.take():
+            key = rng.choice(self._workload.keys)
+            try:
+                if rng.random() < 0.5:
+                    self._next += rng.randint(1, 1000)
+                    await self._group.commit(key, self._next)
+                else:
+                    await self._group.fetch(key)
+            except Disconnected:
+                await self.client.pause(1.0)
+            await self.client.pause(4.0)
+        self.client.close()

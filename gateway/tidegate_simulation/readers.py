@@ -1,0 +1,292 @@
+"""Readers that assign keys to themselves: by names or ids, with fetch sessions or without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import delete_records, fetch, list_offsets
+from tidegate_protocol.records import crc_matches, decode_records, walk
+
+from .client import Client, Disconnected, ProtocolBroken
+from .history import Event
+from .workload import Key, Workload
+
+_IDS_FROM = 13
+_MAX_WAIT_MS = 500
+_EARLIEST, _LATEST = -2, -1
+_SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+# None of these may be told to someone who reads a topic that exists, at an offset that exists.
+_NEVER_FETCHED = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)
+
+
+@dataclass(slots=True)
+class _Session:
+    """A fetch session (KIP-227).  told: the position of each key as the gateway knows it."""
+
+    session_id: int = 0
+    epoch: int = 0
+    told: dict[Key, int] = field(default_factory=dict[Key, int])
+
+    def follow(self, session_id: int) -> None:
+        """The gateway answered well."""
+        self.session_id = session_id
+        self.epoch = self.epoch + 1 if session_id else 0
+
+
+class Reader:
+    """Reads keys from given positions on, one Fetch after another."""
+
+    def __init__(self, workload: Workload, name: str, *, sessions: bool | None = None) -> None:
+        self.client = Client(workload.world, name)
+        self.rng = self.client.rng
+        self.workload = workload
+        self.history = workload.world.history
+        self.positions: dict[Key, int] = {}
+        self.ends: dict[Key, int] = {}
+        self._version = self.rng.choice((4, 7, 11, 12, 13, 17))
+        self._max_bytes = self.rng.choice((1, 300, 1 << 20))
+        wants_session = self.rng.random() < 0.5 if sessions is None else sessions
+        self._uses_sessions = wants_session and self._version >= 7
+        self._session = _Session()
+
+    def assign(self, positions: dict[Key, int]) -> None:
+        """Read these from now on."""
+        self.positions = dict(positions)
+        self.ends = {}
+        self._session = _Session()
+        keys = [key.number for key in positions]
+        self.history.note(self.client.name, "ok", "assign", {"keys": keys})
+
+    async def run(self) -> None:
+        """Read random keys from the start until no operation is left."""
+        while self.workload.operations_left > 0:
+            count = self.rng.randint(1, len(self.workload.keys))
+            keys = sorted(self.rng.sample(self.workload.keys, count))
+            self.assign(dict.fromkeys(keys, 0))
+            for _ in range(self.rng.randint(3, 30)):
+                if not self.workload.take():
+                    break
+                await self.poll()
+                await self.client.pause(1.0)
+        self.client.close()
+
+    async def poll(self) -> None:
+        """Fetch once."""
+        polls = {
+            key: self.history.invoke(
+                self.client.name, "poll", {"key": key.number, "position": position}
+            )
+            for key, position in self.positions.items()
+        }
+        try:
+            if not self.client.is_connected:
+                self._session = _Session()
+            response = await self.client.call("Fetch", fetch, self._version, self._request())
+        except Disconnected:
+            self._session = _Session()
+            for invoke in polls.values():
+                self.history.info(invoke)
+            await self.client.pause(1.0)
+            return
+        await self._take(response, polls)
+
+    def _request(self) -> fetch.FetchRequest:
+        session = self._session
+        is_incremental = session.epoch > 0
+        changed = {
+            key: position
+            for key, position in self.positions.items()
+            if not is_incremental or session.told.get(key) != position
+        }
+        session.told = dict(self.positions)
+        topics = [
+            fetch.FetchTopic(
+                key.topic,
+                key.topic_id,
+                [
+                    fetch.FetchPartition(
+                        key.partition, fetch_offset=position, partition_max_bytes=self._max_bytes
+                    )
+                ],
+            )
+            for key, position in changed.items()
+        ]
+        return fetch.FetchRequest(
+            max_wait_ms=_MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            session_id=session.session_id,
+            session_epoch=session.epoch if self._uses_sessions else -1,
+            topics=topics,
+        )
+
+    async def _take(self, response: fetch.FetchResponse, polls: dict[Key, Event]) -> None:
+        if response.error_code:
+            if ErrorCode(response.error_code) not in _SESSION_ERRORS:
+                raise ProtocolBroken(f"Fetch: {ErrorCode(response.error_code).name}")
+            self._session = _Session()
+        elif self._uses_sessions:
+            self._session.follow(response.session_id)
+        for topic in response.responses:
+            for part in topic.partitions:
+                key = self.workload.key_of(topic.topic, topic.topic_id, part.partition_index)
+                invoke = polls.pop(key, None)
+                if invoke is None:
+                    raise ProtocolBroken(f"Fetch answers {key}, which was not asked for")
+                await self._take_part(key, part, invoke)
+        for invoke in polls.values():
+            self.history.info(invoke)
+
+    async def _take_part(self, key: Key, part: fetch.PartitionData, invoke: Event) -> None:
+        code = ErrorCode(part.error_code)
+        if code != ErrorCode.NONE:
+            self.history.fail(invoke, error=code.name)
+            if code in _NEVER_FETCHED:
+                self.workload.world.complain("false error", f"fetch of {key}: {code.name}")
+            if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                await self._reset(key)
+            return
+        position = self.positions[key]
+        records, following = _records(part.records or b"", position)
+        if records and records[-1][0] >= part.high_watermark:
+            raise ProtocolBroken(f"{records[-1]} is above the high watermark {part.high_watermark}")
+        self.positions[key] = following
+        self.ends[key] = part.high_watermark
+        self.history.ok(invoke, records=records, next=following)
+
+    async def _reset(self, key: Key) -> None:
+        """Go on at the log's start, as auto.offset.reset=earliest does."""
+        start = await list_one(self.client, key, _EARLIEST)
+        if start is not None and start > self.positions[key]:
+            self.positions[key] = start
+
+
+def _records(data: Any, position: int) -> tuple[list[tuple[int, int]], int]:
+    """Return (offset, value) of the records from position on, and the next position."""
+    view = memoryview(bytes(data))
+    records: list[tuple[int, int]] = []
+    for start, header in walk(view):
+        if not crc_matches(view, start, header):
+            raise ProtocolBroken(f"a batch at offset {header.base_offset} has a wrong CRC")
+        batch = view[start : start + header.size_bytes]
+        for each in decode_records(batch, max_decompressed_bytes=1 << 20):
+            if each.offset >= position:
+                records.append((each.offset, int(each.value or b"-1")))
+        position = max(position, header.base_offset + header.last_offset_delta + 1)
+    return records, position
+
+
+async def list_one(client: Client, key: Key, timestamp: int) -> int | None:
+    """Ask for an offset of one partition; None when there is no answer now."""
+    part = list_offsets.ListOffsetsPartition(key.partition, timestamp=timestamp)
+    topic = list_offsets.ListOffsetsTopic(key.topic, [part])
+    request = list_offsets.ListOffsetsRequest(-1, 0, [topic])
+    try:
+        response = await client.call("ListOffsets", list_offsets, 5, request)
+    except Disconnected:
+        return None
+    answer = response.topics[0].partitions[0]
+    if answer.error_code:
+        return None
+    return int(answer.offset)
+
+
+class FinalReader(Reader):
+    """Reads one key to its end, after healing."""
+
+    def __init__(self, workload: Workload, key: Key) -> None:
+        super().__init__(workload, f"final {key.number}")
+        self._key = key
+
+    async def run(self) -> None:
+        """Read to an end offset that was asked for first."""
+        end = await self._end()
+        self.assign({self._key: 0})
+        while self.positions[self._key] < end:
+            await self.poll()
+            await trio.lowlevel.checkpoint()
+        value = {"key": self._key.number, "offset": end}
+        self.history.note(self.client.name, "ok", "drained", value)
+        self.client.close()
+
+    async def _end(self) -> int:
+        while True:
+            end = await list_one(self.client, self._key, _LATEST)
+            if end is not None:
+                return end
+            await self.client.pause(1.0)
+
+
+class Admin:
+    """Asks for end offsets, and now and then deletes records."""
+
+    def __init__(self, workload: Workload, name: str, trim_share: float) -> None:
+        self.client = Client(workload.world, name)
+        self.workload = workload
+        self.history = workload.world.history
+        self._trim_share = trim_share
+
+    async def run(self) -> None:
+        """Do so until no operation is left."""
+        rng = self.client.rng
+        while self.workload.take():
+            key = rng.choice(self.workload.keys)
+            if rng.random() < self._trim_share:
+                await self._trim(key)
+            else:
+                await self._ask_end(key)
+            await self.client.pause(6.0)
+        self.client.close()
+
+    async def _ask_end(self, key: Key) -> int | None:
+        invoke = self.history.invoke(self.client.name, "end", {"key": key.number})
+        offset = await list_one(self.client, key, _LATEST)
+        if offset is None:
+            self.history.info(invoke)
+        else:
+            self.history.ok(invoke, offset=offset)
+        return offset
+
+    async def _trim(self, key: Key) -> None:
+        end = await self._ask_end(key)
+        if not end:
+            return
+        before = self.client.rng.randint(1, end)
+        value = {"key": key.number, "before": before}
+        invoke = self.history.invoke(self.client.name, "trim", value)
+        low = await delete_before(self.client, key, before)
+        if low is None:
+            self.history.info(invoke)
+        else:
+            self.history.ok(invoke, low=low)
+
+
+async def delete_before(client: Client, key: Key, before: int) -> int | None:
+    """Delete records; return the low watermark, or None when the outcome is unknown."""
+    part = delete_records.DeleteRecordsPartition(key.partition, before)
+    request = delete_records.DeleteRecordsRequest(
+        [delete_records.DeleteRecordsTopic(key.topic, [part])], 30_000
+    )
+    try:
+        response = await client.call("DeleteRecords", delete_records, 2, request)
+    except Disconnected:
+        return None
+    answer = response.topics[0].partitions[0]
+    return None if answer.error_code else int(answer.low_watermark)
