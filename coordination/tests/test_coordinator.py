@@ -145,6 +145,27 @@ async def test_unknown_outcomes_are_repeated_not_guessed(
     assert (await replayed(log)).producer_ids.next_id == 200
 
 
+@pytest.mark.parametrize("delay", range(12))
+async def test_what_others_append_is_noticed(
+    delay: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    log = MemoryLog()
+    one, other = make(log, 1), make(log, 2)
+    async with running(one, other):
+        for number in range(20):
+            await one.propose(CreateTopic(f"t{number}"))
+            for _ in range(delay):
+                await trio.lowlevel.checkpoint()
+        await trio.sleep(0.5)
+        assert len(other.state.topics.by_name) == 20
+        # Not by the fallback look once in a while, but by the log's own wake-up.
+        grew = trio.Event()
+        other.listen(lambda touched: grew.set())
+        await one.propose(CreateTopic("last"))
+        with trio.fail_after(0.1):
+            await grew.wait()
+
+
 async def test_a_refusal_is_given_only_at_the_logs_end(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -287,7 +287,7 @@ def test_the_policy_is_the_effective_one(world: World) -> None:
 
 
 def test_deletion_never_shares_an_entry_with_an_earlier_commit() -> None:
-    commit = CommitWal(WalName(1, 1), 1, [])
+    commit = CommitWal(WalName(1, 1), 1, [], lambda _: False)
     assert commit.writes & DeleteRecords([]).reads == {HEADS}
 
 

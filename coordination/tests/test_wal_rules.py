@@ -48,7 +48,7 @@ class World:
             writer=0,
         )
         self.apply(TopicCreated(TOPIC, "t", 2, 1, {}))
-        self.apply(TopicCreated(STAMPED, "s", 1, 1, {"message.timestamp.type": "LogAppendTime"}))
+        self.apply(TopicCreated(STAMPED, "s", 1, 1, {}))
         self.apply(ProducerIdsReserved(0, 100))
 
     def apply(self, *events: Event, writer: int = 1) -> None:
@@ -68,7 +68,7 @@ class World:
         events: list[Event] = []
         answers: list[list[BatchOutcome]] = []
         for batches in objects:
-            decided = CommitWal(WalName(1, self.counter), 100, batches).decide(view)
+            decided = commit_of(WalName(1, self.counter), batches).decide(view)
             self.counter += 1
             events += decided.events
             answers.append(decided.answer)
@@ -81,6 +81,10 @@ class World:
             state.apply(position, decode_entry(payload, position))
             assert ClusterState.decode(state.encode()).encode() == state.encode()
         assert state.encode() == self.state.encode()
+
+
+def commit_of(name: WalName, batches: Sequence[BatchFacts]) -> CommitWal:
+    return CommitWal(name, 100, batches, lambda topic: topic.topic_id == STAMPED)
 
 
 def batch(
@@ -192,12 +196,12 @@ def test_log_append_time_is_one_time_for_the_run_and_its_repeats() -> None:
 def test_a_wal_id_is_settled_once() -> None:
     world = World()
     world.commit(batch())
-    again = CommitWal(WalName(1, 0), 100, [batch()]).decide(world.view())
+    again = commit_of(WalName(1, 0), [batch()]).decide(world.view())
     assert again.events == ()
     assert again.answer[0].refusal is None
     gone = AbandonWal(WalName(1, 5)).decide(world.view())
     world.apply(*gone.events)
-    late = CommitWal(WalName(1, 5), 100, [batch()]).decide(world.view())
+    late = commit_of(WalName(1, 5), [batch()]).decide(world.view())
     assert offsets(late.answer) == [Refusal.ABANDONED]
     assert late.events == ()
     assert AbandonWal(WalName(1, 0)).decide(world.view()).answer is False
@@ -214,7 +218,7 @@ def test_an_ended_incarnation_commits_nothing() -> None:
     world = World()
     world.apply(GatewayRegistered(2, 2, "other", "az1", (), "0", 0), writer=0)
     world.apply(GatewayExpired(1), writer=2)
-    decided = CommitWal(WalName(1, 0), 100, [batch()]).decide(world.view())
+    decided = commit_of(WalName(1, 0), [batch()]).decide(world.view())
     assert offsets(decided.answer) == [Refusal.ABANDONED]
     assert decided.events == ()
 
@@ -260,7 +264,7 @@ def test_producers_expire() -> None:
 
 def test_the_fold_refuses_what_does_not_fit() -> None:
     world = World()
-    decided = CommitWal(WalName(1, 0), 100, [batch()]).decide(world.view())
+    decided = commit_of(WalName(1, 0), [batch()]).decide(world.view())
     world.commit(batch())
     event = decided.events[0]
     assert isinstance(event, WalCommitted)

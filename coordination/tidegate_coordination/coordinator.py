@@ -31,6 +31,7 @@ import trio
 
 from .entries import decode_entry, encode_entry, encode_events, entry_nonce
 from .metadata_log import AppendResult, LogCorrupt, LogEntry, LogUnavailable, MetadataLog, Trimmed
+from .rules.gateways import Leave
 from .rules.proposal import Decided, Proposal, View
 from .state.cluster import ClusterState
 
@@ -111,8 +112,10 @@ class Coordinator:
         self._barriers: list[trio.Event] = []
         self._log_grew = False
         self._work = trio.Event()
-        self._idle = trio.Event()
+        self._is_serving = False
+        self._round_done = trio.Event()
         self._listeners: list[Callable[[set[int]], None]] = []
+        self._is_leaving = False
         self.lost_conflicts = 0
 
     @property
@@ -179,6 +182,15 @@ class Coordinator:
         if not reached.is_set():
             raise CoordinatorUnavailable("the metadata log could not be read in time")
 
+    async def leave(self) -> None:
+        """End this incarnation: the last thing to be done here.
+
+        Raises:
+          CoordinatorUnavailable: nobody was told; the lease will see to it.
+        """
+        self._is_leaving = True
+        await self.propose(Leave(self.incarnation))
+
     async def run(self) -> None:
         """Serve proposals and barriers, and follow the log; forever.
 
@@ -189,12 +201,14 @@ class Coordinator:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_log)
             while True:
-                self._idle.set()
                 await self._work.wait()
                 self._work = trio.Event()
-                self._idle = trio.Event()
+                self._is_serving = True
                 while self._queue or self._barriers or self._log_grew:
                     await self._serve_once()
+                self._is_serving = False
+                round_done, self._round_done = self._round_done, trio.Event()
+                round_done.set()
 
     async def _serve_once(self) -> None:
         """Commit what waits, or read the tail: either proves to be at the log's end."""
@@ -208,18 +222,22 @@ class Coordinator:
             barrier.set()
 
     async def _watch_log(self) -> None:
-        """Notice what others append.  One's own appends are folded by the time of the look."""
+        """Notice what others append.
+
+        While the loop serves, the log may grow by its own appends: it looks again afterwards.
+        """
         while True:
             position = self.state.position
             try:
                 await self._log.wait(position, WATCH_SECONDS)
             except LogUnavailable:
                 await trio.sleep(FIRST_RETRY_SECONDS)
-            await self._idle.wait()
-            if self.state.position == position:
+            if not self._is_serving:
+                if self.state.position != position:
+                    continue
                 self._log_grew = True
                 self._work.set()
-                self._idle = trio.Event()
+            await self._round_done.wait()
 
     async def _commit_waiting(self) -> None:
         """Decide, append, fold and answer as much as one entry holds."""
@@ -318,7 +336,8 @@ class Coordinator:
     def _fold(self, entries: list[LogEntry]) -> None:
         for each in entries:
             self.state.apply(each.position, decode_entry(each.payload, each.position))
-        if self.incarnation and not self.state.gateways.is_live(self.incarnation):
+        ended = self.incarnation and not self.state.gateways.is_live(self.incarnation)
+        if ended and not self._is_leaving:
             raise GatewayFenced(f"incarnation {self.incarnation} was ended by another gateway")
         touched = set(self.state.touched)
         self.state.touched.clear()

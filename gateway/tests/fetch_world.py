@@ -20,6 +20,7 @@ from tidegate_coordination.rules.wal import BatchFacts, BatchOutcome, CommitWal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.objects import WalName
 from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.topics import Topic
 from tidegate_gateway.call import Call, Peer
 from tidegate_gateway.fetch_plan import FetchSettings
 from tidegate_gateway.fetch_sessions import FetchSessions
@@ -45,6 +46,10 @@ NOW_MS = 1_700_000_000_000
 
 Written = tuple[str, int, bytes]
 """Topic, partition, batch."""
+
+
+def is_append_time(topic: Topic) -> bool:
+    return topic.configs.get("message.timestamp.type") == "LogAppendTime"
 
 
 class Store(MemoryObjectStore):
@@ -164,7 +169,9 @@ class World:
         ]
         if self.adopts:
             self.reader.adopt(name_of, sealed.body)
-        return await self.coordinator.propose(CommitWal(name_of, len(sealed.body), facts))
+        return await self.coordinator.propose(
+            CommitWal(name_of, len(sealed.body), facts, is_append_time)
+        )
 
     async def ask(self, request: FetchRequest, version: int = 12) -> FetchResponse:
         """Fetch over the wire's bytes, so that the answer is what a client would see."""

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from tests.app_world import started_gateway, unstarted_gateway
-from tidegate_coordination.rules.topics import CreateTopic
+from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_gateway.admin import serve_admin
 from tidegate_gateway.admin_pages import AdminPages, Answer
 from tidegate_gateway.gateway import Gateway
@@ -28,9 +28,9 @@ async def client_of(pages: AdminPages) -> AsyncIterator[trio.SocketStream]:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve_admin, theirs, pages)
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
-        with trio.fail_after(60):
-            yield stream
-        await stream.aclose()
+        async with stream:
+            with trio.fail_after(60):
+                yield stream
 
 
 async def rest_of(stream: trio.SocketStream) -> bytes:
@@ -88,7 +88,7 @@ async def test_status_says_what_is_there() -> None:
 
 async def create(gateway: Gateway, name: str, partitions: int) -> None:
     topic_id = name.encode().ljust(16, b"-")
-    await gateway.coordinator.propose(CreateTopic(topic_id, name, partitions, 1, {}))
+    await gateway.coordinator.propose(CreateTopics([NewTopic(topic_id, name, partitions)]))
 
 
 async def test_metrics_are_of_the_moment() -> None:
@@ -146,12 +146,12 @@ async def test_head_has_no_body() -> None:
     [
         (get("/nothing"), 404),
         (get("/livez").replace(b"GET", b"DELETE"), 405),
-        (get("/livez").replace(b"GET", b"POST") + b"", 405),
+        (get("/livez", "Content-Length: 2").replace(b"GET", b"POST") + b"xx", 405),
         (b"hello\r\n\r\n", 400),
         (b"\x00\x00\x00\x20\x00\x12\x00\x03binary\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
         (b"GET /livez HTTP/1.1\r\n\r\n", 400),
-        (get("/livez", "X: " + "x" * 20_000), 431),
+        (get("/livez", "X: " + "x" * 40_000), 431),
         (get("/livez", "Content-Length: 20000") + b"x" * 20_000, 413),
         (get("/livez", "Content-Length: 3") + b"xxx", 200),
     ],

@@ -82,5 +82,5 @@ def test_what_cannot_work_is_refused(given: BrokerSettings, reason: str) -> None
 def test_host_port() -> None:
     assert host_port("admin.listener", "[::]:80") == ("::", 80)
     assert host_port("admin.listener", ":80") == ("", 80)
-    with pytest.raises(SettingsError, match="admin.listener=80 is not host:port"):
+    with pytest.raises(SettingsError, match=r"admin\.listener=80 is not host:port"):
         host_port("admin.listener", "80")

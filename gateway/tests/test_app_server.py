@@ -102,10 +102,9 @@ async def test_beyond_max_connections_clients_wait(listener: Listener) -> None:
 
 async def test_beyond_the_limit_of_one_address_it_is_closed(listener: Listener) -> None:
     async with accepting(listener, greet, ConnectionSlots(100, 1)):
-        async with await greeted(listener):
-            async with await connect(listener) as refused:
-                with trio.fail_after(10):
-                    assert await refused.receive_some(1) == b""
+        async with await greeted(listener), await connect(listener) as refused:
+            with trio.fail_after(10):
+                assert await refused.receive_some(1) == b""
         async with await greeted(listener):
             pass
 
@@ -131,11 +130,10 @@ async def test_running_out_of_descriptors_is_survived(listener: Listener) -> Non
 
 
 async def test_closing_refuses_and_keeps_who_is_there(listener: Listener) -> None:
-    async with accepting(listener, greet):
-        async with await greeted(listener):
-            listener.close()
-            with pytest.raises(OSError, match="refused|connect"):
-                await connect(listener)
+    async with accepting(listener, greet), await greeted(listener):
+        listener.close()
+        with pytest.raises(OSError, match=r"refused|connect"):
+            await connect(listener)
 
 
 def test_a_port_in_use_is_told() -> None:
@@ -148,18 +146,19 @@ def test_a_port_in_use_is_told() -> None:
 
 
 def test_a_host_that_is_not_ours_is_told() -> None:
-    with pytest.raises(CannotListen, match="cannot listen at 192.0.2.1:0"):
+    with pytest.raises(CannotListen, match=r"cannot listen at 192\.0\.2\.1:0"):
         open_listener(ListenerAddress("PLAINTEXT", "192.0.2.1", 0))
-    with pytest.raises(CannotListen, match="cannot listen at no-such-host.invalid:0"):
-        open_listener(ListenerAddress("PLAINTEXT", "no-such-host.invalid", 0))
+    with pytest.raises(CannotListen, match="cannot listen at xxx"):
+        open_listener(ListenerAddress("PLAINTEXT", "x" * 100, 0))
 
 
 async def test_no_host_listens_everywhere() -> None:
     listener = open_listener(ListenerAddress("PLAINTEXT", "", 0))
     try:
         async with accepting(listener, greet):
-            async with await trio.open_tcp_stream("127.0.0.1", listener.address.port) as stream:
-                with trio.fail_after(10):
-                    assert await stream.receive_some(5) == b"hello"
+            stream = await trio.open_tcp_stream("127.0.0.1", listener.address.port)
+            with trio.fail_after(10):
+                assert await stream.receive_some(5) == b"hello"
+            await stream.aclose()
     finally:
         listener.close()

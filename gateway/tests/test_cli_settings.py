@@ -120,7 +120,7 @@ def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path) -> None:
 
 
 def test_values_are_checked() -> None:
-    with pytest.raises(BadSource, match="Invalid value many for configuration num.partitions"):
+    with pytest.raises(BadSource, match=r"Invalid value many for configuration num\.partitions"):
         gathered(assignments=["num.partitions=many"])
     with pytest.raises(BadSource, match="write name=value"):
         read_assignments(["num.partitions"])

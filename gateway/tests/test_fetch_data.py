@@ -176,6 +176,22 @@ async def test_a_refused_batch_between_two_runs_costs_no_second_get() -> None:
     assert len(world.store.reads) == 1
 
 
+async def test_partitions_that_lie_together_come_in_one_get() -> None:
+    filler = "x" * 600_000
+    async with fetch_world() as [world]:
+        await world.create("a", 4)
+        values = ("0", "1", filler, "3")
+        await world.write(*[("a", p, batch(value)) for p, value in enumerate(values)])
+        partitions = [FetchPartition(p, partition_max_bytes=10**6) for p in (3, 1, 0)]
+        response = await world.ask(
+            FetchRequest(min_bytes=1, topics=[FetchTopic("a", partitions=partitions)])
+        )
+
+    found = {each.partition_index: records_of(each) for each in response.responses[0].partitions}
+    assert found == {0: [(0, "0")], 1: [(0, "1")], 3: [(0, "3")]}
+    assert len(world.store.reads) == 2  # the third partition lies between, and is not worth it
+
+
 async def test_log_append_time_is_written_into_the_batch() -> None:
     async with fetch_world() as [world]:
         await world.create("a", message_timestamp_type="LogAppendTime")

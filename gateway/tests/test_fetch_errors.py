@@ -43,6 +43,24 @@ async def test_a_corrupt_batch_costs_its_partition_only() -> None:
     assert world.reader.corrupt_runs == 2
 
 
+@pytest.mark.parametrize("corrupt", [0, 1, 2])
+async def test_a_corrupt_run_harms_none_that_came_with_it(corrupt: int) -> None:
+    async with fetch_world() as [world]:
+        await world.create("a", 3)
+        await world.write(*[("a", p, batch("0")) for p in range(3)])
+        row = world.partition("a", corrupt).runs[0]
+        world.store.damage(world.key(WalName(1, 0)), row.position + row.length - 1)
+        partitions = [FetchPartition(p, partition_max_bytes=1000) for p in range(3)]
+        topics = [FetchTopic("a", partitions=partitions)]
+        response = await world.ask(FetchRequest(min_bytes=1, topics=topics))
+        assert len(world.store.reads) == 1
+
+    for data in response.responses[0].partitions:
+        is_corrupt = data.partition_index == corrupt
+        assert data.error_code == (ErrorCode.CORRUPT_MESSAGE if is_corrupt else ErrorCode.NONE)
+        assert records_of(data) == ([] if is_corrupt else [(0, "0")])
+
+
 async def test_the_valid_prefix_of_a_corrupt_partition_is_served() -> None:
     async with fetch_world() as [world]:
         await world.create("a")

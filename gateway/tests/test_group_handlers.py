@@ -405,6 +405,7 @@ async def test_claim_that_went_to_another_answers_those_who_wait(autojump_clock:
             await trio.testing.wait_all_tasks_blocked()
             await two.coordinator.catch_up()
             await two.coordinator.propose(SeizeClaim("group/g", two.coordinator.incarnation))
+            await one.coordinator.catch_up()
             await trio.sleep(3)
         assert answers[0].error_code == ErrorCode.NOT_COORDINATOR
         assert await two.heartbeat(first, 1) == NONE

@@ -96,6 +96,7 @@ async def running(
         settings or WalSettings(),
         node_id=1,
         key_of=lambda identity: f"wal/{identity.counter}",
+        is_append_time=lambda topic: False,
         on_commit=lambda name, body: None,
         after_answers=lambda: None,
     )

@@ -24,6 +24,8 @@ MAX_REQUEST_BYTES: Final = 16 * 1024
 RECEIVE_BYTES: Final = 16 * 1024
 REQUEST_SECONDS: Final = 10.0
 ANSWER_SECONDS: Final = 30.0
+LINGER_SECONDS: Final = 1.0
+LINGER_RECEIVES: Final = 16
 BAD_REQUEST: Final = Answer(400, "this is not an HTTP/1.1 request that is served here\n")
 
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
@@ -127,8 +129,17 @@ class _Client:
                 await self._send(
                     Answer(status, BAD_REQUEST.body, headers=(("Connection", "close"),))
                 )
+                await self._stream.send_eof()
+            await self._linger()
         except _GONE:
             return
+
+    async def _linger(self) -> None:
+        """Take what the client still sends: closing before that would reset the answer away."""
+        with trio.move_on_after(LINGER_SECONDS):
+            for _ in range(LINGER_RECEIVES):
+                if not await self._stream.receive_some(RECEIVE_BYTES):
+                    return
 
 
 async def _answered(pages: AdminPages, request: h11.Request) -> Answer:

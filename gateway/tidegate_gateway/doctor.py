@@ -127,15 +127,20 @@ async def _check_store(url: str, note: Report) -> None:
         note(Checked("object store", "opens", False, str(error)))
         return
     try:
-        with trio.move_on_after(STORE_SECONDS) as waited:
-            for finding in await probe_store(store):
-                note(Checked("object store", finding.what, finding.ok, finding.advice))
-            note(await _store_clock(store))
-        if waited.cancelled_caught:
-            note(Checked("object store", "answers in time", False, "see its logs and the network"))
+        await examine_store(store, note)
     finally:
         with trio.CancelScope(shield=True):
             await store.aclose()
+
+
+async def examine_store(store: ObjectStore, note: Report) -> None:
+    """Try a store's promises, and compare its clock."""
+    with trio.move_on_after(STORE_SECONDS) as waited:
+        for finding in await probe_store(store):
+            note(Checked("object store", finding.what, finding.ok, finding.advice))
+        note(await _store_clock(store))
+    if waited.cancelled_caught:
+        note(Checked("object store", "answers in time", False, "see its logs and the network"))
 
 
 async def _store_clock(store: ObjectStore) -> Checked:

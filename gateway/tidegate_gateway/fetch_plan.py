@@ -95,10 +95,10 @@ class ReadPass:
     ) -> list[Buffer] | ReadProblem:
         """Return the batches from the one that holds offset on, those below end_offset."""
         pieces: list[Buffer] = []
-        if offset >= end_offset:
+        limit = min(max_bytes, self.remaining_bytes)
+        if offset >= end_offset or (limit <= 0 and self.bytes_read):
             return pieces
         runs = partition.runs
-        limit = min(max_bytes, self.remaining_bytes)
         index, count = runs.find(offset), len(runs)
         while index < count:
             row = runs[index]
@@ -116,7 +116,8 @@ class ReadPass:
             self.bytes_read += size
             self.remaining_bytes -= size
             limit -= size
-            if limit <= 0:
+            # Behind a run that was cut nothing may follow, however small: that would be a hole.
+            if limit <= 0 or _is_cut(run, offset, piece):
                 break
             index += 1
         return pieces
@@ -178,3 +179,10 @@ class ReadPass:
     def _may_load(self, planned: int, limit: int) -> bool:
         nothing_yet = not (self.starved or self.unfinished or self.bytes_read or planned)
         return nothing_yet or (planned < limit and self.load_bytes > 0 and self.load_runs > 0)
+
+
+def _is_cut(run: PreparedRun | ReadProblem, offset: int, piece: memoryview) -> bool:
+    """Tell whether a piece, which begins at the batch of offset, ends before its run does."""
+    return isinstance(run, PreparedRun) and (
+        len(piece) < run.starts[-1] - run.starts[run.find(offset)]
+    )

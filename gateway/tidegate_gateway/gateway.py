@@ -18,7 +18,7 @@ import trio
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.metadata_log import MetadataLog
-from tidegate_coordination.rules.gateways import Leave, Register, StartDraining
+from tidegate_coordination.rules.gateways import Register, StartDraining
 from tidegate_storage.keys import wal_key
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.range_cache import RangeCache
@@ -33,6 +33,7 @@ from .group_manager import GroupManager
 from .handlers import group_settings, make_handlers
 from .housekeeper import Housekeeper, HousekeeperSettings
 from .log_reader import LogReader
+from .produce_deadlines import ProduceDeadlines
 from .record_checks import RecordChecks
 from .requests.produce import Produce
 from .startup import load_state, own_prefix, register
@@ -117,6 +118,7 @@ class Gateway:
         await own_prefix(self._store, state, version=self.identity.software_version)
         self._build()
         nursery.start_soon(self.writer.run)
+        nursery.start_soon(self.produce_deadlines.run)
         nursery.start_soon(self.groups.run)
         nursery.start_soon(self.housekeeper.run)
         self.is_ready = True
@@ -139,6 +141,7 @@ class Gateway:
         self.cache: RangeCache[object] = RangeCache(settings.int("fetch.cache.bytes"))
         self.reader = LogReader(self.coordinator, self._store, self.cache)
         self.flusher = ReplyFlusher()
+        self.produce_deadlines = ProduceDeadlines(self.flusher.flush)
         self.pool = ArenaPool(settings.int("buffered.bytes.max"))
         self.writer = self._make_writer()
         self.groups = GroupManager(self.coordinator, group_settings(settings), rng=self._rng)
@@ -173,6 +176,7 @@ class Gateway:
             wal_settings,
             node_id=self.identity.node_id,
             key_of=lambda identity: self.key_of(identity.incarnation, identity.counter),
+            is_append_time=lambda topic: self.topic_settings.of(topic).timestamp_type_is_append,
             on_commit=self.reader.adopt,
             after_answers=self.flusher.flush,
         )
@@ -205,6 +209,7 @@ class Gateway:
             RecordChecks(
                 self.settings.text("record.validation") == "full", self._blocking, self.now_ms
             ),
+            self.produce_deadlines,
             self.counters.add_bytes_in,
         )
         return Dispatcher(produce, handlers, self.flusher, self.counters)
@@ -237,6 +242,6 @@ class Gateway:
             await self.coordinator.propose(StartDraining(self.coordinator.incarnation))
             await self.groups.hand_over()
             await self.writer.drain()
-            await self.coordinator.propose(Leave(self.coordinator.incarnation))
+            await self.coordinator.leave()
         except CoordinatorUnavailable as error:
             _log.warning("left without saying so", error=str(error))

@@ -219,6 +219,7 @@ class HostedGroups:
         self._hosted[group_id] = hosted
         self._count(hosted)
         self._set_timer(hosted)
+        self._wake.set()
         return hosted
 
     def _look(self) -> None:
@@ -287,7 +288,6 @@ class HostedGroups:
         until = min(self._timers[0][0] if self._timers else inf, self._adopt_at)
         if self._hosted:
             until = min(until, self._look_at)
-        print("SLEEP", trio.current_time(), until, self._look_at, len(self._hosted), self._timers)
         with trio.move_on_at(until):
             await self._wake.wait()
         self._wake = trio.Event()

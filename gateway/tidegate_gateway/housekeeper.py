@@ -34,13 +34,15 @@ from tidegate_coordination.rules.offset_expiry import propose_expiry
 from tidegate_coordination.rules.producer_ids import ExpireProducers
 from tidegate_coordination.snapshots import save_verified, trim_below_verified
 from tidegate_coordination.state.topics import Topic
-from tidegate_storage.object_store import ObjectStore, StoreUnavailable
+from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
 
 _log = structlog.get_logger("tidegate.housekeeper")
 
 CLAIM = "housekeeper"
 RENEWALS_PER_LEASE = 6
 MAX_CLOCK_SKEW_MS = 10_000
+# Against the machine's own monotonic clock: a lone gateway has no others to compare with.
+MAX_CLOCK_LEAP_MS = 3_600_000
 GROUPS_A_ROUND = 1000
 # Replicas that lag a little read on without the snapshot.
 KEPT_ENTRIES = 1000
@@ -83,6 +85,7 @@ class Housekeeper:
         self._key_of = key_of
         self._wall_clock = wall_clock
         self._snapshot_position = 0
+        self._clock_offset_ms = (wall_clock() - trio.current_time()) * 1000
         self.collected_objects = 0
 
     async def run(self) -> None:
@@ -110,9 +113,16 @@ class Housekeeper:
             await self._coordinator.propose(ExpireGateways())
 
     def _clock_agrees(self) -> bool:
-        state = self._coordinator.state
-        median = state.gateways.median_clock_ms(0, int(self._wall_clock() * 1000))
-        return abs(self._wall_clock() * 1000 - median) <= MAX_CLOCK_SKEW_MS
+        now_ms = self._wall_clock() * 1000
+        leapt_ms = abs(now_ms - trio.current_time() * 1000 - self._clock_offset_ms)
+        if leapt_ms > MAX_CLOCK_LEAP_MS:
+            _log.error(
+                "the clock leapt; nothing expires until the gateway is started again",
+                hours=round(leapt_ms / 3_600_000, 1),
+            )
+            return False
+        median = self._coordinator.state.gateways.median_clock_ms(0, int(now_ms))
+        return abs(now_ms - median) <= MAX_CLOCK_SKEW_MS
 
     async def _keep_house(self) -> None:
         while True:
@@ -172,5 +182,6 @@ class Housekeeper:
             ProposalFailed,
             LogUnavailable,
             StoreUnavailable,
+            StoreMisconfigured,
         ) as error:
             _log.warning(f"could not {what}; trying again later", error=str(error))

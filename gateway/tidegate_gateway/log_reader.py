@@ -2,7 +2,8 @@
 
 One cache holds both kinds of things: whole objects that this gateway wrote (`adopt`), whose runs
 are prepared when first read, and single runs fetched from the store.  So what was written here is
-never fetched here, and concurrent misses of a run share one GET.
+never fetched here, and concurrent misses of a run share one GET.  Runs of several partitions that
+lie close together in one object come in one GET too.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from .prepared_runs import CorruptRun, PreparedRun, prepare_run
 _log = structlog.get_logger("tidegate.fetch")
 
 _TAIL_RUNS = 2
-_MAX_GAP_BYTES = 1 << 20
+_MAX_GAP_BYTES = 512 << 10
+_MAX_GROUP_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class CachedObject:
     prepared: dict[int, PreparedRun] = field(default_factory=dict[int, PreparedRun])
 
 
-_Group: TypeAlias = tuple[Partition, list[RunRow]]
+_Group: TypeAlias = list[tuple[Partition, RunRow]]
 Loaded: TypeAlias = dict[RunKey, PreparedRun | ReadProblem]
 
 
@@ -103,7 +105,7 @@ class LogReader:
         if run is not None:
             await trio.lowlevel.checkpoint()
             return run
-        return await self._get(partition, [row])
+        return await self._get([(partition, row)], {})
 
     async def read_batch_at(self, partition: Partition, offset: int) -> tuple[BatchHeader, bytes]:
         """Return the batch that holds an offset.
@@ -121,12 +123,8 @@ class LogReader:
 
     async def load(self, misses: Sequence[Miss]) -> Loaded:
         """Bring runs into memory, several at a time; each comes out as a run or a problem."""
-        groups = deque(group for miss in misses for group in self._groups(miss))
-        loaded: Loaded = {
-            (row.object_number, row.position): ReadProblem.UNAVAILABLE
-            for _, rows in groups
-            for row in rows
-        }
+        groups = deque(_groups(misses))
+        loaded: Loaded = {}
         with trio.move_on_after(self._settings.read_deadline_seconds):
             if len(groups) == 1:
                 await self._work(groups, loaded)
@@ -134,62 +132,88 @@ class LogReader:
                 async with trio.open_nursery() as nursery:
                     for _ in range(min(len(groups), self._settings.concurrent_reads)):
                         nursery.start_soon(self._work, groups, loaded)
+        for miss in misses:
+            for row in miss.rows:
+                loaded.setdefault((row.object_number, row.position), ReadProblem.UNAVAILABLE)
         return loaded
 
     async def _work(self, groups: deque[_Group], loaded: Loaded) -> None:
         while groups:
-            partition, rows = groups.popleft()
-            for at, row in enumerate(rows):
-                loaded[row.object_number, row.position] = await self._attempt(partition, rows[at:])
+            group = groups.popleft()
+            try:
+                await self._load_group(group, loaded)
+            except NoSuchObject:
+                _fill(group, loaded, ReadProblem.MISSING)
+            except StoreUnavailable as error:
+                self.failed_reads += 1
+                _log.warning("the object store did not answer a read", error=str(error))
+                _fill(group, loaded, ReadProblem.UNAVAILABLE)
 
-    async def _attempt(self, partition: Partition, rows: list[RunRow]) -> PreparedRun | ReadProblem:
-        try:
-            return await self._get(partition, rows)
-        except NoSuchObject:
-            return ReadProblem.MISSING
-        except StoreUnavailable as error:
-            self.failed_reads += 1
-            _log.warning("the object store did not answer a read", error=str(error))
-            return ReadProblem.UNAVAILABLE
-        except CorruptRun:
-            return ReadProblem.CORRUPT
+    async def _load_group(self, group: _Group, loaded: Loaded) -> None:
+        """Usually the first run brings all; not if another fetch is loading that one just now."""
+        for at, (_, row) in enumerate(group):
+            key = (row.object_number, row.position)
+            if key not in loaded:
+                try:
+                    loaded[key] = await self._get(group[at:], loaded)
+                except CorruptRun:
+                    loaded[key] = ReadProblem.CORRUPT
 
-    async def _get(self, partition: Partition, rows: list[RunRow]) -> PreparedRun:
-        """Return the first of neighbouring runs; the others come along if it is not there."""
-        name = self._name(rows[0])
-        is_hot = _is_tail(partition, rows[0])
+    async def _get(self, group: _Group, loaded: Loaded) -> PreparedRun:
+        """Return the first run of a group; the others come along if it is not in memory."""
+        partition, row = group[0]
+        name = self._name(row)
+        is_hot = _is_tail(partition, row)
 
         async def load() -> tuple[object, int]:
-            run = await self._fetch(name, partition, rows, is_hot=is_hot)
+            body = await self._read(name, row.position, _end(group[-1][1]))
+            self._keep_neighbours(name, group, body, loaded)
+            run = self._prepare_copy(body, row.position, row, partition, self._object_key(name))
             return run, run.size_bytes
 
-        run = await self._cache.get((*name, rows[0].position), load, hot=is_hot)
+        run = await self._cache.get((*name, row.position), load, hot=is_hot)
         assert isinstance(run, PreparedRun)
         return run
 
-    async def _fetch(
-        self, name: WalName, partition: Partition, rows: list[RunRow], *, is_hot: bool
-    ) -> PreparedRun:
-        """GET the range of neighbouring runs; keep all but the first, and return that."""
-        key = self._object_key(name)
-        start = rows[0].position
-        length = rows[-1].position + rows[-1].length - start
+    async def _read(self, name: WalName, start: int, end: int) -> memoryview:
         async with self._reads:
-            region = memoryview(bytearray(await self._store.get_range(key, start, length)))
+            body = await self._store.get_range(self._object_key(name), start, end - start)
         self.store_reads += 1
-        self.store_bytes += length
-        runs = [self._prepare(region, start, row, partition, key) for row in rows]
-        for row, run in zip(rows[1:], runs[1:], strict=True):
-            self._cache.put((*name, row.position), run, run.size_bytes, hot=is_hot)
-        return runs[0]
+        self.store_bytes += len(body)
+        return memoryview(body)
+
+    def _keep_neighbours(
+        self, name: WalName, group: _Group, body: memoryview, loaded: Loaded
+    ) -> None:
+        """Prepare all runs of a group but the first; what is wrong with one harms no other."""
+        start = group[0][1].position
+        object_key = self._object_key(name)
+        for partition, row in group[1:]:
+            key = (row.object_number, row.position)
+            try:
+                run = self._prepare_copy(body, start, row, partition, object_key)
+            except CorruptRun:
+                loaded[key] = ReadProblem.CORRUPT
+            else:
+                loaded[key] = run
+                is_hot = _is_tail(partition, row)
+                self._cache.put((*name, row.position), run, run.size_bytes, hot=is_hot)
+
+    def _prepare_copy(
+        self, body: memoryview, start: int, row: RunRow, partition: Partition, object_key: str
+    ) -> PreparedRun:
+        """Prepare a run in memory of its own, which it can give back when it is evicted."""
+        at = row.position - start
+        region = memoryview(bytearray(body[at : at + row.length]))
+        return self._prepare(region, row, partition, object_key)
 
     def _prepare_own(
         self, name: WalName, cached: CachedObject, partition: Partition, row: RunRow
     ) -> PreparedRun | None:
         """Prepare a run of an own object; memory that went bad is given up for the store's copy."""
         try:
-            region = memoryview(cached.body)
-            run = self._prepare(region, 0, row, partition, cached.object_key)
+            region = memoryview(cached.body)[row.position : _end(row)]
+            run = self._prepare(region, row, partition, cached.object_key)
         except CorruptRun:
             self._cache.evict(name)
             return None
@@ -197,11 +221,10 @@ class LogReader:
         return run
 
     def _prepare(
-        self, region: memoryview, start: int, row: RunRow, partition: Partition, object_key: str
+        self, region: memoryview, row: RunRow, partition: Partition, object_key: str
     ) -> PreparedRun:
-        at = row.position - start
         try:
-            return prepare_run(region[at : at + row.length], row, partition, object_key)
+            return prepare_run(region, row, partition, object_key)
         except CorruptRun as error:
             self.corrupt_runs += 1
             _log.error(
@@ -222,21 +245,40 @@ class LogReader:
             state.cluster_id, state.timeline, zone, node_id, name.incarnation, name.counter
         )
 
-    def _groups(self, miss: Miss) -> list[_Group]:
-        """Split a miss into what one GET each brings."""
-        groups: list[_Group] = []
-        for row in miss.rows:
-            if groups and _are_neighbours(groups[-1][1][-1], row):
-                groups[-1][1].append(row)
-            else:
-                groups.append((miss.partition, [row]))
-        return groups
+
+def _end(row: RunRow) -> int:
+    """Return the first byte behind a run in its object."""
+    return row.position + row.length
 
 
-def _are_neighbours(one: RunRow, other: RunRow) -> bool:
-    """Tell whether only a refused batch can lie between two runs of a partition."""
-    gap = other.position - one.position - one.length
-    return one.object_number == other.object_number and 0 <= gap <= _MAX_GAP_BYTES
+def _groups(misses: Sequence[Miss]) -> list[_Group]:
+    """Put together what one GET brings: runs of one object that lie close to each other.
+
+    Requests cost money and time, bytes in between hardly any.
+    """
+    wanted = [(miss.partition, row) for miss in misses for row in miss.rows]
+    wanted.sort(key=lambda each: (each[1].object_number, each[1].position))
+    groups: list[_Group] = []
+    for each in wanted:
+        if groups and _is_near(groups[-1], each[1]):
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups
+
+
+def _is_near(group: _Group, row: RunRow) -> bool:
+    first, last = group[0][1], group[-1][1]
+    return (
+        last.object_number == row.object_number
+        and row.position - _end(last) <= _MAX_GAP_BYTES
+        and _end(row) - first.position <= _MAX_GROUP_BYTES
+    )
+
+
+def _fill(group: _Group, loaded: Loaded, problem: ReadProblem) -> None:
+    for _, row in group:
+        loaded.setdefault((row.object_number, row.position), problem)
 
 
 def _is_tail(partition: Partition, row: RunRow) -> bool:

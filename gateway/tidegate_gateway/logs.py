@@ -51,7 +51,9 @@ def _renderers(as_json: bool) -> list[Processor]:
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(serializer=_json_text),
         ]
-    return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    # Not the rich one: it shows local variables, and with them requests and secrets.
+    plain = structlog.dev.plain_traceback
+    return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
 
 
 def _json_text(event: object, **_: object) -> str:

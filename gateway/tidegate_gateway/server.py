@@ -111,7 +111,7 @@ def open_listener(address: ListenerAddress) -> Listener:
         for family, host in _families(address.host):
             opened.append(_bind(family, host, port))
             port = opened[0].getsockname()[1]
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter for a name that no host can have
         for each in opened:
             each.close()
         raise _cannot_listen(address, error) from error
@@ -156,11 +156,12 @@ def _bind(family: int, host: str, port: int) -> socket.socket:
     return bound
 
 
-def _cannot_listen(address: ListenerAddress, error: OSError) -> CannotListen:
+def _cannot_listen(address: ListenerAddress, error: OSError | UnicodeError) -> CannotListen:
     where = f"{url_host(address.host)}:{address.port}"
-    if error.errno == errno.EADDRINUSE:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         return PortInUse(f"port {address.port} is in use by another program ({where})")
-    return CannotListen(f"cannot listen at {where}: {error.strerror or error}")
+    reason = error.strerror if isinstance(error, OSError) else ""
+    return CannotListen(f"cannot listen at {where}: {reason or error}")
 
 
 async def accept_forever(listener: Listener, serve: Serve, slots: ConnectionSlots) -> None:

@@ -29,6 +29,7 @@ from tidegate_coordination.rules.wal import (
     Refusal,
 )
 from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.records import BatchHeader, last_sequence
 from tidegate_storage.object_store import (
     ObjectStore,
@@ -107,6 +108,7 @@ class WalWriter:
 
     Args:
       key_of: object key of a WAL identity.
+      is_append_time: tells if a topic has LogAppendTime.
       on_commit: called with the identity and body of an object once it is readable, before its
           answers go out, so that readers find it in a cache.
       after_answers: called once after the answers of a commit were filled in.
@@ -120,6 +122,7 @@ class WalWriter:
         *,
         node_id: int,
         key_of: Callable[[WalIdentity], str],
+        is_append_time: Callable[[Topic], bool],
         on_commit: Callable[[WalName, bytearray], None],
         after_answers: Callable[[], None],
     ) -> None:
@@ -128,6 +131,7 @@ class WalWriter:
         self._settings = settings
         self._node_id = node_id
         self._key_of = key_of
+        self._is_append_time = is_append_time
         self._on_commit = on_commit
         self._after_answers = after_answers
         budget = settings.put_budget_per_second if store.requests_cost_money else 0.0
@@ -291,7 +295,8 @@ class WalWriter:
             _log.error("a WAL object could not be committed", error=str(failure))
             self._abandon(wal)
 
-        proposal = CommitWal(_name(wal), len(wal.body), [_facts(each) for each in wal.batches])
+        facts = [_facts(each) for each in wal.batches]
+        proposal = CommitWal(_name(wal), len(wal.body), facts, self._is_append_time)
         self.counters.objects += 1
         self.counters.bytes += len(wal.body)
         self.counters.batches += len(wal.batches)

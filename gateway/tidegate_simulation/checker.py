@@ -214,8 +214,10 @@ def _offset_of(facts: _Facts, value: int, sent: _Sent) -> int | None:
 
 
 def _refused(facts: _Facts) -> Iterator[Violation]:
-    for event, table in facts.finished("send", "fail"):
-        if table["producer"] is not None and table.get("error") in _NEVER_REFUSED:
+    """An idempotent producer was refused for what only a loss of its records explains."""
+    for event in facts.events:
+        table = event.value or {}
+        if event.f == "send" and table["producer"] and table.get("error") in _NEVER_REFUSED:
             text = f"{event.process}'s next batch was refused: {table['error']}"
             yield Violation("refused send", text, (event.index,))
 

@@ -13,8 +13,9 @@ most one operation open, but for `send`, which may have several.  type:
 Every ok, fail and info carries "of": the index of its invoke.  f and its value, where key is a small
 integer that stands for one partition, and values of records are integers, each sent once:
 
-    send     {"key", "values", "producer"}: producer is [id, epoch], or null for a plain one.
-             ok: "offset" of the first value, -1 when no longer known.  fail: "error" (Kafka's name)
+    send     {"key", "values", "producer"}: [id, epoch], or null for a plain one.
+             ok: "offset" of the first value, -1 when no longer known.  fail and info may carry
+             "error" (Kafka's name)
     assign   ok {"keys"}: the reader's positions start anew
     poll     {"key", "position"}.  ok: "records" [[offset, value], ...] and "next"
              fail: "error"

@@ -212,4 +212,3 @@ def _causes(errors: BaseExceptionGroup[BaseException]) -> str:
     for each in errors.exceptions:
         causes.append(_causes(each) if isinstance(each, BaseExceptionGroup) else repr(each))
     return "; ".join(causes)
-

@@ -22,6 +22,7 @@ MAX_IN_FLIGHT = 5
 _SEQUENCE_LIMIT = 2**31
 _RETRIABLE = frozenset(
     {
+        ErrorCode.INVALID_TIMESTAMP,  # of a gateway whose clock is wrong
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.REQUEST_TIMED_OUT,
@@ -81,9 +82,7 @@ class Producer:
         }
         return _Batch(key, data, self.history.invoke(self.client.name, "send", value))
 
-    async def submit(
-        self, connection: ClientConnection, batches: list[_Batch], acks: int
-    ) -> _Sent:
+    async def submit(self, connection: ClientConnection, batches: list[_Batch], acks: int) -> _Sent:
         """Send one request."""
         topics = [
             produce.TopicProduceData(
@@ -189,13 +188,12 @@ class IdempotentProducer(Producer):
             return
         is_first = next(each for each in self._window if each.key == batch.key) is batch
         if code in _RETRIABLE or (code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_first):
+            if code == ErrorCode.INVALID_TIMESTAMP:
+                self.client.close()
             return
-        self.history.fail(batch.invoke, error=code.name)
+        # An earlier attempt of it may have been written all the same.
+        self.history.info(batch.invoke, error=code.name)
         self._window.remove(batch)
-        self._start_anew()
-
-    def _start_anew(self) -> None:
-        """Nobody knows what became of the rest."""
         for each in self._window:
             self.history.info(each.invoke)
         self._window = []

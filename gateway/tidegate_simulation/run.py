@@ -61,9 +61,7 @@ class Report:
         )
 
 
-def simulate(
-    seed: int, operations: int = 150, *, factory: GatewayFactory | None = None
-) -> Report:
+def simulate(seed: int, operations: int = 150, *, factory: GatewayFactory | None = None) -> Report:
     """Run one seed.  Blocks; must not be called where Trio runs already."""
     run = _Run(seed, operations, factory or GatewayFactory())
     with seeded_scheduling(seed), _captured_logs(run):
@@ -138,6 +136,7 @@ class _Run:
             await create_topics_and_keys(workload, TOPICS)
         nemesis = Nemesis(world, nodes)
         await self._faulty_phase(workload, nemesis)
+        await self._await_nodes(nodes)
         await self._final_phase(workload, nodes)
 
     def _settings(self) -> dict[str, str]:
@@ -191,6 +190,15 @@ class _Run:
         if stuck:
             self.note("stuck", f"{stuck} did not end within {CALM_SECONDS} s after healing")
 
+    async def _await_nodes(self, nodes: list[Node]) -> None:
+        """Every gateway must come back by itself."""
+        with trio.move_on_after(CALM_SECONDS):
+            while any(each.gateway is None for each in nodes):
+                await trio.sleep(1.0)
+        down = [each.node_id for each in nodes if each.gateway is None]
+        if down:
+            self.note("stuck", f"gateways {down} did not come back in {CALM_SECONDS} s")
+
     async def _final_phase(self, workload: Workload, nodes: list[Node]) -> None:
         """Everything acknowledged must be readable, now that nothing is wrong any more."""
         with trio.move_on_after(CALM_SECONDS) as waited:
@@ -199,9 +207,6 @@ class _Run:
                     readers.start_soon(FinalReader(workload, key).run)
         if waited.cancelled_caught:
             self.note("stuck", f"the last readers did not end within {CALM_SECONDS} s")
-        down = [each.node_id for each in nodes if each.gateway is None]
-        if down:
-            self.note("stuck", f"gateways {down} did not come back")
         watch = workload.world.watch
         for key in watch.missing_objects():
             self.note("not stored", f"{key} holds live records and is gone")

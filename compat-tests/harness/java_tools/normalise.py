@@ -56,7 +56,7 @@ def _view(call: Call, lines: list[str]) -> list[str]:
         case "last":
             return [FIGURE.sub("<n>", line) for line in lines[-1:]]
         case "timeouts":
-            return [re.sub(r"Call\(.*", "<calls>", line) for line in lines]
+            return [re.sub(r"(?<=TimeoutException: ).*", "<calls>", line) for line in lines]
         case "figures":
             return [FIGURE.sub("<n>", line) for line in lines]
         case "apis":

@@ -27,8 +27,6 @@ OWN_SETTINGS = (
          "Bytes of produce requests held in memory; above, Produce waits."),
     _own("cluster.id", _STRING, None, None,
          "The cluster this gateway must belong to; not set: the metadata log's."),
-    _own("connection.buffered.bytes.max", _LONG, 128 * _MIB, at_least(_MIB),
-         "Bytes of requests and answers held for one connection."),
     _own("drain.timeout.ms", _LONG, 30_000, at_least(0),
          "How long a gateway that stops serves those who are still connected."),
     _own("fetch.cache.bytes", _LONG, 256 * _MIB, at_least(0),

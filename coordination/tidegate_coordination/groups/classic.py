@@ -265,7 +265,6 @@ class ClassicGroup:
         member = self.roster.members[member_id]
         self.answer_join(member, JoinAnswer(Refusal.UNKNOWN_MEMBER, ""))
         self.answer_sync(member, SyncAnswer(Refusal.UNKNOWN_MEMBER))
-        self.to_sync.discard(member_id)
         return self.roster.remove(member_id)
 
     def fail_syncs(self, refusal: Refusal) -> None:

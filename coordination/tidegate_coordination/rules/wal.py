@@ -10,7 +10,7 @@ partition.  A gap is out of order at once: a WAL id commits once, so nothing wai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from ..events import RUN_LOG_APPEND_TIME, ProducerBatch, Run, WalAbandoned, WalC
 from ..state.objects import WalName, WalStatus
 from ..state.partitions import Partition
 from ..state.producers import KeptBatch, ProducerState, with_batch
+from ..state.topics import Topic
 from .proposal import GATEWAYS, HEADS, NOTHING, TOPICS, Decided, View
 
 NO_PRODUCER_ID = -1
@@ -76,14 +77,14 @@ _COMMITTED_BEFORE = BatchOutcome(None, -1, -1, -1)
 class CommitWal:
     """Make the batches of a stored object readable.
 
-    batches: in object order.  append_time_topics: ids of topics with LogAppendTime are looked up
-    by `is_append_time`, which must be a pure function of the topic's configs.
+    batches: in object order.  is_append_time: tells if a topic has LogAppendTime.
     Answer: one BatchOutcome per batch.
     """
 
     name: WalName
     size_bytes: int
     batches: Sequence[BatchFacts]
+    is_append_time: Callable[[Topic], bool]
     reads: frozenset[str] = field(default=frozenset({TOPICS, GATEWAYS}), init=False)
     writes: frozenset[str] = field(default=frozenset({HEADS}), init=False)
 
@@ -92,7 +93,7 @@ class CommitWal:
         refused = self._refused_as_a_whole(view)
         if refused is not None:
             return Decided((), [refused] * len(self.batches))
-        judge = _Judge(view)
+        judge = _Judge(view, self.is_append_time)
         outcomes = [judge.judge(batch) for batch in self.batches]
         event = WalCommitted(
             self.name.incarnation,
@@ -132,8 +133,9 @@ class _OpenRun:
 class _Judge:
     """Judges the batches of one object in order."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, is_append_time: Callable[[Topic], bool]) -> None:
         self._view = view
+        self._is_append_time = is_append_time
         self._append_time_ms = _append_time(view)
         self._next_offsets: dict[int, int] = {}
         self._producers: dict[tuple[int, int], ProducerState] = {}
@@ -146,9 +148,7 @@ class _Judge:
             return _REFUSED[Refusal.UNKNOWN_TOPIC]
         number = topic.partition_numbers[batch.partition]
         partition = self._view.state.partitions[number]
-        append_time_ms = -1
-        if topic.configs.get("message.timestamp.type") == "LogAppendTime":
-            append_time_ms = self._append_time_ms
+        append_time_ms = self._append_time_ms if self._is_append_time(topic) else -1
         if batch.producer_id != NO_PRODUCER_ID:
             settled = self._judge_sequence(batch, partition, append_time_ms)
             if settled is not None:

@@ -116,9 +116,10 @@ class GroupTable:
 
     def fold_group_deleted(self, event: GroupDeleted, log_time_ms: int) -> None:
         """Forget a group without members, perhaps one of which only the claim was durable."""
-        group = self._groups.pop(event.group_id, None)
+        group = self._groups.get(event.group_id)
         members = group.members if group is not None else ()
         expect(not members, f"group {event.group_id} deleted, but it has members")
+        self._groups.pop(event.group_id, None)
 
     def drop_topic(self, topic_id: bytes) -> None:
         """Forget all offsets of a topic that is deleted."""

@@ -91,7 +91,9 @@ class Fetch:
         if isinstance(context, SessionProblem):
             return FetchResponse(0, _SESSION_CODES[context])
         look = await self._read(request, version, context, now)
-        finished = self.sessions.finish(context, look.answers, version=version, now=now)
+        finished = self.sessions.finish(
+            context, look.answers, version=version, now=trio.current_time()
+        )
         if isinstance(finished, SessionProblem):
             return FetchResponse(0, _SESSION_CODES[finished])
         session_id, pairs = finished

@@ -38,6 +38,7 @@ from tidegate_protocol.records import BatchHeader, check_batch
 
 from ..arenas import Arena
 from ..connection import CloseConnection, Connection, ReplyFlusher, fill
+from ..produce_deadlines import ProduceDeadlines
 from ..refusals import BatchRefused
 from ..replies import ReplySlot
 from ..transport import Buffer
@@ -81,9 +82,17 @@ class DeepCheck(Protocol):
 
 
 class Pending:
-    """A request whose batches are on their way."""
+    """A request whose batches are on their way; answered once, when all are settled or in time."""
 
-    __slots__ = ("_connection", "_flusher", "_header", "_open", "_slot", "response")
+    __slots__ = (
+        "_connection",
+        "_deadlines",
+        "_flusher",
+        "_header",
+        "_slot",
+        "_waiting",
+        "response",
+    )
 
     def __init__(
         self,
@@ -91,23 +100,49 @@ class Pending:
         header: RequestHeader,
         slot: ReplySlot | None,
         flusher: ReplyFlusher,
+        deadlines: ProduceDeadlines,
     ) -> None:
         self._connection = connection
         self._header = header
         self._slot = slot
         self._flusher = flusher
-        self._open = 1  # stage one itself
+        self._deadlines = deadlines
+        self._waiting: set[_Token] | None = set()
         self.response = ProduceResponse()
 
-    def batch_added(self) -> None:
+    def add(self, token: _Token) -> None:
         """One batch more to wait for."""
-        self._open += 1
+        if self._waiting is not None:
+            self._waiting.add(token)
 
-    def settled(self) -> None:
-        """One batch less; the last one sends the answer."""
-        self._open -= 1
-        if self._open:
-            return
+    def stage_one_done(self, timeout_ms: int) -> None:
+        """All batches have their place."""
+        if self._waiting:
+            self._deadlines.add(self, timeout_ms)
+        else:
+            self._answer()
+
+    def settled(self, token: _Token) -> bool:
+        """One batch less; False when the answer has gone out already."""
+        if self._waiting is None:
+            return False
+        self._waiting.discard(token)
+        return True
+
+    def answer_if_done(self) -> None:
+        """Send the answer once nothing is waited for."""
+        if self._waiting is not None and not self._waiting:
+            self._deadlines.remove(self)
+            self._answer()
+
+    def time_out(self) -> None:
+        """See produce_deadlines.Expirable."""
+        for token in self._waiting or ():
+            refuse(token.answer, ErrorCode.REQUEST_TIMED_OUT, "")
+        self._answer()
+
+    def _answer(self) -> None:
+        self._waiting = None
         if self._slot is None:
             self._close_on_error()
             return
@@ -135,13 +170,15 @@ class _Token:
 
     def settle(self, outcome: BatchOutcome) -> None:
         """See wal_writer.BatchToken."""
+        if not self.pending.settled(self):
+            return
         if outcome.refusal is None:
             self.answer.base_offset = outcome.base_offset
             self.answer.log_append_time_ms = outcome.append_time_ms
             self.answer.log_start_offset = outcome.log_start_offset
         else:
             refuse(self.answer, _REFUSAL_CODES[outcome.refusal], outcome.refusal.value)
-        self.pending.settled()
+        self.pending.answer_if_done()
 
 
 def refuse(answer: PartitionProduceResponse, code: ErrorCode, message: str) -> None:
@@ -164,6 +201,7 @@ class Produce:
     settings_of: Callable[[Topic], TopicSettings]
     now_ms: Callable[[], int]
     deep_check: DeepCheck
+    deadlines: ProduceDeadlines
     on_topic_bytes: Callable[[str, int], None]
 
     async def start(
@@ -174,7 +212,7 @@ class Produce:
         if not self.writer.has_room:
             await self.writer.wait_for_room()
         slot = None if request.acks == 0 else connection.open_slot()
-        pending = Pending(connection, header, slot, self.flusher)
+        pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         whole = _error_of_all(request)
         pinned = False
         for topic_data in request.topic_data:
@@ -191,7 +229,7 @@ class Produce:
             pinned = pinned or whole is None
         if pinned:
             self.writer.pin(arena)
-        pending.settled()
+        pending.stage_one_done(request.timeout_ms)
 
     async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:
         """Find the topic, reading the log to its end before calling it unknown."""
@@ -232,8 +270,8 @@ class Produce:
                 BatchIndexAndErrorMessage(*each) for each in refused.record_errors
             ]
             return
-        pending.batch_added()
         token = _Token(pending, answer)
+        pending.add(token)
         self.on_topic_bytes(topic.name, len(batch))
         self.writer.append(topic.topic_id, data.index, batch, batch_header, token)
 

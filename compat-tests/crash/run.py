@@ -1,0 +1,221 @@
+"""kill -9 under load, many times: is every acknowledged record there, once, in order?
+
+    PYTHONPATH=compat-tests .venv/bin/python compat-tests/crash/run.py --rounds 100 --store file
+
+Each round lets a producer and a consumer group work, kills the gateway, starts it again on the same
+port and data, and waits until records are acknowledged again.  `--store s3` starts SeaweedFS for
+the objects; `--object-store URL` uses a store that runs already.  Prints a line a round and figures
+as JSON; exit status 1 when a promise was broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from crash.load import (
+    Consumption,
+    Production,
+    Worker,
+    committed_offsets,
+    create_topic,
+    read_everything,
+)
+from crash.ledger import Verdict, judge
+from crash.seaweed_store import seaweed_store
+from harness.broker import LocalBroker, running
+from harness.probe import answers
+from harness.process import StartFailed, spawn, tail
+from harness.places import ROOT
+
+SERVING_SECONDS = 60.0
+FIRST_ANSWER_SECONDS = 60.0
+LOAD_SECONDS = (0.2, 1.2)
+NO_OFFSET = -1001
+
+
+@dataclass(slots=True)
+class Figures:
+    """What a run measured; seconds are from the kill to the first answer of the next life."""
+
+    rounds: int = 0
+    acknowledged_records: int = 0
+    failed_deliveries: int = 0
+    lost: int = 0
+    duplicates: int = 0
+    misplaced: int = 0
+    out_of_order: int = 0
+    group_records: int = 0
+    group_commits: int = 0
+    group_members: int = 0
+    kill_to_serving_p50_seconds: float = 0.0
+    kill_to_serving_max_seconds: float = 0.0
+    kill_to_acknowledged_p50_seconds: float = 0.0
+    kill_to_acknowledged_max_seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every promise was kept."""
+        bad = self.lost or self.duplicates or self.misplaced or self.out_of_order
+        return not (bad or self.problems)
+
+
+class CrashRun:
+    """A gateway that is killed, and the load on it."""
+
+    def __init__(self, broker: LocalBroker, seed: int, say: Callable[[str], None]) -> None:
+        self._broker = broker
+        self._random = random.Random(seed)
+        self._say = say
+        self._production = Production(broker.bootstrap)
+        self._consumption = Consumption(broker.bootstrap)
+        self._workers = [Worker(self._production), Worker(self._consumption)]
+        self._serving: list[float] = []
+        self._acknowledged: list[float] = []
+
+    def run(self, rounds: int) -> Figures:
+        """Do all rounds, then read everything and judge."""
+        create_topic(self._broker.bootstrap)
+        for worker in self._workers:
+            worker.start()
+        try:
+            self._wait_for_more_than(0)
+            for number in range(1, rounds + 1):
+                self._round(number)
+        finally:
+            self._finish()
+        return self._figures(rounds)
+
+    def _finish(self) -> None:
+        errors: list[Exception] = []
+        for worker in self._workers:
+            try:
+                worker.finish()
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise ExceptionGroup("the load broke", errors)
+
+    def _round(self, number: int) -> None:
+        time.sleep(self._random.uniform(*LOAD_SECONDS))
+        killed_at = time.monotonic()
+        self._broker.kill()
+        before = self._production.ledger.count
+        self._start_again()
+        self._serving.append(time.monotonic() - killed_at)
+        if number % 2:
+            self._consumption.renew.set()
+        self._wait_for_more_than(before)
+        self._acknowledged.append(time.monotonic() - killed_at)
+        self._say(
+            f"round {number}: serving after {self._serving[-1]:.2f} s, acknowledging after"
+            f" {self._acknowledged[-1]:.2f} s, {self._production.ledger.count} acknowledged,"
+            f" {self._consumption.delivered} consumed"
+        )
+
+    def _start_again(self) -> None:
+        """LocalBroker.start, but looking often: the time is measured."""
+        broker = self._broker
+        process = broker.process = spawn(broker.command, broker.log, cwd=ROOT)
+        deadline = time.monotonic() + SERVING_SECONDS
+        while not answers("127.0.0.1", broker.port):
+            if process.popen.poll() is not None or time.monotonic() > deadline:
+                raise StartFailed(f"it did not come back\n{tail(broker.log)}")
+            time.sleep(0.01)
+
+    def _wait_for_more_than(self, count: int) -> None:
+        deadline = time.monotonic() + FIRST_ANSWER_SECONDS
+        while self._production.ledger.count <= count:
+            for worker in self._workers:
+                worker.check()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"nothing was acknowledged\n{tail(self._broker.log)}")
+            time.sleep(0.005)
+
+    def _figures(self, rounds: int) -> Figures:
+        bootstrap = self._broker.bootstrap
+        verdict = judge(self._production.ledger, read_everything(bootstrap))
+        return Figures(
+            rounds=rounds,
+            acknowledged_records=self._production.ledger.count,
+            failed_deliveries=len(self._production.ledger.failed),
+            lost=verdict.lost,
+            duplicates=verdict.duplicates,
+            misplaced=verdict.misplaced,
+            out_of_order=verdict.out_of_order,
+            group_records=self._consumption.delivered,
+            group_commits=self._consumption.commits,
+            group_members=self._consumption.members,
+            kill_to_serving_p50_seconds=_middle(self._serving),
+            kill_to_serving_max_seconds=round(max(self._serving), 3),
+            kill_to_acknowledged_p50_seconds=_middle(self._acknowledged),
+            kill_to_acknowledged_max_seconds=round(max(self._acknowledged), 3),
+            problems=self._problems(verdict, committed_offsets(bootstrap)),
+        )
+
+    def _problems(self, verdict: Verdict, committed: dict[int, int]) -> list[str]:
+        problems = [*verdict.examples, *self._consumption.problems]
+        for number, error in self._production.ledger.failed[:3]:
+            problems.append(f"record {number} failed: {error}")
+        for partition, progress in self._consumption.progress.items():
+            offset = max(committed[partition], 0)
+            if not progress.committed <= offset <= progress.attempted:
+                problems.append(f"partition {partition} has committed {offset}, not {progress}")
+        if not self._consumption.commits:
+            problems.append("the group never committed")
+        return problems
+
+
+def _middle(seconds: list[float]) -> float:
+    return round(statistics.median(seconds), 3)
+
+
+def crash_run(
+    rounds: int, *, object_store: str | None, seed: int, say: Callable[[str], None]
+) -> Figures:
+    """Run it on a gateway of its own.  object_store: a URL; None for files."""
+    settings = {} if object_store is None else {"object.store": object_store}
+    with running("tidegate", settings) as broker:
+        assert isinstance(broker, LocalBroker)
+        return CrashRun(broker, seed, say).run(rounds)
+
+
+@contextmanager
+def _object_store(kind: str, url: str | None) -> Generator[str | None]:
+    if url is not None or kind == "file":
+        yield url
+        return
+    with TemporaryDirectory() as folder, seaweed_store(Path(folder)) as url:
+        yield url
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="kill -9 under load")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--store", choices=("file", "s3"), default="file")
+    parser.add_argument("--object-store", metavar="URL", help="a store that runs already")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with _object_store(options.store, options.object_store) as url:
+        figures = crash_run(
+            options.rounds, object_store=url, seed=options.seed, say=lambda line: print(line, flush=True)
+        )
+    print(json.dumps({"store": options.store, **asdict(figures)}, indent=2))
+    return 0 if figures.is_clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

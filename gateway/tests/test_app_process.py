@@ -1,0 +1,195 @@
+"""The `tidegate` process: start, serve, stop, and start again, as its users see it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from tests.app_world import PATIENCE_SECONDS, serving, tidegate
+
+DEV = ("dev", "--port", "0", "--admin-port", "0")
+
+
+def produce(servers: str, *values: str) -> None:
+    producer = Producer({"bootstrap.servers": servers})
+    for value in values:
+        producer.produce("greetings", value)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+
+
+def consume(servers: str, count: int) -> list[str]:
+    settings = {
+        "bootstrap.servers": servers,
+        "group.id": "readers",
+        "auto.offset.reset": "earliest",
+    }
+    consumer = Consumer(settings)
+    try:
+        consumer.subscribe(["greetings"])
+        messages = consumer.consume(count, PATIENCE_SECONDS)
+        assert [each.error() for each in messages] == [None] * count
+        return [each.value().decode() for each in messages]
+    finally:
+        consumer.close()
+
+
+def test_serves_real_clients_and_stops_when_told(tmp_path: Path) -> None:
+    with serving(*DEV, "--memory", cwd=tmp_path) as process:
+        produce(process.servers, "a", "b")
+        assert consume(process.servers, 2) == ["a", "b"]
+        assert process.get("/readyz") == (200, "ready\n")
+        _, metrics = process.get("/metrics")
+        assert 'kafka_log_log_logendoffset{partition="0",topic="greetings"} 2.0' in metrics
+        status = json.loads(process.get("/v1/status")[1])
+        assert status["cluster_id"] == process.said["cluster_id"]
+        # A client that stays must not keep the gateway.
+        host, port = process.servers.split(":")
+        with socket.create_connection((host, int(port))) as client:
+            assert process.stop() == (0, "")
+            assert client.recv(1) == b""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_records_outlive_kill_9(tmp_path: Path) -> None:
+    with serving(*DEV, cwd=tmp_path) as process:
+        produce(process.servers, "a")
+        first = process.said
+        assert process.stop(signal.SIGKILL)[0] == -signal.SIGKILL
+    with serving(*DEV, cwd=tmp_path) as process:
+        produce(process.servers, "b")
+        assert consume(process.servers, 2) == ["a", "b"]
+        assert process.said["cluster_id"] == first["cluster_id"]
+        assert process.stop(signal.SIGINT) == (0, "")
+
+
+def test_a_second_signal_is_fast(tmp_path: Path) -> None:
+    with serving(*DEV, cwd=tmp_path) as process:
+        process.popen.send_signal(signal.SIGSTOP)
+        process.popen.send_signal(signal.SIGTERM)
+        process.popen.send_signal(signal.SIGINT)
+        code, errors = process.stop(signal.SIGCONT)
+        assert code == 1
+        assert "stopping at once" in errors
+
+
+def test_one_that_still_starts_can_be_stopped(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tidegate_gateway", *DEV]
+    store = "s3://b/p?endpoint=http://127.0.0.1:1&region=x&skip_signature=true"
+    with subprocess.Popen(
+        [*command, "--object-store", store],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as popen:
+        assert popen.stderr is not None
+        assert "the object store does not answer" in popen.stderr.readline()
+        popen.terminate()
+        printed, _ = popen.communicate(timeout=PATIENCE_SECONDS)
+        assert (popen.returncode, printed) == (0, "")
+
+
+def test_one_that_was_replaced_says_so(tmp_path: Path) -> None:
+    shared = ("--log", "sqlite:shared.db", "--object-store", "file:shared")
+    key = ("--set", "instance.key=mine")
+    with (
+        serving(*DEV, *shared, *key, "--data", "one", cwd=tmp_path) as first,
+        serving(*DEV, *shared, *key, "--data", "two", cwd=tmp_path) as second,
+    ):
+        _, errors = first.popen.communicate(timeout=PATIENCE_SECONDS)
+        assert first.popen.returncode == 1
+        assert "tidegate: this gateway was replaced by another" in errors
+        assert "Traceback" not in errors
+        assert second.stop()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--log", "paper:"), "the metadata log cannot be used: no metadata log is called 'paper'"),
+        (("--log", "sqlite:no/such/folder.db"), "the metadata log cannot be used: "),
+        (("--object-store", "tape:"), "the object store cannot be used: 'tape:' names no"),
+        (("--data", "/proc/nothing"), "the data folder /proc/nothing cannot be used"),
+        (("--set", "nmu.partitions=1"), "did you mean num.partitions?"),
+        (("--set", "node.id=one"), "Invalid value one for configuration node.id"),
+        (("--set", "admin.listener=9644"), "admin.listener=9644 is not host:port"),
+        (("--host", "0.0.0.0"), "set advertised.listeners=PLAINTEXT://"),
+        (("--log-level", "loud"), "choose one of debug, info"),
+    ],
+)
+def test_what_a_person_can_mend_is_one_sentence(
+    arguments: tuple[str, ...], sentence: str, tmp_path: Path
+) -> None:
+    done = tidegate(*DEV, *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert sentence in done.stderr
+    assert done.stderr.startswith("tidegate: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_ports_and_folders_in_use(tmp_path: Path) -> None:
+    with serving(*DEV, cwd=tmp_path) as process:
+        port = process.servers.rpartition(":")[2]
+        admin_port = process.said["admin_url"].rpartition(":")[2]
+        for arguments, sentence in (
+            (("--port", port, "--data", "b"), f"port {port} is in use by another program"),
+            (("--port", port, "--data", "b"), "choose another with --port, or --port 0"),
+            (("--admin-port", admin_port, "--data", "b"), "another with --admin-port, or"),
+            ((), "another gateway runs on the data folder tidegate-data"),
+        ):
+            done = tidegate(*DEV, *arguments, cwd=tmp_path)
+            assert done.returncode == 1
+            assert sentence in done.stderr
+
+
+def test_another_clusters_things_are_left_alone(tmp_path: Path) -> None:
+    with serving(*DEV, cwd=tmp_path) as process:
+        cluster_id = process.said["cluster_id"]
+    done = tidegate(*DEV, "--set", "cluster.id=other", cwd=tmp_path)
+    assert f"the metadata log is that of cluster {cluster_id}" in done.stderr
+    done = tidegate(*DEV, "--log", "memory:", cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"cluster {cluster_id} owns this prefix" in done.stderr
+
+
+def test_serve_takes_settings_from_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text('[node]\nid = 5\n[broker]\nrack = "az1"\n')
+    (tmp_path / "server.properties").write_text("broker.rack=az2\nlog.dirs=/tmp\n")
+    arguments = ("serve", "--config", "t.toml", "--properties", "server.properties")
+    with serving(
+        *arguments,
+        cwd=tmp_path,
+        TIDEGATE_LISTENERS="PLAINTEXT://127.0.0.1:0",
+        TIDEGATE_ADMIN_LISTENER="127.0.0.1:0",
+    ) as process:
+        status = json.loads(process.get("/v1/status")[1])
+        code, errors = process.stop()
+
+    assert (status["node_id"], status["zone"]) == (5, "az2")
+    assert code == 0
+    assert '"setting":"log.dirs"' in errors
+    assert (tmp_path / "data" / "instance.key").exists()
+
+
+def test_help_is_quick_since_it_loads_nothing() -> None:
+    script = (
+        "import sys, tidegate_gateway.cli.command\n"
+        "print([each for each in ('trio', 'obstore', 'structlog', 'rich') if each in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_help_and_version(tmp_path: Path) -> None:
+    for command in ("dev", "serve", "doctor", "log"):
+        assert command in tidegate("--help", cwd=tmp_path).stdout
+    assert tidegate("version", cwd=tmp_path).stdout.startswith("tidegate ")

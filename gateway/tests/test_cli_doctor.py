@@ -1,0 +1,141 @@
+"""`tidegate doctor` and `tidegate log verify`: what they find, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from pathlib import Path
+
+import trio
+
+from tests.app_world import serving, tidegate
+from tidegate_gateway.broker_settings import BrokerSettings
+from tidegate_gateway.doctor import Checked, examine, examine_store
+from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.object_store import Buffer, ObjectInfo
+
+FREE = ("--set", "listeners=PLAINTEXT://127.0.0.1:0")
+
+
+def test_a_good_place(tmp_path: Path) -> None:
+    done = tidegate("doctor", *FREE, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "PROBLEM" not in done.stdout
+    assert "refuses to create an object twice" in done.stdout
+    assert done.stdout.endswith("checks, no problem.\n")
+
+
+def test_every_problem_is_told_with_advice(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = tidegate(
+            "doctor",
+            "--json",
+            *("--set", f"listeners=PLAINTEXT://127.0.0.1:{port}"),
+            *("--object-store", "tape:"),
+            *("--log", "paper:"),
+            *("--data", "/proc/nothing"),
+            cwd=tmp_path,
+        )
+    report = json.loads(done.stdout)
+    problems = {each["area"]: each["advice"] for each in report["checks"] if not each["ok"]}
+
+    assert done.returncode == 1
+    assert report["ok"] is False
+    assert f"port {port} is in use" in problems["listeners"]
+    assert "choose another with --data" in problems["data folder"]
+    assert "names no object store" in problems["object store"]
+    assert "no metadata log is called 'paper'" in problems["metadata log"]
+
+
+def test_a_live_cluster_is_only_looked_at(tmp_path: Path) -> None:
+    where = ("--log", "sqlite:log.db", "--object-store", "file:objects")
+    with serving("dev", "--port", "0", "--admin-port", "0", *where, cwd=tmp_path) as process:
+        before = json.loads(process.get("/v1/status")[1])["log_position"]
+        done = tidegate("doctor", *FREE, *where, cwd=tmp_path)
+        other = tidegate("doctor", *FREE, *where, "--set", "cluster.id=x", cwd=tmp_path)
+        after = json.loads(process.get("/v1/status")[1])["log_position"]
+        cluster_id = process.said["cluster_id"]
+
+    assert done.returncode == 0, done.stdout
+    assert f"cluster is {cluster_id}" in done.stdout
+    assert "a gateway of zone 'default' has it" in done.stdout
+    assert after - before <= 1  # a renewal at most
+    assert other.returncode == 1
+    assert "cluster.id is set to x" in other.stdout
+    assert not [each for each in (tmp_path / "objects" / "doctor").rglob("*") if each.is_file()]
+
+
+def test_settings_that_cannot_be_read(tmp_path: Path) -> None:
+    done = tidegate("doctor", "--set", "node.id=one", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("tidegate: Invalid value one")
+
+
+class SlowClock(MemoryObjectStore):
+    """A store whose clock is an hour late."""
+
+    async def list(
+        self, prefix: str, *, start_after: str = "", limit: int = 1000
+    ) -> list[ObjectInfo]:
+        found = await super().list(prefix, start_after=start_after, limit=limit)
+        return [each._replace(modified_at=time.time() - 3600) for each in found]
+
+
+class Overwriting(MemoryObjectStore):
+    """A store that ignores create-if-absent."""
+
+    async def put(self, key: str, body: Buffer) -> None:
+        await self.delete_many([key])
+        await super().put(key, body)
+
+
+async def problems_of(store: MemoryObjectStore) -> dict[str, str]:
+    found: list[Checked] = []
+    await examine_store(store, found.append)
+    return {each.what: each.advice for each in found if not each.ok}
+
+
+async def test_a_wrong_clock_is_found() -> None:
+    problems = await problems_of(SlowClock())
+    assert list(problems) == ["its clock agrees with this machine's"]
+    assert "they differ by 3599 s" in problems["its clock agrees with this machine's"]
+
+
+async def test_a_store_that_would_lose_data_is_found() -> None:
+    problems = await problems_of(Overwriting())
+    assert "Tidegate would lose data here" in problems["refuses to create an object twice"]
+
+
+async def test_in_memory_all_is_well() -> None:
+    texts = {
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "object.store": "memory:",
+        "metadata.log": "memory:",
+    }
+    found: list[Checked] = []
+    with trio.fail_after(60):
+        assert await examine(BrokerSettings(texts), None, found.append)
+    assert all(each.ok for each in found)
+
+
+def test_verify_keeps_its_promises(tmp_path: Path) -> None:
+    done = tidegate("log", "verify", "memory:", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.endswith("promises kept.\n")
+    assert "compare-and-set" in done.stdout
+
+
+def test_verify_refuses_a_log_that_is_in_use(tmp_path: Path) -> None:
+    with serving("dev", "--port", "0", "--admin-port", "0", cwd=tmp_path):
+        done = tidegate("log", "verify", "sqlite:tidegate-data/metadata.db", "--json", cwd=tmp_path)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["ok"]) == (1, False)
+    assert [each["name"] for each in report["promises"]] == ["starts empty"]
+
+
+def test_verify_tells_a_bad_address(tmp_path: Path) -> None:
+    done = tidegate("log", "verify", "paper:", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("tidegate: the metadata log cannot be used")

@@ -1,0 +1,57 @@
+"""Produce requests whose client waits no longer (timeout_ms).
+
+Such a request is answered REQUEST_TIMED_OUT; what it sent may still be committed, and a retry of it
+is recognised by its sequence numbers.  Looked at once in CHECK_SECONDS, which is as exact as
+Kafka's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+CHECK_SECONDS = 0.5
+
+
+class Expirable(Protocol):
+    """A request that waits."""
+
+    def time_out(self) -> None:
+        """Answer now what is not answered yet."""
+        ...
+
+
+class ProduceDeadlines:
+    """All requests of a gateway that wait for a commit.
+
+    after_answers: called once after requests were timed out.
+    """
+
+    def __init__(self, after_answers: Callable[[], None]) -> None:
+        self._after_answers = after_answers
+        self._deadlines: dict[Expirable, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def add(self, request: Expirable, timeout_ms: int) -> None:
+        """The request waits from now on."""
+        self._deadlines[request] = trio.current_time() + max(timeout_ms, 0) / 1000
+
+    def remove(self, request: Expirable) -> None:
+        """The request is answered, or was never added."""
+        self._deadlines.pop(request, None)
+
+    async def run(self) -> None:
+        """Time requests out; forever."""
+        while True:
+            await trio.sleep(CHECK_SECONDS)
+            now = trio.current_time()
+            late = [each for each, deadline in self._deadlines.items() if deadline <= now]
+            for request in late:
+                del self._deadlines[request]
+                request.time_out()
+            if late:
+                self._after_answers()
