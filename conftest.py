@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,9 @@ from types import ModuleType
 import pytest
 
 S3_BUCKET = "tidegate-tests"
+
+# The tests of real clients share modules with compat-tests/run, which are in no package.
+sys.path.append(str(Path(__file__).parent / "compat-tests"))
 
 
 def _seaweed() -> ModuleType:

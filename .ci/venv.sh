@@ -15,8 +15,15 @@ make_venv() {
     }
     echo "installing Tidegate into .venv (once) ..." >&2
     rm -f "$venv"/stamp-*
-    [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-        --constraint "$root/constraints.txt" --editable "$root${1:+[$1]}"
+    # One that was left half made is none, or has no pip.
+    "$venv/bin/python" -c 'import pip, sys; sys.exit(sys.prefix == sys.base_prefix)' 2>/dev/null ||
+        "$python" -m venv --clear "$venv"
+    # By environment, so that the packages that build ours are pinned too: older releases of pip read
+    # the first name for them, newer ones the second.  Relative, since pip splits the value at blanks.
+    (
+        cd "$root"
+        PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt "$venv/bin/python" -m pip \
+            install --quiet --disable-pip-version-check --editable ".${1:+[$1]}"
+    )
     printf '%s' "$want" > "$venv/stamp-$1"
 }

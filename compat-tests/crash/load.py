@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -28,8 +29,14 @@ MAX_IN_FLIGHT = 2000
 PAUSE_SECONDS = 0.005
 BURST = 20  # records between pauses: at most 4,000 a second
 COMMIT_EVERY = 200
-GIVE_UP_SECONDS = 300
-RECONNECT = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "log_level": 0}
+GIVE_UP_SECONDS = 120
+SESSION_MS = 1500  # a member that was killed with its gateway holds up the group for so long
+RECONNECT = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
+
+# librdkafka tells of every connection that a kill breaks.
+_quiet = logging.getLogger("crash.librdkafka")
+_quiet.addHandler(logging.NullHandler())
+_quiet.propagate = False
 
 
 def create_topic(bootstrap: str) -> None:
@@ -96,7 +103,8 @@ class Production:
                 "batch.num.messages": 50,
                 "socket.timeout.ms": 10_000,
                 **RECONNECT,
-            }
+            },
+            logger=_quiet,
         )
 
     def run(self, stop: threading.Event) -> None:
@@ -108,6 +116,10 @@ class Production:
         left = self._producer.flush(GIVE_UP_SECONDS)
         if left:
             raise TimeoutError(f"{left} records had no answer")
+
+    def give_up(self) -> None:
+        """Fail whatever has no answer yet."""
+        self._producer.purge()
 
     def _produce_some(self) -> None:
         for number in range(self._number, self._number + BURST):
@@ -164,7 +176,7 @@ class Consumption:
             self._uncommitted.clear()
             self._seen.clear()
             self.members += 1
-            consumer = Consumer(_consumer_settings(self.bootstrap))
+            consumer = Consumer(_consumer_settings(self.bootstrap), logger=_quiet)
             try:
                 consumer.subscribe([TOPIC])
                 self._be_member(consumer, stop)
@@ -218,7 +230,9 @@ def _consumer_settings(bootstrap: str) -> dict[str, Any]:
         "group.id": GROUP,
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
-        "session.timeout.ms": 10_000,
+        "session.timeout.ms": SESSION_MS,
+        "max.poll.interval.ms": 10_000,
+        "heartbeat.interval.ms": 300,
         "socket.timeout.ms": 10_000,
         **RECONNECT,
     }

@@ -24,7 +24,14 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from harness.broker import LocalBroker, running
+from harness.places import ROOT
+from harness.probe import answers
+from harness.process import StartFailed, spawn, tail
+
+from crash.ledger import Verdict, judge
 from crash.load import (
+    SESSION_MS,
     Consumption,
     Production,
     Worker,
@@ -32,17 +39,13 @@ from crash.load import (
     create_topic,
     read_everything,
 )
-from crash.ledger import Verdict, judge
 from crash.seaweed_store import seaweed_store
-from harness.broker import LocalBroker, running
-from harness.probe import answers
-from harness.process import StartFailed, spawn, tail
-from harness.places import ROOT
 
 SERVING_SECONDS = 60.0
-FIRST_ANSWER_SECONDS = 60.0
+PROGRESS_SECONDS = 60.0
+GROUP_ROUNDS = 3  # in one of so many rounds the kill waits until the group has gone on
+SETTINGS = {"group.min.session.timeout.ms": str(SESSION_MS)}
 LOAD_SECONDS = (0.2, 1.2)
-NO_OFFSET = -1001
 
 
 @dataclass(slots=True)
@@ -91,9 +94,12 @@ class CrashRun:
         for worker in self._workers:
             worker.start()
         try:
-            self._wait_for_more_than(0)
+            self._wait_for(lambda: self._production.ledger.count > 0)
             for number in range(1, rounds + 1):
                 self._round(number)
+        except BaseException:
+            self._production.give_up()
+            raise
         finally:
             self._finish()
         return self._figures(rounds)
@@ -110,14 +116,22 @@ class CrashRun:
 
     def _round(self, number: int) -> None:
         time.sleep(self._random.uniform(*LOAD_SECONDS))
+        if number % GROUP_ROUNDS == 0:
+            delivered, commits = self._consumption.delivered, self._consumption.commits
+            self._wait_for(
+                lambda: (
+                    self._consumption.delivered > delivered
+                    and self._consumption.commits > commits + 3
+                )
+            )
         killed_at = time.monotonic()
         self._broker.kill()
-        before = self._production.ledger.count
         self._start_again()
         self._serving.append(time.monotonic() - killed_at)
+        before = self._production.ledger.count
         if number % 2:
             self._consumption.renew.set()
-        self._wait_for_more_than(before)
+        self._wait_for(lambda: self._production.ledger.count > before)
         self._acknowledged.append(time.monotonic() - killed_at)
         self._say(
             f"round {number}: serving after {self._serving[-1]:.2f} s, acknowledging after"
@@ -135,13 +149,13 @@ class CrashRun:
                 raise StartFailed(f"it did not come back\n{tail(broker.log)}")
             time.sleep(0.01)
 
-    def _wait_for_more_than(self, count: int) -> None:
-        deadline = time.monotonic() + FIRST_ANSWER_SECONDS
-        while self._production.ledger.count <= count:
+    def _wait_for(self, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PROGRESS_SECONDS
+        while not done():
             for worker in self._workers:
                 worker.check()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"nothing was acknowledged\n{tail(self._broker.log)}")
+                raise TimeoutError(f"no progress\n{tail(self._broker.log)}")
             time.sleep(0.005)
 
     def _figures(self, rounds: int) -> Figures:
@@ -186,7 +200,9 @@ def crash_run(
     rounds: int, *, object_store: str | None, seed: int, say: Callable[[str], None]
 ) -> Figures:
     """Run it on a gateway of its own.  object_store: a URL; None for files."""
-    settings = {} if object_store is None else {"object.store": object_store}
+    settings = dict(SETTINGS)
+    if object_store is not None:
+        settings["object.store"] = object_store
     with running("tidegate", settings) as broker:
         assert isinstance(broker, LocalBroker)
         return CrashRun(broker, seed, say).run(rounds)
@@ -211,7 +227,10 @@ def main() -> int:
     options = parser.parse_args()
     with _object_store(options.store, options.object_store) as url:
         figures = crash_run(
-            options.rounds, object_store=url, seed=options.seed, say=lambda line: print(line, flush=True)
+            options.rounds,
+            object_store=url,
+            seed=options.seed,
+            say=lambda line: print(line, flush=True),
         )
     print(json.dumps({"store": options.store, **asdict(figures)}, indent=2))
     return 0 if figures.is_clean else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -26,12 +27,17 @@ SUITES: dict[str, Suite] = {
 def main() -> int:
     """Run what the command line names; 1 if something failed that is not excluded."""
     options = _options()
+    signal.signal(signal.SIGTERM, _leave)  # so that the brokers are stopped on the way out
     if options.record:
         SUITES["java-tools"] = Suite(java_tools.SETTINGS, java_tools.record)
     clients.options.records = options.records
     names = list(SUITES) if options.name == "all" else [options.name]
     failed = [_run(name, options.against, as_json=options.json).failed for name in names]
     return 1 if any(failed) else 0
+
+
+def _leave(number: int, frame: object) -> None:
+    sys.exit(128 + number)
 
 
 def _options() -> argparse.Namespace:

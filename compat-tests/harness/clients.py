@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from harness import install
-from harness.places import HERE, WORK
+from harness.places import HERE, log_of
 from harness.process import Command, run_to_end, tail
 from harness.report import Outcome
 
@@ -49,7 +49,7 @@ def _go(name: str) -> Command:
 
 
 def _check(name: str, command: Callable[[], Command], bootstrap: str) -> Sequence[Outcome]:
-    log = WORK / f"{name}.log"
+    log = log_of(name)
     words = [*command(), bootstrap, str(options.records)]
     status = run_to_end(words, log, seconds=SECONDS)
     found = LINE.findall(log.read_text(errors="replace"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
@@ -14,3 +15,8 @@ KAFKA_PYTHON_VERSION = "3.0.12"
 KAFKAJS_VERSION = "2.2.4"
 KAFKA_GO_VERSION = "v0.4.51"
 KCAT_VERSION = "1.7.1"
+
+
+def log_of(name: str) -> Path:
+    """Where a suite's output goes: one file a run, since runs may stand side by side."""
+    return WORK / "logs" / f"{name}-{os.getpid()}.log"

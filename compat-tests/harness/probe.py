@@ -20,6 +20,16 @@ def answers(host: str, port: int, seconds: float = 2.0) -> bool:
     return len(head) == 10 and struct.unpack(">iih", head)[1:] == (7, 0)
 
 
+def offered(bootstrap: str, seconds: float = 5.0) -> set[int]:
+    """The keys of the APIs the broker offers."""
+    host, port = bootstrap.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=seconds) as connection:
+        connection.sendall(API_VERSIONS_REQUEST)
+        (size,) = struct.unpack(">i", _receive(connection, 4))
+        body = _receive(connection, size)
+    return {key for key, _, _ in struct.iter_unpack(">hhh", body[10:])}
+
+
 def _receive(connection: socket.socket, size: int) -> bytes:
     received = b""
     while len(received) < size:

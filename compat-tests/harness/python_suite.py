@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness import install, places
 from harness.baseline import Exclusions, passing, score
-from harness.places import WORK
+from harness.places import log_of
 from harness.process import run_to_end, tail
 from harness.report import Outcome
 
@@ -37,7 +37,7 @@ EXCLUDED: Exclusions = [
 def check(bootstrap: str) -> Sequence[Outcome]:
     """Run all integration tests and score them."""
     folder = install.kafka_python_suite()
-    log = WORK / "kafka-python.log"
+    log = log_of("kafka-python")
     env = {
         "KAFKA_ROOT": str(folder / "kroot"),
         "KAFKA_VERSION": places.KAFKA_VERSION,

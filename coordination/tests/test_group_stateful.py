@@ -8,7 +8,7 @@ from math import inf
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tidegate_coordination.group_events import GroupChanged
 from tidegate_coordination.groups.classic import ClassicGroup
@@ -31,6 +31,7 @@ PROTOCOLS = [
     (("range", b"two"), ("sticky", b"two")),
     (("sticky", b"three"), ("range", b"three")),
 ]
+NUMBERS = st.integers(0, 5)
 
 
 @dataclass
@@ -50,8 +51,6 @@ class Client:
 class GroupMachine(RuleBasedStateMachine):
     """Tickets name the client that waits, so that each is answered exactly once."""
 
-    clients = Bundle("clients")
-
     @initialize(delay=st.sampled_from([0, 3000]), size=st.sampled_from([2, 100]))
     def begin(self, delay: int, size: int) -> None:
         self.now = 0.0
@@ -67,25 +66,29 @@ class GroupMachine(RuleBasedStateMachine):
         self.generation = 0
         self.handed_out: dict[tuple[int, str], bytes] = {}
         self.everybody: list[Client] = []
+        for static, known in ((False, True), (True, True), (False, False)):
+            self.new_client(static, known)
+
+    def client(self, number: int) -> Client:
+        """Return one of the last few clients; older ones are silent."""
+        return self.everybody[-1 - number % len(self.everybody)]
 
     # ---- what clients and time do
 
-    @rule(target=clients, static=st.booleans(), known=st.booleans())
-    def new_client(self, static: bool, known: bool) -> Client:
+    @rule(static=st.booleans(), known=st.booleans())
+    def new_client(self, static: bool, known: bool) -> None:
         self.names += 1
         name = f"c{self.names}"
-        return self.add(Client(name, name if static else None, known))
+        self.everybody.append(Client(name, name if static else None, known))
 
-    def add(self, client: Client) -> Client:
-        self.everybody.append(client)
-        return client
+    @rule(number=NUMBERS)
+    def restart_client(self, number: int) -> None:
+        client = self.client(number)
+        self.everybody.append(Client(client.name, client.instance, client.version_known))
 
-    @rule(target=clients, client=clients)
-    def restart_client(self, client: Client) -> Client:
-        return self.add(Client(client.name, client.instance, client.version_known))
-
-    @rule(client=clients, protocols=st.sampled_from(PROTOCOLS), timeout=st.sampled_from([7, 20]))
-    def join(self, client: Client, protocols: tuple[tuple[str, bytes], ...], timeout: int) -> None:
+    @rule(number=NUMBERS, protocols=st.sampled_from(PROTOCOLS), timeout=st.sampled_from([7, 20]))
+    def join(self, number: int, protocols: tuple[tuple[str, bytes], ...], timeout: int) -> None:
+        client = self.client(number)
         client.protocols = protocols
         self.send_join(client, timeout)
 
@@ -98,7 +101,7 @@ class GroupMachine(RuleBasedStateMachine):
             if self.group.state is State.PREPARING_REBALANCE or client.generation < 0:
                 self.send_join(client, 20)
             else:
-                self.sync(client)
+                self.send_sync(client)
         if store:
             self.one_append_is_done()
 
@@ -121,8 +124,11 @@ class GroupMachine(RuleBasedStateMachine):
         join(self.group, request, ticket=self.tickets, now=self.now)
         self.collect()
 
-    @rule(client=clients)
-    def sync(self, client: Client) -> None:
+    @rule(number=NUMBERS)
+    def sync(self, number: int) -> None:
+        self.send_sync(self.client(number))
+
+    def send_sync(self, client: Client) -> None:
         if client.generation < 0:
             return
         self.tickets += 1
@@ -140,15 +146,17 @@ class GroupMachine(RuleBasedStateMachine):
         sync(self.group, request, ticket=self.tickets, now=self.now)
         self.collect()
 
-    @rule(client=clients)
-    def heartbeat(self, client: Client) -> None:
+    @rule(number=NUMBERS)
+    def heartbeat(self, number: int) -> None:
+        client = self.client(number)
         identity = MemberIdentity(client.member_id, client.instance)
         refusal = self.group.heartbeat(identity, client.generation, self.now)
         if refusal in (Refusal.UNKNOWN_MEMBER, Refusal.FENCED_INSTANCE):
             client.member_id, client.generation = "", -1
 
-    @rule(client=clients)
-    def leave(self, client: Client) -> None:
+    @rule(number=NUMBERS)
+    def leave(self, number: int) -> None:
+        client = self.client(number)
         if client.member_id:
             self.group.leave([MemberIdentity(client.member_id, client.instance)], self.now)
             client.member_id, client.generation = "", -1

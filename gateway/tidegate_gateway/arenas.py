@@ -13,6 +13,7 @@ large arena gets one of its own size, which counts alike; the bound always admit
 from __future__ import annotations
 
 from collections import deque
+from mmap import mmap
 from typing import Protocol
 
 import trio
@@ -45,7 +46,9 @@ class Arena:
         self._pins = 0
         self.holder: Holder | None = None
         self.is_counted = False
-        self.data = memoryview(bytearray(size_bytes))
+        # A bytearray would be filled with zeros: a declared length alone would cost its memory.
+        buffer = bytearray(size_bytes) if size_bytes <= SMALL_BYTES else mmap(-1, size_bytes)
+        self.data = memoryview(buffer)
         self.start = 0
         self.end = 0
 

@@ -66,10 +66,13 @@ class Dispatcher:
         self._counter.count(header.api_key)
         facts = _facts(header)
         body = frame[header.body_position :]
-        if facts.key == PRODUCE:
-            await self._produce.start(connection, header, body, arena)
-        else:
-            await self._answer(connection, header, body)
+        try:
+            if facts.key == PRODUCE:
+                await self._produce.start(connection, header, body, arena)
+            else:
+                await self._answer(connection, header, body)
+        except RemoteProtocolError as error:
+            raise CloseConnection(f"{facts.name} v{header.api_version}: {error}") from error
         self._flusher.flush()
 
     async def _answer(
@@ -79,7 +82,7 @@ class Dispatcher:
         if handler is None:
             raise CloseConnection(f"request of API {header.api_key}, which is not served")
         version = header.api_version
-        if header.api_key == API_VERSIONS and version > APIS[API_VERSIONS].max_version:
+        if not _is_served(APIS[header.api_key], version):
             version = 0
             request: Any = None  # the body's version is unknown; so is its shape
         else:
@@ -105,11 +108,14 @@ async def _handled(handler: Handler, call: Call, request: Any, header: RequestHe
         raise CloseConnection("internal error") from error
 
 
+def _is_served(facts: ApiFacts, version: int) -> bool:
+    return facts.min_version <= version <= facts.max_version
+
+
 def _facts(header: RequestHeader) -> ApiFacts:
     facts = APIS.get(header.api_key)
     if facts is None:
         raise CloseConnection(f"unknown API key {header.api_key}")
-    in_range = facts.min_version <= header.api_version <= facts.max_version
-    if not in_range and facts.key != API_VERSIONS:
+    if not _is_served(facts, header.api_version) and facts.key != API_VERSIONS:
         raise CloseConnection(f"{facts.name} version {header.api_version} is not served")
     return facts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import structlog
@@ -29,6 +29,7 @@ from .broker_settings import BrokerSettings
 from .call import Handler, Peer
 from .connection import Connection, ConnectionLimits, ReplyFlusher
 from .dispatch import Dispatcher
+from .fetch_plan import FetchSettings
 from .group_manager import GroupManager
 from .handlers import group_settings, make_handlers
 from .housekeeper import Housekeeper, HousekeeperSettings
@@ -92,7 +93,7 @@ class Gateway:
         blocking: Blocking,
     ) -> None:
         self.identity = identity
-        self.settings = settings
+        self.settings = _with_advertised(settings, identity.endpoints)
         self.counters = GatewayCounters()
         self.connections: set[Connection] = set()
         self.is_ready = False
@@ -139,7 +140,8 @@ class Gateway:
         settings = self.settings
         self.topic_settings = TopicSettingsCache(self.coordinator.state, settings)
         self.cache: RangeCache[object] = RangeCache(settings.int("fetch.cache.bytes"))
-        self.reader = LogReader(self.coordinator, self._store, self.cache)
+        fetch_settings = FetchSettings(max_bytes=settings.int("fetch.max.bytes"))
+        self.reader = LogReader(self.coordinator, self._store, self.cache, settings=fetch_settings)
         self.flusher = ReplyFlusher()
         self.produce_deadlines = ProduceDeadlines(self.flusher.flush)
         self.pool = ArenaPool(settings.int("buffered.bytes.max"))
@@ -245,3 +247,14 @@ class Gateway:
             await self.coordinator.leave()
         except CoordinatorUnavailable as error:
             _log.warning("left without saying so", error=str(error))
+
+
+def _with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -> BrokerSettings:
+    """Show in the settings what clients are really told."""
+    advertised = ",".join(f"{each.listener}://{_in_url(each)}" for each in endpoints)
+    return replace(settings, static={**settings.static, "advertised.listeners": advertised})
+
+
+def _in_url(endpoint: Endpoint) -> str:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{host}:{endpoint.port}"

@@ -16,6 +16,7 @@ from .fetch_plan import FetchSettings
 from .fetch_sessions import FetchSessions
 from .fetch_waiters import FetchWaiters
 from .group_manager import GroupManager
+from .internal_topics import OffsetsTopic
 from .log_reader import LogReader
 from .requests.alter_configs import AlterConfigsHandler
 from .requests.api_versions import ApiVersions
@@ -74,7 +75,7 @@ def make_handlers(
     handlers = [
         *_data_handlers(coordinator, reader, settings, rng=rng, blocking=blocking),
         *_admin_handlers(coordinator, settings, rng=rng),
-        *_group_handlers(coordinator, groups),
+        *_group_handlers(coordinator, groups, settings, rng=rng),
     ]
     served = [PRODUCE, API_VERSIONS, *(each.api_key for each in handlers)]
     return [ApiVersions(served), *handlers]
@@ -124,9 +125,12 @@ def _admin_handlers(
     ]
 
 
-def _group_handlers(coordinator: Coordinator, groups: GroupManager) -> list[Handler]:
+def _group_handlers(
+    coordinator: Coordinator, groups: GroupManager, settings: BrokerSettings, *, rng: Random
+) -> list[Handler]:
+    offsets_topic = OffsetsTopic(coordinator, settings, lambda: rng.randbytes(16))
     return [
-        FindCoordinator(coordinator),
+        FindCoordinator(coordinator, offsets_topic),
         JoinGroup(groups),
         SyncGroup(groups),
         Heartbeat(groups),

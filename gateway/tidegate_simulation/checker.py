@@ -91,6 +91,7 @@ def check(events: Sequence[Event]) -> list[Violation]:
         *_polls(facts),
         *_ends(facts),
         *_commits(facts),
+        *_generations(facts),
     ]
 
 
@@ -337,3 +338,31 @@ def _possible(commits: Sequence[_Commit], read: Event) -> list[int | None]:
         if c.began < read.index and (c.done is None or c.done >= last_begun)
     ]
     return open_yet if before else [None, *open_yet]
+
+
+def _generations(facts: _Facts) -> Iterator[Violation]:
+    """Generations rise; within one, each key has one owner; commits of former ones are refused."""
+    highest: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    owners: dict[tuple[str, int, int], str] = {}
+    for event, table in facts.finished("joined"):
+        group, generation = table["group"], table["generation"]
+        if generation < _generation_before(highest[group], event.of):
+            text = (
+                f"{table['member']} joined generation {generation} of group {group} after a later"
+            )
+            yield Violation("generation fell", text, (event.index,))
+        highest[group].append((event.index, generation))
+        for key in table["keys"]:
+            owner = owners.setdefault((group, generation, key), table["member"])
+            if owner != table["member"]:
+                text = f"key {key} in generation {generation}: {owner} and {table['member']}"
+                yield Violation("two owners", text, (event.index,))
+    for event, table in facts.finished("commit"):
+        before = _generation_before(highest[table["group"]], event.of)
+        if table.get("generation", before) < before:
+            text = f"generation {table['generation']} committed when {before} was complete"
+            yield Violation("zombie commit", text, (event.index,))
+
+
+def _generation_before(joined: Sequence[tuple[int, int]], index: int) -> int:
+    return max((generation for at, generation in joined if at < index), default=-1)

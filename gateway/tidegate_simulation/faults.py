@@ -63,7 +63,7 @@ def draw_plan(rng: Random) -> FaultPlan:
         LogFaults(**_rates("log.", kinds, rates), slow_seconds=slow_seconds),
         StoreFaults(**_rates("store.", kinds, rates), slow_seconds=slow_seconds),
         tuple(each for each in EVENT_KINDS if each in kinds),
-        rng.choice((2.0, 5.0, 15.0)),
+        rng.choice((1.0, 3.0, 10.0)),
         rng.choice((0.0, 0.01, 0.3)),
         _DAY_SECONDS * rng.choice((-1, 1)) if "skew" in kinds else 0.0,
     )

@@ -10,6 +10,14 @@ from tidegate_protocol.messages import find_coordinator, offset_commit, offset_f
 from .client import Client, Disconnected
 from .workload import Key, Workload
 
+_OF_MEMBERS = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    }
+)
+
 
 async def find_node(client: Client, group_id: str) -> int:
     """Return the node id of a group's coordinator.
@@ -65,7 +73,9 @@ class GroupClient:
           Disconnected: the outcome is unknown.
         """
         history = self.client.world.history
-        value = {"group": self.group_id, "key": key.number, "offset": offset}
+        value: dict[str, Any] = {"group": self.group_id, "key": key.number, "offset": offset}
+        if generation >= 0:
+            value["generation"] = generation
         invoke = history.invoke(self.client.name, "commit", value)
         part = offset_commit.OffsetCommitRequestPartition(key.partition, offset)
         topic = offset_commit.OffsetCommitRequestTopic(key.topic, partitions=[part])
@@ -82,7 +92,8 @@ class GroupClient:
             history.ok(invoke)
         else:
             history.info(invoke, error=code.name)
-            self.forget()
+            if code not in _OF_MEMBERS:
+                self.forget()
         return code
 
     async def fetch(self, key: Key) -> int | None:

@@ -21,7 +21,8 @@ integer that stands for one partition, and values of records are integers, each 
              fail: "error"
     trim     {"key", "before"}: records below may go.  ok: "low", the first offset that stays
     end      {"key"}: what is the end offset?  ok: "offset"
-    commit   {"group", "key", "offset"}
+    commit   {"group", "key", "offset"}, of a member also "generation"
+    joined   {"group"}: JoinGroup and SyncGroup.  ok: "generation", "member", "keys"
     fetched  {"group", "key"}: what is committed?  ok: "offset", null for nothing
     healed   info, value null: no faults from here on
     drained  ok {"key", "offset"}: a last reader reached this end of the key

@@ -176,7 +176,7 @@ class Node:
             "0",
             CLUSTER_ID,
         )
-        return world.factory.gateway(
+        return Gateway(
             identity,
             BrokerSettings({**world.settings, "node.id": str(self.node_id)}),
             store=PointedStore(store, self._reach),

@@ -252,7 +252,7 @@ class Admin:
                 await self._trim(key)
             else:
                 await self._ask_end(key)
-            await self.client.pause(6.0)
+            await self.client.pause(3.0)
         self.client.close()
 
     async def _ask_end(self, key: Key) -> int | None:

@@ -21,6 +21,8 @@ from .checker import Violation, check
 from .faults import Landed, draw_plan, tally
 from .groups import Committer
 from .history import Event
+from .livelock import LivelockGuard
+from .members import GroupMember
 from .nemesis import Nemesis
 from .node import Node
 from .producers import IdempotentProducer, PlainProducer
@@ -28,7 +30,7 @@ from .readers import Admin, FinalReader, Reader
 from .scheduling import seeded_scheduling
 from .store import StoreFaults
 from .workload import Workload, create_topics_and_keys
-from .world import GatewayFactory, World
+from .world import World
 
 NODES: Final = 3
 TOPICS: Final = {"orders": 2, "clicks": 1}
@@ -63,33 +65,35 @@ class Report:
 
 def simulate(seed: int, operations: int = 150, *, factory: GatewayFactory | None = None) -> Report:
     """Run one seed.  Blocks; must not be called where Trio runs already."""
-    run = _Run(seed, operations, factory or GatewayFactory())
+    run = _Run(seed, operations)
     with seeded_scheduling(seed), _captured_logs(run):
-        trio.run(run.main, clock=trio.testing.MockClock(autojump_threshold=0))
+        trio.run(
+            run.main,
+            clock=trio.testing.MockClock(autojump_threshold=0),
+            instruments=[run.guard],
+        )
     return run.report()
 
 
-def run_seeds(
-    seeds: Iterable[int], operations: int = 150, *, factory: GatewayFactory | None = None
-) -> Iterator[Report]:
+def run_seeds(seeds: Iterable[int], operations: int = 150) -> Iterator[Report]:
     """Run seeds one after another."""
     for seed in seeds:
-        yield simulate(seed, operations, factory=factory)
+        yield simulate(seed, operations)
 
 
 class _Run:
     """The state of one run."""
 
-    def __init__(self, seed: int, operations: int, factory: GatewayFactory) -> None:
+    def __init__(self, seed: int, operations: int) -> None:
         self._seed = seed
         self._operations = operations
-        self._factory = factory
         self._rng = Random(f"{seed}/run")
         self._plan = draw_plan(self._rng)
         self._world: World | None = None
         self._landed: Counter[str] = Counter()
         self._violations: list[Violation] = []
         self._seconds = 0.0
+        self.guard = LivelockGuard()
 
     def note(self, kind: str, text: str) -> None:
         """Add a violation."""
@@ -117,15 +121,18 @@ class _Run:
     async def main(self) -> None:
         """Run all phases."""
         try:
-            async with trio.open_nursery() as nursery:
-                await self._phases(nursery)
-                nursery.cancel_scope.cancel()
+            with self.guard.scope:
+                async with trio.open_nursery() as nursery:
+                    await self._phases(nursery)
+                    nursery.cancel_scope.cancel()
         except* Exception as errors:
             self.note("the run broke off", _text(errors))
+        if self.guard.is_caught:
+            self.note("livelock", f"busy without an end at {trio.current_time():.3f} s")
         self._seconds = trio.current_time()
 
     async def _phases(self, nursery: trio.Nursery) -> None:
-        world = World(self._seed, self._plan, self._settings(), self._factory, nursery)
+        world = World(self._seed, self._plan, self._settings(), nursery)
         self._world = world
         nodes = self._make_nodes(world)
         for node in nodes:
@@ -171,9 +178,10 @@ class _Run:
             PlainProducer(workload, "plain producer"),
             Reader(workload, "reader 1", sessions=True),
             Reader(workload, "reader 2"),
-            Admin(workload, "admin", self._rng.choice((0.0, 0.3))),
+            Admin(workload, "admin", self._rng.choice((0.0, 0.2, 0.6))),
             Committer(workload, "committer 1", "shared"),
             Committer(workload, "committer 2", "shared"),
+            *(GroupMember(workload, f"member {place}", "readers") for place in range(1, 4)),
         ]
         done: set[str] = set()
 

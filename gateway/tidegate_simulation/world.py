@@ -7,20 +7,14 @@ part has a random.Random of its own, named, so that a change in one part does no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
 import trio
 
-from tidegate_coordination.metadata_log import MetadataLog
-from tidegate_gateway.blocking import Blocking
-from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.gateway import Gateway, Identity
 from tidegate_gateway.memory_transport import MemoryTransport
 from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import ObjectStore
 
 from .checker import Violation
 from .faults import FaultPlan
@@ -28,32 +22,6 @@ from .history import History
 from .invariants import StateWatch, WatchedLog
 
 EPOCH_SECONDS = 1_700_000_000.0
-
-
-class GatewayFactory:
-    """Makes a gateway and its parts; the simulator's own tests plant bugs by overriding it."""
-
-    def gateway(
-        self,
-        identity: Identity,
-        settings: BrokerSettings,
-        *,
-        store: ObjectStore,
-        log: MetadataLog,
-        rng: Random,
-        wall_clock: Callable[[], float],
-        blocking: Blocking,
-    ) -> Gateway:
-        """Return a gateway that was not started."""
-        return Gateway(
-            identity,
-            settings,
-            store=store,
-            log=log,
-            rng=rng,
-            wall_clock=wall_clock,
-            blocking=blocking,
-        )
 
 
 class WatchedStore(MemoryObjectStore):
@@ -90,7 +58,6 @@ class World:
     seed: int
     plan: FaultPlan
     settings: dict[str, str]
-    factory: GatewayFactory
     nursery: trio.Nursery
     landed: Counter[str] = field(default_factory=Counter[str])
     violations: list[Violation] = field(default_factory=list[Violation])

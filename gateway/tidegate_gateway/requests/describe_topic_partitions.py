@@ -27,6 +27,7 @@ from tidegate_protocol.messages.describe_topic_partitions import (
 from ..broker_settings import BrokerSettings
 from ..call import Call
 from ..cluster_view import ClusterView, ListenerView
+from ..internal_topics import INTERNAL_TOPICS
 from ..placement import NO_LEADER
 from .authorized_operations import ALL_ON_TOPIC
 from .metadata import LEADER_EPOCH
@@ -114,6 +115,7 @@ class _Page:
         return DescribeTopicPartitionsResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
+            is_internal=topic.name in INTERNAL_TOPICS,
             partitions=partitions,
             topic_authorized_operations=ALL_ON_TOPIC,
         )

@@ -24,6 +24,7 @@ from tidegate_protocol.messages.find_coordinator import (
 )
 
 from ..call import Call
+from ..internal_topics import OffsetsTopic
 
 SEVERAL_SINCE = 4
 GROUP = 0
@@ -36,12 +37,15 @@ class FindCoordinator:
     """See the module's head."""
 
     coordinator: MetadataCoordinator
+    offsets_topic: OffsetsTopic
     api_key: ClassVar[int] = 10
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         """Name a gateway per key."""
         listener = call.peer.listener
+        if request.key_type == GROUP:
+            await self.offsets_topic.ensure()
         if call.version >= SEVERAL_SINCE:
             keys = request.coordinator_keys
             found = [self._find(key, request.key_type, listener) for key in keys]

@@ -36,6 +36,7 @@ from tidegate_protocol.primitives import ZERO_UUID
 from ..broker_settings import BrokerSettings
 from ..call import Call
 from ..cluster_view import ClusterView, ListenerView
+from ..internal_topics import INTERNAL_TOPICS
 from ..placement import NO_LEADER
 from ..topic_creation import create_topics
 from .authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC
@@ -81,7 +82,10 @@ class PreparedTopics:
             for index, (leader, replicas) in enumerate(self.view.placements(topic))
         ]
         return MetadataResponseTopic(
-            name=topic.name, topic_id=topic.topic_id, partitions=partitions
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=topic.name in INTERNAL_TOPICS,
+            partitions=partitions,
         )
 
 

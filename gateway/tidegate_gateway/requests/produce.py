@@ -38,6 +38,7 @@ from tidegate_protocol.records import BatchHeader, check_batch
 
 from ..arenas import Arena
 from ..connection import CloseConnection, Connection, ReplyFlusher, fill
+from ..internal_topics import INTERNAL_TOPICS
 from ..produce_deadlines import ProduceDeadlines
 from ..refusals import BatchRefused
 from ..replies import ReplySlot
@@ -262,6 +263,8 @@ class Produce:
                 if topic is None and header.api_version >= TOPIC_IDS_FROM:
                     unknown = ErrorCode.UNKNOWN_TOPIC_ID
                 raise BatchRefused(unknown, "")
+            if topic.name in INTERNAL_TOPICS:
+                raise BatchRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is internal")
             records = cast("memoryview | None", data.records)  # a decoded field is never else
             batch, batch_header = await self._checked(topic, records, header.api_version)
         except BatchRefused as refused:

@@ -1,0 +1,178 @@
+"""The simulator must find bugs: each is planted by replacing one part, and must show soon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import trio
+
+import tidegate_gateway.fetch_plan
+import tidegate_gateway.gateway
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.rules import offsets
+from tidegate_coordination.rules import wal as wal_rules
+from tidegate_coordination.rules.wal import BatchOutcome, CommitWal
+from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.producers import ProducerState
+from tidegate_coordination.state.runs import RunRow
+from tidegate_gateway.log_reader import LogReader
+from tidegate_gateway.prepared_runs import PreparedRun
+from tidegate_gateway.wal_writer import WalWriter
+from tidegate_protocol.records import set_base_offset
+from tidegate_simulation.run import simulate
+from tidegate_storage.object_store import StoreUnavailable, put_idempotent
+from tidegate_storage.wal import SealedWal
+
+SEEDS = range(1, 61)
+OPERATIONS = 150
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+class AcknowledgesBeforeCommit(WalWriter):
+    def _commit(self, wal: SealedWal) -> None:
+        settle = self._settle
+        settle(wal, [BatchOutcome(None, -1, -1, -1)] * len(wal.batches))
+        self._committing += 1
+        self._settle = lambda wal, outcomes: None  # type: ignore[method-assign]
+        super()._commit(wal)
+        self._committing -= 1
+        self._settle = settle  # type: ignore[method-assign]
+
+
+class TakesFailedPutForDone(WalWriter):
+    async def _put(self, sealed: Any) -> None:
+        try:
+            await put_idempotent(self._store, self._key_of(sealed.wal.identity), sealed.wal.body)
+        except StoreUnavailable:
+            pass
+
+
+class ForgetsToWake(WalWriter):
+    def append(self, *arguments: Any) -> None:
+        before = self._work
+        self._work = trio.Event()
+        super().append(*arguments)
+        self._work = before
+
+
+class ForgetsBaseOffsets(LogReader):
+    def _prepare(
+        self, region: memoryview, start: int, row: RunRow, partition: Partition, object_key: str
+    ) -> PreparedRun:
+        run = super()._prepare(region, start, row, partition, object_key)
+        at = row.position - start
+        for place in run.starts[:-1]:
+            set_base_offset(
+                region[at : at + row.length], place, base_offset=row.base_offset, leader_epoch=0
+            )
+        return run
+
+
+class ReadsAnothersBytes(LogReader):
+    """Its cache forgets which range it holds."""
+
+    async def _get(self, partition: Partition, rows: list[RunRow]) -> PreparedRun:
+        key = rows[0].object_number
+        if key not in self._wrong:
+            self._wrong[key] = await super()._get(partition, rows)
+        return self._wrong[key]
+
+    _wrong: dict[int, PreparedRun]
+
+
+class NeverCatchesUp(Coordinator):
+    async def catch_up(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+class IgnoresItsEnd(Coordinator):
+    """Goes on although others ended its incarnation."""
+
+    def _fold(self, entries: Any) -> None:
+        incarnation, self.incarnation = self.incarnation, 0
+        super()._fold(entries)
+        self.incarnation = incarnation
+
+
+def in_gateway(name: str, part: type) -> Plant:
+    return lambda patch: patch.setattr(tidegate_gateway.gateway, name, part)
+
+
+def acknowledges_before_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tidegate_gateway.gateway, "WalWriter", AcknowledgesBeforeCommit)
+
+
+def no_duplicate_window(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerState, "duplicate_of", lambda self, first, last: None)
+
+
+def no_sequences(patch: pytest.MonkeyPatch) -> None:
+    decide = CommitWal.decide
+
+    def blind(self: CommitWal, view: Any) -> Any:
+        batches = [each._replace(producer_id=-1) for each in self.batches]
+        return decide(replace(self, batches=batches), view)
+
+    patch.setattr(CommitWal, "decide", blind)
+
+
+def duplicates_get_new_offsets(patch: pytest.MonkeyPatch) -> None:
+    real = ProducerState.duplicate_of
+
+    def wrong(self: ProducerState, first: int, last: int) -> Any:
+        found = real(self, first, last)
+        return found and found._replace(base_offset=found.base_offset + 1)
+
+    patch.setattr(ProducerState, "duplicate_of", wrong)
+
+
+def holes_in_answers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tidegate_gateway.fetch_plan, "_is_cut", lambda run, offset, piece: False)
+
+
+def claims_unchecked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(offsets, "holds_claim", lambda view, group_id, epoch: True)
+
+
+def reads_anothers_bytes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ReadsAnothersBytes, "_wrong", {}, raising=False)
+    patch.setattr(tidegate_gateway.gateway, "LogReader", ReadsAnothersBytes)
+
+
+def answers_refused_batches(patch: pytest.MonkeyPatch) -> None:
+    done = BatchOutcome(None, -1, -1, -1)
+    patch.setattr(wal_rules, "_REFUSED", dict.fromkeys(wal_rules.Refusal, done))
+
+
+@pytest.mark.parametrize(
+    ("plant", "expected"),
+    [
+        (in_gateway("WalWriter", AcknowledgesBeforeCommit), {"lost", "unseen"}),
+        (in_gateway("WalWriter", TakesFailedPutForDone), {"not stored"}),
+        (in_gateway("WalWriter", ForgetsToWake), {"stuck"}),
+        (in_gateway("LogReader", ForgetsBaseOffsets), {"inconsistent offset"}),
+        (reads_anothers_bytes, {"foreign record"}),
+        (in_gateway("Coordinator", NeverCatchesUp), {"stale end"}),
+        (in_gateway("Coordinator", IgnoresItsEnd), {"invariant 8", "state broken"}),
+        (no_duplicate_window, {"refused send"}),
+        (no_sequences, {"duplicate"}),
+        (duplicates_get_new_offsets, {"inconsistent offset"}),
+        (holes_in_answers, {"skipped"}),
+        (claims_unchecked, {"invariant 7"}),
+        (answers_refused_batches, {"lost", "unseen"}),
+    ],
+)
+def test_planted_bug_is_found(
+    plant: Plant, expected: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for seed in SEEDS:
+        found = {each.kind for each in simulate(seed, OPERATIONS).violations}
+        if found & expected:
+            print(f"found in seed {seed}: {sorted(found)}")
+            return
+    pytest.fail(f"not found in {len(SEEDS)} seeds")

@@ -1,0 +1,196 @@
+"""A gateway in memory and the bytes of its clients, for tests that send what no client sends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib import import_module
+from itertools import count
+from random import Random
+from typing import Any
+
+import trio
+
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_gateway.blocking import Inline
+from tidegate_gateway.broker_settings import BrokerSettings
+from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_gateway.memory_transport import MemoryTransport, memory_transport_pair
+from tidegate_gateway.transport import TransportBroken
+from tidegate_protocol.apis import APIS
+from tidegate_protocol.frames import frame
+from tidegate_protocol.headers import decode_response_header, encode_request_header
+from tidegate_protocol.messages import create_topics as ct
+from tidegate_protocol.messages import fetch as fe
+from tidegate_protocol.messages import produce as pr
+from tidegate_protocol.records import Record, build_batch, decode_records
+from tidegate_storage.memory_store import MemoryObjectStore
+
+NOW_MS = 1_700_000_000_000
+PATIENCE_SECONDS = 300.0
+KEYS = {facts.name: key for key, facts in APIS.items()}
+
+
+class Closed(Exception):
+    """The gateway closed the connection."""
+
+
+def module_of(name: str) -> Any:
+    """Return the codec of an API, such as "CreateTopics"."""
+    snake = "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
+    return import_module(f"tidegate_protocol.messages.{snake.lstrip('_')}")
+
+
+def request_frame(name: str, version: int, request: Any, correlation_id: int = 1) -> bytes:
+    """Return a whole frame: length, header, body."""
+    head = encode_request_header(KEYS[name], version, correlation_id, client_id="test")
+    return frame(head + module_of(name).encode_request(request, version))
+
+
+def records_batch(*values: bytes, **header: int) -> bytes:
+    """Return a batch as a producer sends it; header as for build_batch."""
+    records = [Record(index, NOW_MS, None, value, ()) for index, value in enumerate(values)]
+    return build_batch(records, **header)
+
+
+class WireClient:
+    """One connection."""
+
+    def __init__(self, transport: MemoryTransport) -> None:
+        self.transport = transport
+        self._received = bytearray()
+        self._numbers = count(1)
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        view = memoryview(data)
+        while view:
+            view = view[self.transport.send_nowait([view]) :]
+            if view:
+                await self.transport.wait_sendable()
+
+    async def receive(self) -> bytes:
+        """Return the next frame, without its length.
+
+        Raises:
+          Closed: the gateway closed the connection.
+        """
+        with trio.fail_after(PATIENCE_SECONDS):
+            length = int.from_bytes(await self._exactly(4), "big")
+            return await self._exactly(length)
+
+    async def _exactly(self, size: int) -> bytes:
+        chunk = memoryview(bytearray(1 << 16))
+        while len(self._received) < size:
+            try:
+                await self.transport.wait_receivable()
+                received = self.transport.receive_nowait(chunk)
+            except TransportBroken as error:
+                raise Closed from error
+            if received == 0:
+                raise Closed
+            self._received += chunk[: received or 0]
+        found = bytes(self._received[:size])
+        del self._received[:size]
+        return found
+
+    async def call(self, name: str, version: int, request: Any) -> Any:
+        """Send a request and return its response.
+
+        Raises:
+          Closed: the gateway closed the connection.
+        """
+        number = next(self._numbers)
+        await self.send(request_frame(name, version, request, number))
+        answer = memoryview(await self.receive())
+        found, position = decode_response_header(answer, KEYS[name], version)
+        assert found == number
+        return module_of(name).decode_response(answer[position:], version)
+
+    async def produce(self, topic: str, partition: int, batch: bytes, **more: Any) -> Any:
+        """Produce one batch by topic name; return its partition's answer."""
+        answer = await self.call("Produce", 9, produce_request([(topic, partition, batch)], **more))
+        return answer.responses[0].partition_responses[0]
+
+    async def fetch_values(self, topic: str, partition: int, offset: int) -> list[bytes | None]:
+        """Return the values from an offset on, waiting for none."""
+        asked = fe.FetchPartition(partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+        topics = [fe.FetchTopic(topic=topic, partitions=[asked])]
+        request = fe.FetchRequest(max_bytes=1 << 20, session_epoch=-1, topics=topics)
+        answer = await self.call("Fetch", 12, request)
+        [found] = answer.responses[0].partitions
+        assert found.error_code == 0
+        values = (
+            [
+                each.value
+                for each in decode_records(found.records or b"", max_decompressed_bytes=1 << 20)
+            ]
+            if found.records
+            else []
+        )
+        return values
+
+
+def produce_request(
+    batches: Sequence[tuple[str, int, bytes | None]],
+    *,
+    acks: int = -1,
+    transactional_id: str | None = None,
+    topic_id: bytes = bytes(16),
+) -> pr.ProduceRequest:
+    """Return a request with a topic entry for each batch."""
+    topics = [
+        pr.TopicProduceData(topic, topic_id, [pr.PartitionProduceData(partition, batch)])
+        for topic, partition, batch in batches
+    ]
+    return pr.ProduceRequest(transactional_id, acks, 30_000, topics)
+
+
+class WireWorld:
+    """A gateway and its connections."""
+
+    def __init__(self, gateway: Gateway, nursery: trio.Nursery) -> None:
+        self.gateway = gateway
+        self._nursery = nursery
+        self._ports = count(50_000)
+
+    def connect(self) -> WireClient:
+        """Open a connection."""
+        ours, theirs = memory_transport_pair(("client", next(self._ports)))
+        self._nursery.start_soon(self.gateway.serve, theirs, "PLAINTEXT")
+        return WireClient(ours)
+
+    async def create_topic(self, name: str, partitions: int, **configs: str) -> bytes:
+        """Create a topic; return its id."""
+        entries = [
+            ct.CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()
+        ]
+        topic = ct.CreatableTopic(name, partitions, 1, configs=entries)
+        answer = await self.connect().call("CreateTopics", 7, ct.CreateTopicsRequest([topic], 1000))
+        [result] = answer.topics
+        assert result.error_code == 0, result.error_message
+        found: bytes = result.topic_id
+        return found
+
+
+@asynccontextmanager
+async def wire_world(settings: dict[str, str] | None = None) -> AsyncIterator[WireWorld]:
+    """A started gateway in memory; its wall clock follows trio's."""
+    start = trio.current_time()
+    endpoints = (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
+    gateway = Gateway(
+        Identity(1, "key", "az1", endpoints, "0.0.1", "cluster-of-tests"),
+        BrokerSettings(settings or {}),
+        store=MemoryObjectStore(),
+        log=MemoryLog(),
+        rng=Random(1),
+        wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
+        blocking=Inline(),
+    )
+    async with trio.open_nursery() as nursery:
+        await gateway.start(nursery)
+        async with trio.open_nursery() as connections:
+            yield WireWorld(gateway, connections)
+            connections.cancel_scope.cancel()
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,205 @@
+"""Members of a consumer group: they join, read what they are given, commit, and leave or die."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate_protocol.consumer_protocol import (
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import heartbeat, join_group, leave_group, sync_group
+from tidegate_protocol.messages.consumer_protocol_assignment import (
+    ConsumerProtocolAssignment,
+    TopicPartition,
+)
+from tidegate_protocol.messages.consumer_protocol_subscription import (
+    ConsumerProtocolSubscription,
+)
+
+from .client import Client, Disconnected, ProtocolBroken
+from .groups import GroupClient
+from .history import Event
+from .readers import Reader
+from .workload import Key, Workload
+
+SESSION_MS = 10_000
+_PROTOCOL = "roundrobin"
+
+
+class Rejoin(Exception):
+    """The membership is over, or changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """JoinGroup's answer, as far as it matters."""
+
+    generation: int
+    is_leader: bool
+    members: tuple[str, ...]
+
+
+class GroupMember:
+    """See the module's head."""
+
+    def __init__(self, workload: Workload, name: str, group_id: str) -> None:
+        self.client = Client(workload.world, name)
+        self.rng = self.client.rng
+        self._workload = workload
+        self._history = workload.world.history
+        self._group = GroupClient(self.client, group_id)
+        self._reader = Reader(workload, f"{name} reader")
+        self._member_id = ""
+
+    async def run(self) -> None:
+        """Take part until no operation is left."""
+        while self._workload.operations_left > 0:
+            try:
+                await self._take_part()
+            except Disconnected:
+                await self.client.pause(1.0)
+            except Rejoin:
+                await self.client.pause(0.2)
+        self.client.close()
+        self._reader.client.close()
+
+    async def _take_part(self) -> None:
+        """One generation."""
+        began = self._history.invoke(self.client.name, "joined", {"group": self._group.group_id})
+        try:
+            joined = await self._join()
+            keys = await self._sync(joined)
+        except (Disconnected, Rejoin):
+            self._history.info(began)
+            raise
+        self._joined(began, joined, keys)
+        positions = {key: await self._group.fetch(key) or 0 for key in keys}
+        self._reader.assign(positions)
+        await self._read(joined.generation)
+
+    def _joined(self, began: Event, joined: _Joined, keys: list[Key]) -> None:
+        numbers = [key.number for key in keys]
+        self._history.ok(began, generation=joined.generation, member=self._member_id, keys=numbers)
+
+    async def _read(self, generation: int) -> None:
+        """Read and commit, until the member leaves, dies, or is told to join again."""
+        for _ in range(self.rng.randint(2, 12)):
+            if not self._workload.take():
+                break
+            await self._reader.poll()
+            for key, position in self._reader.positions.items():
+                if position:
+                    code = await self._group.commit(
+                        key, position, generation=generation, member_id=self._member_id
+                    )
+                    self._heed(code)
+            await self._heartbeat(generation)
+            await self.client.pause(2.0)
+        match self.rng.randrange(3):
+            case 0:
+                await self._leave()
+            case 1:
+                self._member_id = ""  # dies; its session runs out
+                self.client.close()
+            case _:
+                pass
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    async def _join(self) -> _Joined:
+        metadata = encode_subscription(
+            ConsumerProtocolSubscription(sorted({key.topic for key in self._workload.keys})), 0
+        )
+        protocols = [join_group.JoinGroupRequestProtocol(_PROTOCOL, metadata)]
+        while True:
+            request = join_group.JoinGroupRequest(
+                self._group.group_id,
+                SESSION_MS,
+                SESSION_MS,
+                self._member_id,
+                protocol_type="consumer",
+                protocols=protocols,
+            )
+            answer = await self._call("JoinGroup", join_group, 7, request)
+            if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                self._member_id = answer.member_id
+                continue
+            self._heed(ErrorCode(answer.error_code))
+            self._member_id = answer.member_id
+            members = tuple(each.member_id for each in answer.members)
+            return _Joined(answer.generation_id, answer.leader == answer.member_id, members)
+
+    async def _sync(self, joined: _Joined) -> list[Key]:
+        request = sync_group.SyncGroupRequest(
+            self._group.group_id,
+            joined.generation,
+            self._member_id,
+            protocol_type="consumer",
+            protocol_name=_PROTOCOL,
+            assignments=self._deal(joined.members) if joined.is_leader else [],
+        )
+        answer = await self._call("SyncGroup", sync_group, 5, request)
+        self._heed(ErrorCode(answer.error_code))
+        if not answer.assignment:
+            return []
+        dealt = decode_assignment(answer.assignment)
+        return sorted(
+            self._workload.key_of(each.topic, b"", index)
+            for each in dealt.assigned_partitions
+            for index in each.partitions
+        )
+
+    def _deal(self, members: tuple[str, ...]) -> list[sync_group.SyncGroupRequestAssignment]:
+        """Give each key to one member in turn."""
+        dealt: list[sync_group.SyncGroupRequestAssignment] = []
+        for place, member_id in enumerate(members):
+            parts = [
+                TopicPartition(key.topic, [key.partition])
+                for key in self._workload.keys
+                if key.number % len(members) == place
+            ]
+            assignment = encode_assignment(ConsumerProtocolAssignment(parts), 0)
+            dealt.append(sync_group.SyncGroupRequestAssignment(member_id, assignment))
+        return dealt
+
+    async def _heartbeat(self, generation: int) -> None:
+        request = heartbeat.HeartbeatRequest(self._group.group_id, generation, self._member_id)
+        answer = await self._call("Heartbeat", heartbeat, 4, request)
+        self._heed(ErrorCode(answer.error_code))
+
+    async def _leave(self) -> None:
+        who = leave_group.MemberIdentity(self._member_id)
+        self._member_id = ""
+        request = leave_group.LeaveGroupRequest(self._group.group_id, members=[who])
+        await self._call("LeaveGroup", leave_group, 4, request)
+
+    async def _call(self, name: str, messages: Any, version: int, request: Any) -> Any:
+        return await self._group.call(name, messages, version, request, 30.0)
+
+    def _heed(self, code: ErrorCode) -> None:
+        """Do what a client does about an error.
+
+        Raises:
+          Rejoin: there is one.
+        """
+        match code:
+            case ErrorCode.NONE:
+                return
+            case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.FENCED_INSTANCE_ID:
+                self._member_id = ""
+            case ErrorCode.REBALANCE_IN_PROGRESS | ErrorCode.ILLEGAL_GENERATION:
+                pass
+            case (
+                ErrorCode.NOT_COORDINATOR
+                | ErrorCode.COORDINATOR_NOT_AVAILABLE
+                | ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                | ErrorCode.REQUEST_TIMED_OUT
+            ):
+                self._group.forget()
+            case _:
+                raise ProtocolBroken(f"{self.client.name} was told {code.name}")
+        raise Rejoin
