@@ -24,7 +24,8 @@ APIS = """
     LeaveGroup SyncGroup DescribeGroups ListGroups ApiVersions CreateTopics DeleteTopics
     DeleteRecords InitProducerId OffsetForLeaderEpoch DescribeConfigs AlterConfigs DescribeLogDirs
     CreatePartitions DeleteGroups IncrementalAlterConfigs OffsetDelete DescribeCluster
-    ListConfigResources DescribeTopicPartitions
+    ListConfigResources DescribeTopicPartitions AlterReplicaLogDirs ElectLeaders
+    AlterPartitionReassignments ListPartitionReassignments DescribeQuorum
 """
 PLAIN = "RequestHeader ResponseHeader ConsumerProtocolSubscription ConsumerProtocolAssignment"
 

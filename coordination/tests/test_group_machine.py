@@ -706,3 +706,16 @@ def test_description_shows_metadata_and_assignment_when_stable() -> None:
     seen = script.group.describe()
     assert (seen.state, seen.protocol) == (State.PREPARING_REBALANCE, "")
     assert {each.metadata for each in seen.members} == {b""}
+
+
+def test_static_member_that_returns_before_it_synced_is_not_missed_by_its_old_id() -> None:
+    script = Script()
+    patient: dict[str, Any] = {"session_timeout_ms": 200_000}
+    leader = script.answers[static(script, "one", **patient)].member_id
+    static(script, "two", **patient)
+    script.join(leader, instance_id="one", **patient)
+    script.sync(leader, 2, instance_id="one", assignments={leader: b"L"})
+    assert script.state is State.STABLE
+    returned = script.answers[static(script, "two", **patient)]
+    script.wait(61.0)
+    assert script.heartbeat(returned.member_id, 2, "two") is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -35,7 +36,7 @@ def consume(servers: str, count: int) -> list[str]:
         consumer.subscribe(["greetings"])
         messages = consumer.consume(count, PATIENCE_SECONDS)
         assert [each.error() for each in messages] == [None] * count
-        return [each.value().decode() for each in messages]
+        return [(each.value() or b"").decode() for each in messages]
     finally:
         consumer.close()
 
@@ -187,6 +188,28 @@ def test_help_is_quick_since_it_loads_nothing() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_other_packages_add_commands(tmp_path: Path) -> None:
+    (tmp_path / "stranger.py").write_text(
+        "import typer\n"
+        "app = typer.Typer()\n"
+        "@app.command()\n"
+        "def run() -> None:\n"
+        "    print('it ran')\n"
+    )
+    info = tmp_path / "stranger-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[tidegate.commands]\nstrange = stranger:app\nbroken = no_such_module:app\n"
+    )
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+
+    done = tidegate("strange", "run", cwd=tmp_path, PYTHONPATH=path)
+    assert (done.returncode, done.stdout) == (0, "it ran\n")
+    assert "the command 'broken' cannot be loaded" in done.stderr
+    assert tidegate("version", cwd=tmp_path, PYTHONPATH=path).stderr == ""
 
 
 def test_help_and_version(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from structlog.typing import Processor
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
-_SECRET = re.compile(r"password|secret|token|credential|api_?key|access_?key", re.IGNORECASE)
+_SECRET = re.compile(r"password|secret|token|credential|access_?key", re.IGNORECASE)
 
 
 def configure_logs(level: str, *, as_json: bool | None = None) -> None:

@@ -1,6 +1,7 @@
 """The command line's words.  What they do is imported when they are called: --help stays quick.
 
-Other packages add commands by entry points of group `tidegate.commands`, each a typer.Typer.
+Other packages add commands by entry points of group `tidegate.commands`: each is a typer.Typer, whose
+commands stand below the entry point's name, as in `tidegate pipeline run`.
 """
 
 from __future__ import annotations
@@ -137,5 +138,5 @@ def _add_plugged_in() -> None:
     for found in entry_points(group=COMMANDS):
         try:
             app.add_typer(found.load(), name=found.name)
-        except ImportError as error:
+        except (ImportError, AttributeError) as error:
             typer.echo(f"the command {found.name!r} cannot be loaded: {error}", err=True)

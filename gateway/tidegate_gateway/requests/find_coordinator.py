@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
+import structlog
+
 from tidegate_coordination.coordinator import Coordinator as MetadataCoordinator
+from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
 from tidegate_coordination.groups.placement import server
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import find_coordinator as messages
@@ -24,7 +27,9 @@ from tidegate_protocol.messages.find_coordinator import (
 )
 
 from ..call import Call
-from ..internal_topics import OffsetsTopic
+from ..internal_topics import OFFSETS_TOPIC, OffsetsTopic
+
+_log = structlog.get_logger("tidegate.groups")
 
 SEVERAL_SINCE = 4
 GROUP = 0
@@ -45,7 +50,7 @@ class FindCoordinator:
         """Name a gateway per key."""
         listener = call.peer.listener
         if request.key_type == GROUP:
-            await self.offsets_topic.ensure()
+            await self._ensure_offsets_topic()
         if call.version >= SEVERAL_SINCE:
             keys = request.coordinator_keys
             found = [self._find(key, request.key_type, listener) for key in keys]
@@ -58,6 +63,13 @@ class FindCoordinator:
             host=one.host,
             port=one.port,
         )
+
+    async def _ensure_offsets_topic(self) -> None:
+        """Groups do without the topic, so a log that is away fails nobody here."""
+        try:
+            await self.offsets_topic.ensure()
+        except (CoordinatorUnavailable, ProposalFailed) as error:
+            _log.warning("could not make a topic", topic=OFFSETS_TOPIC, reason=str(error))
 
     def _find(self, key: str, key_type: int, listener: str) -> Coordinator:
         if key_type == GROUP:

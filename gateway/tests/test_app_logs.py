@@ -1,0 +1,68 @@
+"""Log lines: JSON for machines, secrets masked, no local variables in tracebacks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from tidegate_gateway.logs import configure_logs
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+SECRET = "".join(["hun", "ter", "2"])  # tracebacks show source lines
+
+
+def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().err.splitlines()
+
+
+def fail_with(secret: str) -> None:
+    hidden = secret
+    raise RuntimeError(f"a bug met {len(hidden)} characters")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_secrets_and_local_variables_are_not_shown(
+    as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs("info", as_json=as_json)
+    log = structlog.get_logger("test")
+    log.info("connected", user="ann", sasl_password=SECRET, secretToken=SECRET, api_key=5)
+    try:
+        fail_with(SECRET)
+    except RuntimeError:
+        log.exception("failed")
+
+    text = "\n".join(lines_of(capsys))
+    assert SECRET not in text
+    assert text.count("[hidden]") == 2  # an api_key is a number of Kafka's, and no secret
+    assert "ann" in text
+    assert "a bug met 7 characters" in text
+
+
+def test_a_line_of_json_is_an_event(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("info", as_json=True)
+    log = structlog.get_logger("test")
+    log.debug("not shown")
+    log.info("shown", peer=("::1", 5), body=b"\xff", odd=object)
+
+    [line] = lines_of(capsys)
+    event = json.loads(line)
+    assert (event["event"], event["level"], event["peer"]) == ("shown", "info", ["::1", 5])
+    assert event["timestamp"].endswith("Z")
+
+
+def test_levels(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("error", as_json=True)
+    log = structlog.get_logger("test")
+    log.warning("not shown")
+    log.error("shown")
+    assert [json.loads(line)["event"] for line in lines_of(capsys)] == ["shown"]
