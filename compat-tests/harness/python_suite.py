@@ -25,12 +25,6 @@ RESULT = re.compile(r"^(PASSED|FAILED|ERROR) test/integration/(\S+)", re.MULTILI
 EXCLUDED: Exclusions = [
     (re.compile(r"::test_transactional_"), "transactions are not offered yet"),
     (re.compile(r"::test_create_describe_delete_acls$"), "ACLs are not offered yet"),
-    (re.compile(r"::test_describe_metadata_quorum$"), "there is no KRaft quorum"),
-    (
-        re.compile(r"::test_(alter|list)_partition_reassignments$|::test_elect_leaders$"),
-        "partitions have no replicas to move",
-    ),
-    (re.compile(r"::test_alter_replica_log_dirs$"), "there are no log directories to move to"),
 ]
 
 

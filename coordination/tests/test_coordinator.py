@@ -30,6 +30,10 @@ def registration(node_id: int, key: str = "key") -> Register:
     return Register(node_id, key, "az1", (Endpoint("PLAINTEXT", "h", 1),), "0", "cluster")
 
 
+def unexpected(failure: ProposalFailed) -> None:
+    raise AssertionError(failure)
+
+
 def make(log: MetadataLog, seed: int = 0, clock: float = 1_000_000.0) -> Coordinator:
     return Coordinator(
         log, ClusterState(), rng=Random(seed), wall_clock=lambda: clock, deadline_seconds=30
@@ -91,8 +95,8 @@ async def test_proposals_that_wait_together_share_an_entry(
     coordinator = make(log)
     answers: list[int] = []
     for count in (5, 7):
-        coordinator.submit(Renew(), lambda _: None, pytest.fail)
-        coordinator.submit(ReserveProducerIds(count), answers.append, pytest.fail)
+        coordinator.submit(Renew(), lambda _: None, unexpected)
+        coordinator.submit(ReserveProducerIds(count), answers.append, unexpected)
     async with running(coordinator):
         await coordinator.catch_up()
         await coordinator.catch_up()
@@ -173,7 +177,7 @@ async def test_a_refusal_is_given_only_at_the_logs_end(
     one, behind = make(log, 1), make(log, 2)
     async with running(one):
         assert await one.propose(CreateTopic("t"))
-    behind.submit(CreateTopic("t"), lambda created: answers.append(created), pytest.fail)
+    behind.submit(CreateTopic("t"), lambda created: answers.append(created), unexpected)
     answers: list[bool] = []
     async with running(behind):
         await behind.catch_up()

@@ -19,6 +19,10 @@ from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.call import Call, Peer
 from tidegate_gateway.cluster_view import ClusterView
 from tidegate_gateway.requests.alter_configs import AlterConfigsHandler
+from tidegate_gateway.requests.alter_partition_reassignments import (
+    AlterPartitionReassignmentsHandler,
+)
+from tidegate_gateway.requests.alter_replica_log_dirs import AlterReplicaLogDirsHandler
 from tidegate_gateway.requests.create_partitions import CreatePartitionsHandler
 from tidegate_gateway.requests.create_topics import CreateTopicsHandler
 from tidegate_gateway.requests.delete_records import DeleteRecordsHandler
@@ -26,9 +30,12 @@ from tidegate_gateway.requests.delete_topics import DeleteTopicsHandler
 from tidegate_gateway.requests.describe_cluster import DescribeClusterHandler
 from tidegate_gateway.requests.describe_configs import DescribeConfigsHandler
 from tidegate_gateway.requests.describe_log_dirs import DescribeLogDirsHandler
+from tidegate_gateway.requests.describe_quorum import DescribeQuorumHandler
 from tidegate_gateway.requests.describe_topic_partitions import DescribeTopicPartitionsHandler
+from tidegate_gateway.requests.elect_leaders import ElectLeadersHandler
 from tidegate_gateway.requests.incremental_alter_configs import IncrementalAlterConfigsHandler
 from tidegate_gateway.requests.list_config_resources import ListConfigResourcesHandler
+from tidegate_gateway.requests.list_partition_reassignments import ListPartitionReassignmentsHandler
 from tidegate_gateway.requests.metadata import MetadataHandler
 from tidegate_protocol.apis import APIS
 from tidegate_protocol.messages.create_topics import (
@@ -63,6 +70,11 @@ class AdminGateway:
             AlterConfigsHandler(coordinator),
             IncrementalAlterConfigsHandler(coordinator),
             ListConfigResourcesHandler(coordinator),
+            AlterReplicaLogDirsHandler(coordinator),
+            ElectLeadersHandler(coordinator),
+            AlterPartitionReassignmentsHandler(coordinator, view),
+            ListPartitionReassignmentsHandler(),
+            DescribeQuorumHandler(coordinator, view),
         ]
         self._by_request = {_request_class(each): each for each in handlers}
 

@@ -290,10 +290,9 @@ def fill(slot: ReplySlot, header: bytes, body: list[Buffer] | bytearray) -> None
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    error: BaseException = errors
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    error = errors.exceptions[0]
+    # The element type of a group within a group is not known.
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _name(peer: Peer) -> str:

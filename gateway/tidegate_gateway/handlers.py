@@ -19,6 +19,8 @@ from .group_manager import GroupManager
 from .internal_topics import OffsetsTopic
 from .log_reader import LogReader
 from .requests.alter_configs import AlterConfigsHandler
+from .requests.alter_partition_reassignments import AlterPartitionReassignmentsHandler
+from .requests.alter_replica_log_dirs import AlterReplicaLogDirsHandler
 from .requests.api_versions import ApiVersions
 from .requests.create_partitions import CreatePartitionsHandler
 from .requests.create_topics import CreateTopicsHandler
@@ -29,7 +31,9 @@ from .requests.describe_cluster import DescribeClusterHandler
 from .requests.describe_configs import DescribeConfigsHandler
 from .requests.describe_groups import DescribeGroups
 from .requests.describe_log_dirs import DescribeLogDirsHandler
+from .requests.describe_quorum import DescribeQuorumHandler
 from .requests.describe_topic_partitions import DescribeTopicPartitionsHandler
+from .requests.elect_leaders import ElectLeadersHandler
 from .requests.fetch import Fetch
 from .requests.find_coordinator import FindCoordinator
 from .requests.heartbeat import Heartbeat
@@ -40,6 +44,7 @@ from .requests.leave_group import LeaveGroup
 from .requests.list_config_resources import ListConfigResourcesHandler
 from .requests.list_groups import ListGroups
 from .requests.list_offsets import ListOffsets
+from .requests.list_partition_reassignments import ListPartitionReassignmentsHandler
 from .requests.metadata import MetadataHandler
 from .requests.offset_commit import OffsetCommit
 from .requests.offset_delete import OffsetDelete
@@ -122,6 +127,11 @@ def _admin_handlers(
         IncrementalAlterConfigsHandler(coordinator),
         ListConfigResourcesHandler(coordinator),
         DescribeLogDirsHandler(coordinator, view, settings.int("node.id")),
+        AlterReplicaLogDirsHandler(coordinator),
+        ElectLeadersHandler(coordinator),
+        AlterPartitionReassignmentsHandler(coordinator, view),
+        ListPartitionReassignmentsHandler(),
+        DescribeQuorumHandler(coordinator, view),
     ]
 
 

@@ -20,6 +20,8 @@ ANNOUNCED = """
     InitProducerId 0-5 OffsetForLeaderEpoch 2-4 DescribeConfigs 1-4 AlterConfigs 0-2
     DescribeLogDirs 1-5 CreatePartitions 0-3 DeleteGroups 0-2 IncrementalAlterConfigs 0-1
     OffsetDelete 0-0 DescribeCluster 0-2 ListConfigResources 0-1 DescribeTopicPartitions 0-0
+    AlterReplicaLogDirs 1-2 ElectLeaders 0-2 AlterPartitionReassignments 0-1
+    ListPartitionReassignments 0-0 DescribeQuorum 0-2
 """
 
 

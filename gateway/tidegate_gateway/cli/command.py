@@ -1,7 +1,7 @@
 """The command line's words.  What they do is imported when they are called: --help stays quick.
 
-Other packages add commands by entry points of group `tidegate.commands`: each is a typer.Typer, whose
-commands stand below the entry point's name, as in `tidegate pipeline run`.
+Other packages add commands by entry points of group `tidegate.commands`: each is a typer.Typer,
+whose commands stand below the entry point's name, as in `tidegate pipeline run`.
 """
 
 from __future__ import annotations

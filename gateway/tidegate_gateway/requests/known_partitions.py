@@ -1,0 +1,11 @@
+"""Whether a partition that a request names exists."""
+
+from __future__ import annotations
+
+from tidegate_coordination.state.topics import TopicTable
+
+
+def partition_exists(topics: TopicTable, name: str, index: int) -> bool:
+    """Tell what the local replica knows; catch up before you say no."""
+    topic = topics.by_name.get(name)
+    return topic is not None and 0 <= index < len(topic.partition_numbers)
