@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from drivers.records import Got, Sent
 
@@ -68,7 +70,7 @@ class Librdkafka:
                 record.key,
                 partition=record.partition,
                 timestamp=record.timestamp_ms,
-                on_delivery=lambda error, message, index=index: note(index, error, message),
+                on_delivery=partial(note, index),
             )
             producer.poll(0)
         assert producer.flush(READ_SECONDS) == 0

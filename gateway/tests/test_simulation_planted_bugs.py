@@ -12,14 +12,17 @@ import trio
 import tidegate_gateway.fetch_plan
 import tidegate_gateway.gateway
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.rules import offsets
+from tidegate_coordination.events import ClaimTaken
+from tidegate_coordination.rules import groups, offsets
 from tidegate_coordination.rules import wal as wal_rules
+from tidegate_coordination.rules.gateways import TakeClaim
+from tidegate_coordination.rules.proposal import Decided, View
 from tidegate_coordination.rules.wal import BatchOutcome, CommitWal
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.producers import ProducerState
 from tidegate_coordination.state.runs import RunRow
-from tidegate_gateway.log_reader import LogReader
-from tidegate_gateway.prepared_runs import PreparedRun
+from tidegate_gateway import log_reader, wal_writer
+from tidegate_gateway.prepared_runs import PreparedRun, prepare_run
 from tidegate_gateway.wal_writer import WalWriter
 from tidegate_protocol.records import set_base_offset
 from tidegate_simulation.run import simulate
@@ -57,31 +60,6 @@ class ForgetsToWake(WalWriter):
         self._work = trio.Event()
         super().append(*arguments)
         self._work = before
-
-
-class ForgetsBaseOffsets(LogReader):
-    def _prepare(
-        self, region: memoryview, start: int, row: RunRow, partition: Partition, object_key: str
-    ) -> PreparedRun:
-        run = super()._prepare(region, start, row, partition, object_key)
-        at = row.position - start
-        for place in run.starts[:-1]:
-            set_base_offset(
-                region[at : at + row.length], place, base_offset=row.base_offset, leader_epoch=0
-            )
-        return run
-
-
-class ReadsAnothersBytes(LogReader):
-    """Its cache forgets which range it holds."""
-
-    async def _get(self, partition: Partition, rows: list[RunRow]) -> PreparedRun:
-        key = rows[0].object_number
-        if key not in self._wrong:
-            self._wrong[key] = await super()._get(partition, rows)
-        return self._wrong[key]
-
-    _wrong: dict[int, PreparedRun]
 
 
 class NeverCatchesUp(Coordinator):
@@ -135,12 +113,33 @@ def holes_in_answers(patch: pytest.MonkeyPatch) -> None:
 
 
 def claims_unchecked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(offsets, "holds_claim", lambda view, group_id, epoch: True)
+    """Claims are taken from the living, and those who lost one write on."""
+    for rules in (offsets, groups):
+        patch.setattr(rules, "holds_claim", lambda view, group_id, epoch: True)
+
+    def steal(self: TakeClaim, view: View) -> Decided[int | None]:
+        claim = view.state.claims.get(self.name)
+        if claim is not None and claim.incarnation == view.writer:
+            return Decided((), claim.epoch)
+        epoch = claim.epoch + 1 if claim is not None else 1
+        return Decided((ClaimTaken(self.name, view.writer, epoch),), epoch)
+
+    patch.setattr(TakeClaim, "decide", steal)
 
 
-def reads_anothers_bytes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ReadsAnothersBytes, "_wrong", {}, raising=False)
-    patch.setattr(tidegate_gateway.gateway, "LogReader", ReadsAnothersBytes)
+def forgets_base_offsets(patch: pytest.MonkeyPatch) -> None:
+    def wrong(region: memoryview, row: RunRow, partition: Partition, key: str) -> PreparedRun:
+        run = prepare_run(region, row, partition, key)
+        for start in run.starts[:-1]:
+            set_base_offset(region, start, base_offset=row.base_offset, leader_epoch=0)
+        return run
+
+    patch.setattr(log_reader, "prepare_run", wrong)
+
+
+def mixes_up_partitions(patch: pytest.MonkeyPatch) -> None:
+    real = wal_writer._facts
+    patch.setattr(wal_writer, "_facts", lambda batch: real(batch)._replace(partition=0))
 
 
 def answers_refused_batches(patch: pytest.MonkeyPatch) -> None:
@@ -154,8 +153,8 @@ def answers_refused_batches(patch: pytest.MonkeyPatch) -> None:
         (in_gateway("WalWriter", AcknowledgesBeforeCommit), {"lost", "unseen"}),
         (in_gateway("WalWriter", TakesFailedPutForDone), {"not stored"}),
         (in_gateway("WalWriter", ForgetsToWake), {"stuck"}),
-        (in_gateway("LogReader", ForgetsBaseOffsets), {"inconsistent offset"}),
-        (reads_anothers_bytes, {"foreign record"}),
+        (forgets_base_offsets, {"inconsistent offset"}),
+        (mixes_up_partitions, {"foreign record"}),
         (in_gateway("Coordinator", NeverCatchesUp), {"stale end"}),
         (in_gateway("Coordinator", IgnoresItsEnd), {"invariant 8", "state broken"}),
         (no_duplicate_window, {"refused send"}),

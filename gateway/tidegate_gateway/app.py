@@ -23,14 +23,13 @@ from typing import Final
 import structlog
 import trio
 
-from tidegate_coordination.coordinator import GatewayFenced
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.load import open_log
 from tidegate_storage.load import open_store
 
 from .admin import AdminPages, serve_admin
 from .blocking import InThread
-from .broker_settings import BrokerSettings, SettingsError
+from .broker_settings import BrokerSettings
 from .gateway import Gateway, Identity
 from .instance import DataFolder, hold_data_folder, new_cluster_id, new_instance_key
 from .listener_settings import (
@@ -106,18 +105,13 @@ class _Process:
 
     async def run(self, signals: AsyncIterator[int]) -> int:
         """Start, serve, stop."""
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._heed_signals, signals, nursery.cancel_scope)
-                if self._parts.admin is not None:
-                    nursery.start_soon(self._serve_admin, self._parts.admin)
-                if await self._started(nursery):
-                    await self._serve_until_stopped()
-                nursery.cancel_scope.cancel()
-        except* GatewayFenced:
-            # Its own last entry ends its incarnation; that is what it wanted.
-            if not self._gateway.is_draining:
-                raise
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._heed_signals, signals, nursery.cancel_scope)
+            if self._parts.admin is not None:
+                nursery.start_soon(self._serve_admin, self._parts.admin)
+            if await self._started(nursery):
+                await self._serve_until_stopped()
+            nursery.cancel_scope.cancel()
         return self._exit_code
 
     async def _heed_signals(
@@ -147,7 +141,6 @@ class _Process:
 
     async def _serve_until_stopped(self) -> None:
         slots = self._connection_slots()
-        self._check_cluster()
         async with trio.open_nursery() as nursery:
             for listener in self._parts.listeners:
                 nursery.start_soon(self._serve_listener, listener, slots)
@@ -155,14 +148,6 @@ class _Process:
             await self._stop.wait()
             await self._drain()
             nursery.cancel_scope.cancel()
-
-    def _check_cluster(self) -> None:
-        wanted = self._settings.text("cluster.id")
-        found = self._gateway.coordinator.state.cluster_id
-        if wanted and wanted != found:
-            raise SettingsError(
-                f"cluster.id={wanted}, but the metadata log is that of cluster {found}"
-            )
 
     def _connection_slots(self) -> ConnectionSlots:
         return ConnectionSlots(

@@ -37,7 +37,7 @@ from .log_reader import LogReader
 from .produce_deadlines import ProduceDeadlines
 from .record_checks import RecordChecks
 from .requests.produce import Produce
-from .startup import load_state, own_prefix, register
+from .startup import check_cluster, load_state, own_prefix, register
 from .topic_settings import TopicSettingsCache
 from .transport import Transport
 from .wal_writer import WalSettings, WalWriter
@@ -113,6 +113,7 @@ class Gateway:
         state = await load_state(
             self._log, lease_ms=self.settings.int("lease.ms"), deadline_seconds=LOAD_SECONDS
         )
+        check_cluster(state, self.settings.text("cluster.id"))
         self.coordinator = Coordinator(self._log, state, rng=self._rng, wall_clock=self._wall_clock)
         nursery.start_soon(self.coordinator.run)
         await register(self.coordinator, self._registration())

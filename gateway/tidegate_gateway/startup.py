@@ -51,6 +51,18 @@ async def load_state(log: MetadataLog, *, lease_ms: int, deadline_seconds: float
             await trio.lowlevel.checkpoint()
 
 
+def check_cluster(state: ClusterState, wanted_id: str) -> None:
+    """See that the log is that of the cluster this gateway was set up for; "" is any.
+
+    Raises:
+      LogMisconfigured: it is another's.  Nothing was written.
+    """
+    if wanted_id and state.cluster_id and wanted_id != state.cluster_id:
+        raise LogMisconfigured(
+            f"cluster.id={wanted_id}, but the metadata log is that of cluster {state.cluster_id}"
+        )
+
+
 async def register(coordinator: Coordinator, proposal: Register) -> int:
     """Begin this gateway's incarnation; waits out the lease of a dead one with the same node id.
 

@@ -34,7 +34,7 @@ class Nemesis:
             async with trio.open_nursery() as troubles:
                 if self._world.plan.events:
                     troubles.start_soon(self._trouble, troubles)
-                while not is_over():
+                while not is_over():  # noqa: ASYNC110 - counted by many
                     await trio.sleep(_LOOK_SECONDS)
                 troubles.cancel_scope.cancel()
         self._heal()

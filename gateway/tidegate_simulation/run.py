@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -14,6 +14,7 @@ from typing import Any, Final
 import structlog
 import trio
 import trio.testing
+from structlog.typing import EventDict
 
 from tidegate_coordination.logs.faulty import LogFaults
 
@@ -63,7 +64,7 @@ class Report:
         )
 
 
-def simulate(seed: int, operations: int = 150, *, factory: GatewayFactory | None = None) -> Report:
+def simulate(seed: int, operations: int = 150) -> Report:
     """Run one seed.  Blocks; must not be called where Trio runs already."""
     run = _Run(seed, operations)
     with seeded_scheduling(seed), _captured_logs(run):
@@ -201,7 +202,7 @@ class _Run:
     async def _await_nodes(self, nodes: list[Node]) -> None:
         """Every gateway must come back by itself."""
         with trio.move_on_after(CALM_SECONDS):
-            while any(each.gateway is None for each in nodes):
+            while any(each.gateway is None for each in nodes):  # noqa: ASYNC110 - they may die yet
                 await trio.sleep(1.0)
         down = [each.node_id for each in nodes if each.gateway is None]
         if down:
@@ -229,11 +230,11 @@ def _text(errors: BaseExceptionGroup[BaseException]) -> str:
 
 
 @contextmanager
-def _captured_logs(run: _Run) -> Iterator[None]:
+def _captured_logs(run: _Run) -> Generator[None]:
     """Show no logs; what a gateway logs as an unforeseen exception is a violation."""
     before = structlog.get_config()
 
-    def capture(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
+    def capture(logger: Any, method: str, event: EventDict) -> EventDict:
         if event.get("exc_info") and method in ("error", "exception"):
             run.note("internal error", f"{event['event']}: {_last_exception()}")
         raise structlog.DropEvent

@@ -7,18 +7,17 @@ changes them does not go unnoticed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from random import Random
+from importlib import import_module
 from typing import Any
-
-from trio._core import _run
 
 
 @contextmanager
-def seeded_scheduling(seed: int) -> Iterator[None]:
+def seeded_scheduling(seed: int) -> Generator[None]:
     """Make every trio.run() inside repeatable."""
-    module: Any = _run
+    module: Any = import_module("trio._core._run")
     before_switch, before_random = module._ALLOW_DETERMINISTIC_SCHEDULING, module._r
     module._ALLOW_DETERMINISTIC_SCHEDULING = True
     module._r = Random(f"{seed}/scheduling")
