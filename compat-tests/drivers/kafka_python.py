@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import cramjam
 
 from drivers.records import Got, Sent
 
@@ -20,22 +19,6 @@ with warnings.catch_warnings():
     from kafka.structs import OffsetAndMetadata
 
 READ_SECONDS = 60.0
-
-
-class _Snappy:
-    """The two functions of python-snappy that kafka-python calls; they are cramjam's there too."""
-
-    @staticmethod
-    def compress(data: bytes) -> bytes:
-        return bytes(cramjam.snappy.compress_raw(data))
-
-    @staticmethod
-    def decompress(data: bytes) -> bytes:
-        return bytes(cramjam.snappy.decompress_raw(data))
-
-
-if kafka.codec.snappy is None:
-    kafka.codec.snappy = _Snappy
 
 
 class KafkaPython:

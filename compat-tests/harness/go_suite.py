@@ -19,7 +19,6 @@ ADD_PARTITIONS_TO_TXN = 24
 RESULT = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+) ", re.MULTILINE)
 
 EXCLUDED: Exclusions = [
-    (re.compile(r"^TestConsumeRegex$"), "no state is kept in topics, so none is internal"),
     (re.compile(r"^TestTxnEtl"), "transactions are not offered yet"),
     (re.compile(r"^Test848|/848"), "KIP-848 groups are not offered yet"),
     (re.compile(r"^TestShareGroup|ShareSkips"), "share groups (KIP-932) are not offered yet"),

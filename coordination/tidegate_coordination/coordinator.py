@@ -271,6 +271,9 @@ class Coordinator:
         decided = self._decide(waiting, view)
         if decided is None:
             return True
+        if decided.events and self._has_ended:
+            waiting.fail(ProposalFailed("this gateway has left the cluster and writes no more"))
+            return True
         encoded = encode_events(decided.events)
         size_bytes = sum(len(bytes(each)) for each in encoded)
         if draft.size_bytes + size_bytes > self._max_entry_bytes - 100:
@@ -336,13 +339,20 @@ class Coordinator:
     def _fold(self, entries: list[LogEntry]) -> None:
         for each in entries:
             self.state.apply(each.position, decode_entry(each.payload, each.position))
-        ended = self.incarnation and not self.state.gateways.is_live(self.incarnation)
-        if ended and not self._is_leaving:
+        if self._has_ended and not self._is_leaving:
             raise GatewayFenced(f"incarnation {self.incarnation} was ended by another gateway")
         touched = set(self.state.touched)
         self.state.touched.clear()
         for listener in self._listeners:
             listener(touched)
+
+    @property
+    def _has_ended(self) -> bool:
+        """Tell whether this incarnation is over: no entry of it may follow, or nobody can fold it.
+
+        That is so between the entry of leave() and the end of the process, too.
+        """
+        return bool(self.incarnation) and not self.state.gateways.is_live(self.incarnation)
 
     async def _retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         """Repeat what the log did not answer.  Callers' own deadlines bound their waits."""

@@ -99,6 +99,7 @@ async def test_reassignments_are_checked_and_change_nothing(version: int) -> Non
     async with admin_world({}, {}) as [one, two]:
         await one.create("a", 2, 2)
         await one.coordinator.propose(StartDraining(one.coordinator.incarnation))
+        await two.coordinator.catch_up()
         before = await replicas(two, "a")
         good = await reassign(two, version, (0, [1, 2]), (1, [2, 1]), (0, [1]), (1, [2]))
         bad = await reassign(

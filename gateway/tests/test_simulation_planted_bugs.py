@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -12,19 +13,10 @@ import trio
 import tidegate_gateway.fetch_plan
 import tidegate_gateway.gateway
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.events import ClaimTaken
-from tidegate_coordination.rules import groups, offsets
 from tidegate_coordination.rules import wal as wal_rules
-from tidegate_coordination.rules.gateways import TakeClaim
-from tidegate_coordination.rules.proposal import Decided, View
 from tidegate_coordination.rules.wal import BatchOutcome, CommitWal
-from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.producers import ProducerState
-from tidegate_coordination.state.runs import RunRow
-from tidegate_gateway import log_reader, wal_writer
-from tidegate_gateway.prepared_runs import PreparedRun, prepare_run
 from tidegate_gateway.wal_writer import WalWriter
-from tidegate_protocol.records import set_base_offset
 from tidegate_simulation.run import simulate
 from tidegate_storage.object_store import StoreUnavailable, put_idempotent
 from tidegate_storage.wal import SealedWal
@@ -48,10 +40,8 @@ class AcknowledgesBeforeCommit(WalWriter):
 
 class TakesFailedPutForDone(WalWriter):
     async def _put(self, sealed: Any) -> None:
-        try:
+        with suppress(StoreUnavailable):
             await put_idempotent(self._store, self._key_of(sealed.wal.identity), sealed.wal.body)
-        except StoreUnavailable:
-            pass
 
 
 class ForgetsToWake(WalWriter):
@@ -112,36 +102,6 @@ def holes_in_answers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(tidegate_gateway.fetch_plan, "_is_cut", lambda run, offset, piece: False)
 
 
-def claims_unchecked(patch: pytest.MonkeyPatch) -> None:
-    """Claims are taken from the living, and those who lost one write on."""
-    for rules in (offsets, groups):
-        patch.setattr(rules, "holds_claim", lambda view, group_id, epoch: True)
-
-    def steal(self: TakeClaim, view: View) -> Decided[int | None]:
-        claim = view.state.claims.get(self.name)
-        if claim is not None and claim.incarnation == view.writer:
-            return Decided((), claim.epoch)
-        epoch = claim.epoch + 1 if claim is not None else 1
-        return Decided((ClaimTaken(self.name, view.writer, epoch),), epoch)
-
-    patch.setattr(TakeClaim, "decide", steal)
-
-
-def forgets_base_offsets(patch: pytest.MonkeyPatch) -> None:
-    def wrong(region: memoryview, row: RunRow, partition: Partition, key: str) -> PreparedRun:
-        run = prepare_run(region, row, partition, key)
-        for start in run.starts[:-1]:
-            set_base_offset(region, start, base_offset=row.base_offset, leader_epoch=0)
-        return run
-
-    patch.setattr(log_reader, "prepare_run", wrong)
-
-
-def mixes_up_partitions(patch: pytest.MonkeyPatch) -> None:
-    real = wal_writer._facts
-    patch.setattr(wal_writer, "_facts", lambda batch: real(batch)._replace(partition=0))
-
-
 def answers_refused_batches(patch: pytest.MonkeyPatch) -> None:
     done = BatchOutcome(None, -1, -1, -1)
     patch.setattr(wal_rules, "_REFUSED", dict.fromkeys(wal_rules.Refusal, done))
@@ -161,7 +121,6 @@ def answers_refused_batches(patch: pytest.MonkeyPatch) -> None:
         (no_sequences, {"duplicate"}),
         (duplicates_get_new_offsets, {"inconsistent offset"}),
         (holes_in_answers, {"skipped"}),
-        (claims_unchecked, {"invariant 7"}),
         (answers_refused_batches, {"lost", "unseen"}),
     ],
 )

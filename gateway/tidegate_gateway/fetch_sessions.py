@@ -1,8 +1,9 @@
 """Incremental fetch sessions (KIP-227), in one gateway's memory and lost with it.
 
 A client with a session names only the partitions that changed, and is told only of those that did.
-Sessions are a saving, never a promise: at the bound, one that was idle for two minutes makes room,
-and if there is none the client gets session id 0 and goes on with full fetches.
+Sessions are a saving, never a promise: at a bound, of sessions or of the partitions they all hold,
+those that were idle for two minutes make room, and if there are none the client gets session id 0
+and goes on with full fetches.  A session that grows past the bound ends, and its client begins anew.
 
 Epochs: 0 with id 0 asks for a session; -1 ends it; then they count 1, 2, ... and wrap to 1.
 """
@@ -97,13 +98,21 @@ class FetchSessions:
 
     Args:
       rng: session ids come from here.
+      max_partitions: of all sessions together; one takes about 500 bytes.
     """
 
     def __init__(
-        self, rng: Random, *, max_sessions: int = 1000, min_idle_seconds: float = 120.0
+        self,
+        rng: Random,
+        *,
+        max_sessions: int = 1000,
+        max_partitions: int = 500_000,
+        min_idle_seconds: float = 120.0,
     ) -> None:
         self._rng = rng
         self._max_sessions = max_sessions
+        self._max_partitions = max_partitions
+        self._partition_count = 0
         self._min_idle_seconds = min_idle_seconds
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
 
@@ -117,7 +126,7 @@ class FetchSessions:
         if request.session_epoch not in (_INITIAL_EPOCH, _FINAL_EPOCH):
             return self._continue(request, version, now)
         if request.session_id != NO_SESSION:
-            self._sessions.pop(request.session_id, None)
+            self._end(request.session_id)
         opens = request.session_epoch == _INITIAL_EPOCH
         return FetchContext([wanted for _, wanted in _asked(request, version)], opens=opens)
 
@@ -135,12 +144,13 @@ class FetchSessions:
             return self._finish_incremental(context.session, context.epoch, pairs)
         if not context.opens:
             return NO_SESSION, pairs
-        session = self._open(version, now)
+        session = self._open(version, len(pairs), now)
         if session is None:
             return NO_SESSION, pairs
         for wanted, data in pairs:
             wanted.note(data)
             session.partitions[_key(wanted, version)] = wanted
+        self._partition_count += len(session.partitions)
         return session.session_id, pairs
 
     def _continue(
@@ -153,9 +163,15 @@ class FetchSessions:
             return SessionProblem.WRONG_EPOCH
         if session.uses_topic_ids != (version >= _TOPIC_IDS_FROM):
             return SessionProblem.OTHER_TOPIC_KEYS
+        count = len(session.partitions)
         _update(session, request, version)
+        growth = len(session.partitions) - count
+        self._partition_count += growth
+        if growth > 0 and self._partition_count > self._max_partitions:
+            self._end(session.session_id)
+            return SessionProblem.NOT_FOUND
         if not session.partitions:
-            del self._sessions[session.session_id]
+            self._end(session.session_id)
             return FetchContext([])
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
         session.used_at = now
@@ -180,9 +196,10 @@ class FetchSessions:
                     session.partitions.move_to_end(key)
         return session.session_id, news
 
-    def _open(self, version: int, now: float) -> FetchSession | None:
-        if len(self._sessions) >= self._max_sessions and not self._evict(now):
-            return None
+    def _open(self, version: int, count: int, now: float) -> FetchSession | None:
+        while self._is_full(count):
+            if not self._evict(now):
+                return None
         session_id = self._rng.randint(1, _MAX_SESSION_ID)
         while session_id in self._sessions:
             session_id = self._rng.randint(1, _MAX_SESSION_ID)
@@ -190,12 +207,22 @@ class FetchSessions:
         self._sessions[session_id] = session
         return session
 
+    def _is_full(self, count: int) -> bool:
+        """Tell whether a session of so many partitions has no room."""
+        too_many = self._partition_count + count > self._max_partitions
+        return too_many or len(self._sessions) >= self._max_sessions
+
     def _evict(self, now: float) -> bool:
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None or now - oldest.used_at < self._min_idle_seconds:
             return False
-        del self._sessions[oldest.session_id]
+        self._end(oldest.session_id)
         return True
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partition_count -= len(session.partitions)
 
 
 def _key(wanted: Wanted, version: int) -> WantedKey:

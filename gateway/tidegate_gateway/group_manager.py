@@ -90,7 +90,7 @@ class GroupManager:
         hosted = await self._host(group_id, create=not request.member_id)
         if isinstance(hosted, Refusal):
             return JoinAnswer(hosted, request.member_id)
-        if self._groups.hosted_bytes > self.settings.max_hosted_bytes and not request.member_id:
+        if self._has_no_room(hosted, request):
             return JoinAnswer(Refusal.UNAVAILABLE, request.member_id)
         if await self._touch_long_empty(hosted):
             return JoinAnswer(Refusal.NOT_COORDINATOR, request.member_id)
@@ -197,12 +197,15 @@ class GroupManager:
         except (CoordinatorUnavailable, ProposalFailed):
             return Refusal.UNAVAILABLE
 
-    async def describe(self, group_id: str) -> Description | Refusal | None:
-        """Return what people may see of a group; None when there is none."""
+    async def describe(self, group_ids: Sequence[str]) -> list[Description | Refusal | None]:
+        """Return what people may see of groups; None for one that does not exist."""
         try:
             await self._coordinator.catch_up()
         except CoordinatorUnavailable:
-            return Refusal.UNAVAILABLE
+            return [Refusal.UNAVAILABLE for _ in group_ids]
+        return [self._describe(each) for each in group_ids]
+
+    def _describe(self, group_id: str) -> Description | Refusal | None:
         held = holder(self._coordinator.state, group_id)
         if held is not None and held.incarnation != self._coordinator.incarnation:
             return Refusal.NOT_COORDINATOR
@@ -222,12 +225,21 @@ class GroupManager:
         except (CoordinatorUnavailable, ProposalFailed):
             return Refusal.UNAVAILABLE
 
+    def _has_no_room(self, hosted: HostedGroup, request: JoinRequest) -> bool:
+        """Once all groups together hold too much, who is in a group may stay, but not grow."""
+        if self._groups.hosted_bytes <= self.settings.max_hosted_bytes:
+            return False
+        member = hosted.machine.roster.members.get(request.member_id)
+        return member is None or request.size_bytes > member.size_bytes
+
     async def _touch_long_empty(self, hosted: HostedGroup) -> bool:
         """Keep offsets from expiring while a group begins anew; True when the claim is lost."""
         state = self._coordinator.state
         group = state.groups.get(hosted.machine.group_id)
         if group is None or hosted.machine.state is not State.EMPTY:
             return False
+        if group.members or group.generation != hosted.machine.generation:
+            return False  # it became empty just now; the record of that is on its way
         if state.log_time_ms - group.empty_since_ms < TOUCH_MS or not group.protocol_type:
             return False
         with self._groups.pinned(hosted):

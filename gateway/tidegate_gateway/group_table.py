@@ -28,10 +28,12 @@ from .hosted_group import HostedGroup
 LOOK_SECONDS = 1.0
 STALL_SECONDS = 3.0
 ADOPT_SECONDS = 10.0
+GROUP_BYTES = 4096
+"""What a machine costs without anybody in it."""
 
 
 class HostedGroups:
-    """By group id.  hosted_bytes: what the members of all of them sent."""
+    """By group id.  hosted_bytes: what all of them cost, with what their members sent."""
 
     def __init__(self, coordinator: Coordinator, settings: GroupSettings) -> None:
         self._coordinator = coordinator
@@ -171,6 +173,7 @@ class HostedGroups:
                 self._look()
             if now >= self._adopt_at:
                 self._adopt_at = now + ADOPT_SECONDS
+                self._forget_certain()
                 self._adopt()
             await self._sleep()
 
@@ -228,6 +231,14 @@ class HostedGroups:
             if self._present(hosted.machine.group_id) is hosted:
                 self.drop_if_idle(hosted)
 
+    def _forget_certain(self) -> None:
+        """A claim that is gone has to be taken anew anyway; else every made-up id would stay."""
+        claims, me = self._coordinator.state.claims, self._coordinator.incarnation
+        for group_id in list(self._uncertain):
+            claim = claims.get(group_claim(group_id))
+            if claim is None or claim.incarnation != me:
+                self._uncertain.discard(group_id)
+
     def _adopt(self) -> None:
         """Serve groups with members whom nobody serves, lest dead members stay in them for ever."""
         state, me = self._coordinator.state, self._coordinator.incarnation
@@ -261,7 +272,8 @@ class HostedGroups:
         self.drop_if_idle(hosted)
 
     def _count(self, hosted: HostedGroup) -> None:
-        size_bytes = hosted.machine.roster.size_bytes
+        roster = hosted.machine.roster
+        size_bytes = GROUP_BYTES + roster.size_bytes + roster.pending_bytes
         if self._hosted.get(hosted.machine.group_id) is hosted:
             self.hosted_bytes += size_bytes - hosted.counted_bytes
             hosted.counted_bytes = size_bytes

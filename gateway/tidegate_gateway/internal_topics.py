@@ -25,6 +25,21 @@ INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 _log = structlog.get_logger("tidegate.topics")
 
 
+def offsets_topic(settings: BrokerSettings, topic_id: bytes) -> NewTopic:
+    """Return `__consumer_offsets` as it is to be made."""
+    return NewTopic(
+        topic_id,
+        OFFSETS_TOPIC,
+        settings.int("offsets.topic.num.partitions"),
+        settings.int("offsets.topic.replication.factor"),
+        configs={
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": settings.text("offsets.topic.segment.bytes"),
+        },
+    )
+
+
 class OffsetsTopic:
     """Makes `__consumer_offsets` when it is first needed."""
 
@@ -43,17 +58,7 @@ class OffsetsTopic:
         """
         if OFFSETS_TOPIC in self._coordinator.state.topics.by_name:
             return
-        topic = NewTopic(
-            self._new_topic_id(),
-            OFFSETS_TOPIC,
-            self._settings.int("offsets.topic.num.partitions"),
-            self._settings.int("offsets.topic.replication.factor"),
-            configs={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": self._settings.text("offsets.topic.segment.bytes"),
-            },
-        )
+        topic = offsets_topic(self._settings, self._new_topic_id())
         (answer,) = await create_topics(self._coordinator, self._settings, [topic])
         made = OFFSETS_TOPIC in self._coordinator.state.topics.by_name
         if isinstance(answer, Refused) and not made:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from .history import Event
@@ -240,7 +241,7 @@ def _polls(facts: _Facts) -> Iterator[Violation]:
 def _poll(facts: _Facts, event: Event, position: int) -> Iterator[Violation]:
     table = _value(event)
     key, offsets = table["key"], [offset for offset, _ in table["records"]]
-    falls = any(one >= other for one, other in zip(offsets, offsets[1:], strict=False))
+    falls = any(one >= other for one, other in pairwise(offsets))
     if falls or (offsets and offsets[0] < position):
         text = f"{event.process} at {position} of key {key} read {offsets}"
         yield Violation("non-monotonic poll", text, (event.index,))

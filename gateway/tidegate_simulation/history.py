@@ -10,8 +10,8 @@ most one operation open, but for `send`, which may have several.  type:
     fail    it was certainly not done
     info    nobody knows; it may be done at any later time
 
-Every ok, fail and info carries "of": the index of its invoke.  f and its value, where key is a small
-integer that stands for one partition, and values of records are integers, each sent once:
+Every ok, fail and info carries "of": the index of its invoke.  f and its value, where key is a
+small integer that stands for one partition, and values of records are integers, each sent once:
 
     send     {"key", "values", "producer"}: [id, epoch], or null for a plain one.
              ok: "offset" of the first value, -1 when no longer known.  fail and info may carry

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import trio
 
-from tidegate_coordination.coordinator import GatewayFenced
+from tidegate_coordination.coordinator import CoordinatorUnavailable, GatewayFenced
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.metadata_log import LogUnavailable
@@ -127,7 +127,7 @@ class Node:
                 nursery.cancel_scope.cancel()
         except* GatewayFenced:
             self._world.landed["fenced"] += 1
-        except* (LogUnavailable, NodeIdInUse, trio.TooSlowError):
+        except* (CoordinatorUnavailable, LogUnavailable, NodeIdInUse, trio.TooSlowError):
             self._world.landed["start failed"] += 1
         except* Exception as errors:
             self._world.complain("gateway died", f"node {self.node_id}: {_causes(errors)}")
@@ -210,5 +210,8 @@ def _causes(errors: BaseExceptionGroup[BaseException]) -> str:
     """Return what is wrong, without the groups around it."""
     causes: list[str] = []
     for each in errors.exceptions:
-        causes.append(_causes(each) if isinstance(each, BaseExceptionGroup) else repr(each))
+        group: BaseExceptionGroup[BaseException] | None = (
+            each if isinstance(each, BaseExceptionGroup) else None
+        )
+        causes.append(_causes(group) if group is not None else repr(each))
     return "; ".join(causes)

@@ -61,7 +61,7 @@ class Reader:
         self.positions: dict[Key, int] = {}
         self.ends: dict[Key, int] = {}
         self._version = self.rng.choice((4, 7, 11, 12, 13, 17))
-        self._max_bytes = self.rng.choice((1, 300, 1 << 20))
+        self._max_bytes = self.rng.choice((1, 150, 250, 400, 1 << 20))
         wants_session = self.rng.random() < 0.5 if sessions is None else sessions
         self._uses_sessions = wants_session and self._version >= 7
         self._session = _Session()

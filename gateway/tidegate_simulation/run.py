@@ -217,8 +217,8 @@ class _Run:
         if waited.cancelled_caught:
             self.note("stuck", f"the last readers did not end within {CALM_SECONDS} s")
         watch = workload.world.watch
-        for key in watch.missing_objects():
-            self.note("not stored", f"{key} holds live records and is gone")
+        for name in watch.missing_objects():
+            self.note("not stored", f"{name} holds live records and is gone")
         for node in nodes:
             self._landed.update(node.log_faults_landed())
             if node.gateway is not None:

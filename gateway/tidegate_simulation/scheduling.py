@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from random import Random
 from importlib import import_module
+from random import Random
 from typing import Any
 
 

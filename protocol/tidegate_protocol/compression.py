@@ -18,12 +18,13 @@ import cramjam
 import lz4.frame
 import zstandard
 
-from .errors import InvalidBatch, InvalidReason
+from .errors import InvalidBatch, InvalidReason, RemoteProtocolError
 from .primitives import Buffer, read_uvarint
 
 _lz4: Any = lz4.frame  # it has no types
 
 _GZIP_WBITS = 31
+_FIRST_GZIP_BYTES = 4096
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEAD = _XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -33,6 +34,7 @@ _FOREIGN_ERRORS = (
     EOFError,
     ValueError,
     IndexError,
+    RemoteProtocolError,  # the length before a snappy block
     zstandard.ZstdError,
     cramjam.DecompressionError,
 )
@@ -101,15 +103,30 @@ def _too_large(max_bytes: int) -> InvalidBatch:
 
 def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
     out = bytearray()
-    while data:
-        member = zlib.decompressobj(_GZIP_WBITS)
-        out += member.decompress(data, max_bytes - len(out) + 1)
+    view, position = memoryview(data), 0
+    while position < len(view):
+        position = _decompress_gzip_member(view, position, out, max_bytes)
+    return bytes(out)
+
+
+def _decompress_gzip_member(data: memoryview, position: int, out: bytearray, max_bytes: int) -> int:
+    """Append a member's text to out; return where the next one begins.
+
+    What zlib is given and does not use it copies, so it is given little at first: else thousands of
+    tiny members would copy all that follows thousands of times.
+    """
+    member = zlib.decompressobj(_GZIP_WBITS)
+    size = _FIRST_GZIP_BYTES
+    while not member.eof:
+        piece = data[position : position + size]
+        if not piece:
+            raise EOFError("the data ends early")
+        out += member.decompress(piece, max_bytes - len(out) + 1)
         if len(out) > max_bytes:
             raise _too_large(max_bytes)
-        if not member.eof:
-            raise EOFError("the data ends early")
-        data = member.unused_data
-    return bytes(out)
+        position += len(piece) - len(member.unused_data)
+        size *= 2
+    return position
 
 
 def _decompress_lz4(data: bytes, max_bytes: int) -> bytes:

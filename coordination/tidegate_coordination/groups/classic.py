@@ -170,7 +170,7 @@ class ClassicGroup:
         """Let what is due happen."""
         lapsed = [key for key, at in self.roster.pending.items() if at <= now]
         for member_id in lapsed:
-            del self.roster.pending[member_id]
+            self.roster.end_pending(member_id)
         expired = [each for each in self.roster.members.values() if each.deadline <= now]
         for member in expired:
             self.drop_member(member.member_id)
@@ -334,7 +334,7 @@ class ClassicGroup:
                 return Refusal.UNKNOWN_MEMBER
             self.drop_member(held)
             return None
-        if self.roster.pending.pop(who.member_id, None) is not None:
+        if self.roster.end_pending(who.member_id):
             return None
         refusal = self.roster.check(who.member_id, who.instance_id)
         if refusal is None:

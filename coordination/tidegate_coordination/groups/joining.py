@@ -32,7 +32,7 @@ def _refusal(group: ClassicGroup, request: JoinRequest) -> Refusal | None:
     if group.state is State.DEAD:
         return Refusal.UNAVAILABLE
     if not _has_room(group, request.member_id) or not _has_bytes(group, request):
-        group.roster.pending.pop(request.member_id, None)
+        group.roster.end_pending(request.member_id)
         return Refusal.GROUP_FULL
     if not _suits(group, request):
         return Refusal.INCONSISTENT_PROTOCOL
@@ -72,7 +72,7 @@ def _give_id(group: ClassicGroup, request: JoinRequest, ticket: int, now: float)
         _answer(group, ticket, JoinAnswer(Refusal.UNAVAILABLE, ""))
         return
     member_id = _fresh_id(request)
-    group.roster.pending[member_id] = now + request.session_timeout_ms / 1000
+    group.roster.give_out(member_id, now + request.session_timeout_ms / 1000)
     _answer(group, ticket, JoinAnswer(Refusal.MEMBER_ID_REQUIRED, member_id))
 
 

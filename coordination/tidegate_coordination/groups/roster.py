@@ -6,7 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from math import inf
 
-from .values import JoinedMember, JoinRequest, Protocols, Refusal
+from .values import JoinedMember, JoinRequest, Protocols, Refusal, member_bytes
+
+PENDING_BYTES = 256
+"""What an id that was given out costs beside its text."""
 
 
 @dataclass(slots=True)
@@ -42,8 +45,7 @@ class Member:
     @property
     def size_bytes(self) -> int:
         """Return what the member adds to the group's record, apart from its assignment."""
-        texts = len(self.client_id) + len(self.client_host) + len(self.instance_id or "")
-        return texts + sum(len(name) + len(data) for name, data in self.protocols)
+        return member_bytes(self.client_id, self.client_host, self.instance_id, self.protocols)
 
     def metadata(self, protocol: str | None) -> bytes:
         """Return what the member said about a protocol."""
@@ -56,7 +58,10 @@ class Member:
 
 @dataclass(slots=True)
 class Roster:
-    """members: in the order they came.  pending: ids given out (KIP-394) and when they lapse."""
+    """members: in the order they came.  pending: ids given out (KIP-394) and when they lapse.
+
+    size_bytes: of the members.  pending_bytes: what the ids given out cost.
+    """
 
     members: dict[str, Member] = field(default_factory=dict[str, Member])
     by_instance: dict[str, str] = field(default_factory=dict[str, str])
@@ -64,12 +69,13 @@ class Roster:
     leader: str | None = None
     joining: int = 0
     size_bytes: int = 0
+    pending_bytes: int = 0
     speakers: Counter[str] = field(default_factory=Counter[str])
 
     def add(self, member: Member) -> None:
         """Add a member; the first becomes the leader."""
         self.members[member.member_id] = member
-        self.pending.pop(member.member_id, None)
+        self.end_pending(member.member_id)
         if member.instance_id is not None:
             self.by_instance[member.instance_id] = member.member_id
         self.leader = self.leader or member.member_id
@@ -86,6 +92,18 @@ class Roster:
         self.joining -= member.join_ticket is not None
         self._discount(member)
         return member
+
+    def give_out(self, member_id: str, until: float) -> None:
+        """Remember an id for the member that will join with it."""
+        self.pending[member_id] = until
+        self.pending_bytes += PENDING_BYTES + len(member_id)
+
+    def end_pending(self, member_id: str) -> bool:
+        """Forget an id that was given out; False when it was not."""
+        if self.pending.pop(member_id, None) is None:
+            return False
+        self.pending_bytes -= PENDING_BYTES + len(member_id)
+        return True
 
     def update(self, member: Member, request: JoinRequest) -> None:
         """Take over what the member says in its new join."""

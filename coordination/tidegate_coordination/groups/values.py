@@ -9,6 +9,21 @@ from ..group_events import GroupChanged
 
 Protocols = tuple[tuple[str, bytes], ...]
 CONSUMER_PROTOCOL_TYPE = "consumer"
+MEMBER_BYTES = 128
+"""What a member costs beside what it sent: its id's random part, numbers and lengths."""
+
+
+def member_bytes(client_id: str, client_host: str, instance_id: str | None, sent: Protocols) -> int:
+    """Return no less than what a member adds to its group's record, its assignment apart.
+
+    A member id begins with the client id or the instance id.
+    """
+    texts = 2 * _bytes(client_id) + _bytes(client_host) + 2 * _bytes(instance_id or "")
+    return MEMBER_BYTES + texts + sum(_bytes(name) + len(data) for name, data in sent)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode())
 
 
 class Refusal(Enum):
@@ -60,8 +75,7 @@ class JoinRequest:
     @property
     def size_bytes(self) -> int:
         """Return how much a member of this request adds to its group."""
-        texts = len(self.client_id) + len(self.client_host) + len(self.instance_id or "")
-        return texts + sum(len(name) + len(data) for name, data in self.protocols)
+        return member_bytes(self.client_id, self.client_host, self.instance_id, self.protocols)
 
 
 @dataclass(frozen=True, slots=True)

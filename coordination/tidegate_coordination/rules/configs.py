@@ -7,6 +7,7 @@ for plug-ins), and log levels cannot be set.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -21,6 +22,8 @@ from ..events import ConfigsSet, Event
 from .proposal import GATEWAYS, TOPICS, Decided, View
 
 MAX_CONFIG_BYTES = 64 * 1024
+NODE_ID = re.compile(r"-?[0-9]{1,10}")
+"""A number that is no longer than an int32; int() refuses endless ones."""
 
 
 class ResourceType(Enum):
@@ -126,6 +129,10 @@ def _changed(view: View, resource: ResourceChange) -> ConfigsSet | None:
 
 
 def _check_form(resource: ResourceChange) -> None:
+    # Before anything is done with the values: a client chooses how long they are.
+    size_bytes = sum(len(each.name) + len(each.value or "") for each in resource.changes)
+    if size_bytes > MAX_CONFIG_BYTES:
+        raise _Refusal(ConfigRefusal.INVALID_CONFIG, _too_long(size_bytes))
     names = [change.name for change in resource.changes]
     if len(set(names)) < len(names):
         raise _Refusal(ConfigRefusal.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -172,7 +179,7 @@ def _present(view: View, kind: ResourceType, name: str) -> Mapping[str, str]:
 
 
 def _check_node_id(view: View, name: str) -> None:
-    if not name.removeprefix("-").isdecimal():
+    if not NODE_ID.fullmatch(name):
         text = f"Node id must be an integer, but it is: {name}"
         raise _Refusal(ConfigRefusal.INVALID_REQUEST, text)
     if view.state.gateways.by_node_id(int(name)) is None:
@@ -201,16 +208,18 @@ def _apply(configs: dict[str, str], table: Mapping[str, Definition], change: Cha
 
 
 def _combined(items: list[str], operation: Operation, value: str) -> list[str]:
-    others = split_list(value)
+    others = dict.fromkeys(split_list(value))
     if operation is Operation.SUBTRACT:
         return [item for item in items if item not in others]
-    return items + [item for item in dict.fromkeys(others) if item not in items]
+    present = set(items)
+    return items + [item for item in others if item not in present]
 
 
 def _check_configs(
     view: View, kind: ResourceType, resource: ResourceChange, configs: Mapping[str, str]
 ) -> None:
     try:
+        _check_size(configs)
         match kind:
             case ResourceType.TOPIC:
                 checked_topic_configs(configs)
@@ -236,9 +245,7 @@ def checked_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
     if len(texts) < len(configs):
         nulls = ",".join(name for name, text in configs.items() if text is None)
         raise InvalidConfig(f"Null value not supported for topic configs: {nulls}")
-    size_bytes = sum(len(name) + len(text) for name, text in texts.items())
-    if size_bytes > MAX_CONFIG_BYTES:
-        raise InvalidConfig(f"The configs take {size_bytes} bytes; {MAX_CONFIG_BYTES} are kept")
+    _check_size(texts)
     values = validate_all(TOPIC_CONFIGS, texts, kind="topic")
     low, high = (
         values.get("min.compaction.lag.ms", 0),
@@ -252,6 +259,16 @@ def checked_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
             f" ({high})"
         )
     return texts
+
+
+def _check_size(configs: Mapping[str, str]) -> None:
+    size_bytes = sum(len(name) + len(text) for name, text in configs.items())
+    if size_bytes > MAX_CONFIG_BYTES:
+        raise InvalidConfig(_too_long(size_bytes))
+
+
+def _too_long(size_bytes: int) -> str:
+    return f"The configs take {size_bytes} bytes; {MAX_CONFIG_BYTES} are kept"
 
 
 def _check_group_configs(configs: Mapping[str, str]) -> None:

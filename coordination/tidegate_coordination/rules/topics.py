@@ -236,8 +236,18 @@ class CreatePartitions:
     writes: frozenset[str] = field(default=_TOPICS, init=False)
 
     def decide(self, view: View) -> Decided[list[Refused | None]]:
-        """A topic grows as a whole or not at all."""
-        answers = [_refused_growth(view, each) for each in self.topics]
+        """A topic grows as a whole or not at all.
+
+        The bound holds for all topics together, as in Kafka: else one small request could make
+        millions of partitions, which every gateway would have to hold.
+        """
+        room = MAX_PARTITIONS_PER_REQUEST
+        answers: list[Refused | None] = []
+        for each in self.topics:
+            answers.append(_refused_growth(view, each, room))
+            if answers[-1] is None:
+                present = len(view.state.topics.by_name[each.name].partition_numbers)
+                room -= each.partition_count - present
         events = [
             PartitionsAdded(view.state.topics.by_name[each.name].topic_id, each.partition_count)
             for each, refused in zip(self.topics, answers, strict=True)
@@ -246,7 +256,7 @@ class CreatePartitions:
         return Decided(() if self.validate_only else events, answers)
 
 
-def _refused_growth(view: View, growth: Growth) -> Refused | None:
+def _refused_growth(view: View, growth: Growth, room: int) -> Refused | None:
     topic = view.state.topics.by_name.get(growth.name)
     if topic is None:
         return Refused(TopicRefusal.UNKNOWN_NAME, "")
@@ -260,7 +270,7 @@ def _refused_growth(view: View, growth: Growth) -> Refused | None:
             " increase.",
         )
     added -= present
-    if added > MAX_PARTITIONS_PER_REQUEST:
+    if added > room:
         return Refused(TopicRefusal.TOO_MUCH, TOO_MANY_PARTITIONS)
     lists = growth.assignments
     if lists is None:

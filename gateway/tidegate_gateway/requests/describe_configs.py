@@ -27,7 +27,7 @@ from tidegate_coordination.configs.effective import (
 from tidegate_coordination.configs.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.rules.configs import ResourceType
+from tidegate_coordination.rules.configs import NODE_ID, ResourceType
 from tidegate_coordination.rules.topic_names import illegal_topic_name
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import describe_configs as wire
@@ -87,7 +87,7 @@ class DescribeConfigsHandler:
             result.error_code = refusal.code
             result.error_message = str(refusal)
             return result
-        keys = resource.configuration_keys
+        keys = frozenset(resource.configuration_keys or ())
         result.configs = [
             _row(each, resource, request)
             for each in shown
@@ -135,7 +135,7 @@ class DescribeConfigsHandler:
         return (_as_default_of_all(each, layers) for each in of_all)
 
     def _check_node_id(self, name: str) -> None:
-        if not name.removeprefix("-").isdecimal():
+        if not NODE_ID.fullmatch(name):
             text = f"Broker id must be an integer, but it is: {name}"
             raise _Refusal(ErrorCode.INVALID_REQUEST, text)
         own = self.settings.int("node.id")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.groups.values import Description, State
+from tidegate_coordination.groups.values import Description, Refusal, State
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import describe_groups as messages
 from tidegate_protocol.messages.describe_groups import (
@@ -40,26 +40,27 @@ class DescribeGroups:
     async def handle(self, call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
         """Describe each group."""
         described: list[DescribedGroup] = []
-        for group_id in request.groups:
-            group = await self._describe(group_id, call.version)
+        seen = await self.groups.describe(request.groups)
+        for group_id, each in zip(request.groups, seen, strict=True):
+            group = _answer(group_id, each, call.version)
             if request.include_authorized_operations and not group.error_code:
                 group.authorized_operations = ALL_GROUP_OPERATIONS
             described.append(group)
         return DescribeGroupsResponse(groups=described)
 
-    async def _describe(self, group_id: str, version: int) -> DescribedGroup:
-        seen = await self.groups.describe(group_id)
-        if isinstance(seen, Description):
-            return _described(group_id, seen)
-        if seen is not None:
-            return DescribedGroup(
-                error_code=refusal_code(seen), error_message=seen.value, group_id=group_id
-            )
-        group = DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
-        if version >= NOT_FOUND_SINCE:
-            group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            group.error_message = f"Group {group_id} not found."
-        return group
+
+def _answer(group_id: str, seen: Description | Refusal | None, version: int) -> DescribedGroup:
+    if isinstance(seen, Description):
+        return _described(group_id, seen)
+    if seen is not None:
+        return DescribedGroup(
+            error_code=refusal_code(seen), error_message=seen.value, group_id=group_id
+        )
+    group = DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
+    if version >= NOT_FOUND_SINCE:
+        group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        group.error_message = f"Group {group_id} not found."
+    return group
 
 
 def _described(group_id: str, seen: Description) -> DescribedGroup:

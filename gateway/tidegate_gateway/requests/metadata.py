@@ -36,7 +36,7 @@ from tidegate_protocol.primitives import ZERO_UUID
 from ..broker_settings import BrokerSettings
 from ..call import Call
 from ..cluster_view import ClusterView, ListenerView
-from ..internal_topics import INTERNAL_TOPICS
+from ..internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, offsets_topic
 from ..placement import NO_LEADER
 from ..topic_creation import create_topics
 from .authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC
@@ -110,7 +110,10 @@ class MetadataHandler:
         else:
             await self._find_or_create(topics, may_create=request.allow_auto_topic_creation)
             prepared = self._prepared_for(call)
-            results = [self._answer(each, prepared, call) for each in topics]
+            # What stands twice is answered once, as in Kafka: an answer may be 10,000 times as
+            # large as the question.
+            once = {(each.name, each.topic_id): each for each in topics}
+            results = [self._answer(each, prepared, call) for each in once.values()]
         if request.include_topic_authorized_operations:
             results = [replace(each, topic_authorized_operations=ALL_ON_TOPIC) for each in results]
         response = self._without_topics(prepared.view, request)
@@ -152,8 +155,14 @@ class MetadataHandler:
         if not (may_create and self.settings.bool("auto.create.topics.enable")):
             return
         names = {each.name for each in asked if each.name and self._is_unknown(each)}
-        topics = [NewTopic(self.new_topic_id(), name) for name in sorted(names)]
+        topics = [self._new_topic(name) for name in sorted(names)]
         await create_topics(self.coordinator, self.settings, topics)
+
+    def _new_topic(self, name: str) -> NewTopic:
+        topic_id = self.new_topic_id()
+        if name == OFFSETS_TOPIC:
+            return offsets_topic(self.settings, topic_id)
+        return NewTopic(topic_id, name)
 
     def _is_unknown(self, asked: MetadataRequestTopic) -> bool:
         """Names that no topic can have are not worth a look."""

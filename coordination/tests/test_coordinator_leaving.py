@@ -1,0 +1,81 @@
+"""A gateway that leaves: after its last entry it writes nothing, whatever still waits."""
+
+from random import Random
+
+import pytest
+import trio
+import trio.testing
+
+from tidegate_coordination.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.entries import decode_entry
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.metadata_log import Trimmed
+from tidegate_coordination.rules.gateways import ExpireGateways, Register
+from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.state.cluster import ClusterState
+
+
+async def registered(nursery: trio.Nursery, log: MemoryLog) -> Coordinator:
+    coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=lambda: 1_000_000.0)
+    nursery.start_soon(coordinator.run)
+    endpoints = (Endpoint("PLAINTEXT", "h", 1),)
+    answer = await coordinator.propose(Register(1, "key", "az1", endpoints, "0", "cluster"))
+    assert isinstance(answer, int)
+    coordinator.incarnation = answer
+    return coordinator
+
+
+async def replayed(log: MemoryLog) -> ClusterState:
+    """What a gateway that starts now makes of the log; raises if it cannot."""
+    state = ClusterState()
+    entries = await log.read(1, 1 << 30)
+    assert not isinstance(entries, Trimmed)
+    for each in entries:
+        state.apply(each.position, decode_entry(each.payload, each.position))
+    return state
+
+
+async def test_what_waits_behind_the_last_entry_is_refused(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log = MemoryLog()
+    blocks: list[int] = []
+    failures: list[ProposalFailed] = []
+    async with trio.open_nursery() as nursery:
+        coordinator = await registered(nursery, log)
+        nursery.start_soon(coordinator.leave)
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(2):  # the second reads what the first wrote: it would be an entry later
+            coordinator.submit(ReserveProducerIds(10), blocks.append, failures.append)
+        ended: list[list[int]] = []
+        coordinator.submit(ExpireGateways(), ended.append, failures.append)
+        await coordinator.catch_up()
+        with pytest.raises(ProposalFailed):
+            await coordinator.propose(ReserveProducerIds(10))
+        nursery.cancel_scope.cancel()
+    state = await replayed(log)
+    assert not state.gateways.live
+    assert len(failures) == 2
+    assert ended == [[]]  # what writes nothing is answered
+    assert blocks == []
+    assert state.producer_ids.next_id == 0
+
+
+async def test_proposals_of_the_entry_that_ends_it_still_count(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log = MemoryLog()
+    blocks: list[int] = []
+    failures: list[ProposalFailed] = []
+    async with trio.open_nursery() as nursery:
+        coordinator = await registered(nursery, log)
+        for _ in range(3):
+            coordinator.submit(ReserveProducerIds(10), blocks.append, failures.append)
+        await coordinator.leave()
+        await coordinator.catch_up()
+        nursery.cancel_scope.cancel()
+    state = await replayed(log)
+    assert not state.gateways.live
+    assert blocks == [0, 10, 20]
+    assert failures == []

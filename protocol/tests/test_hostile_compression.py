@@ -1,0 +1,57 @@
+"""Compressed data that lies: every door answers InvalidBatch, and no size makes it slow."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import struct
+
+import pytest
+
+from tidegate_protocol.compression import Codec, decompress
+from tidegate_protocol.errors import InvalidBatch, InvalidReason
+from tidegate_protocol.records import Record, build_batch, decode_records
+
+XERIAL = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
+LONG_VARINT = b"\xff" * 10
+LARGE_VARINT = b"\xff\xff\xff\xff\x7f"
+
+
+@pytest.mark.parametrize("head", [b"", XERIAL + struct.pack(">i", 10)], ids=["raw", "xerial"])
+@pytest.mark.parametrize("length", [LONG_VARINT, LARGE_VARINT], ids=["endless", "above 32 bits"])
+def test_a_snappy_length_that_is_none_is_corrupt(head: bytes, length: bytes) -> None:
+    with pytest.raises(InvalidBatch) as caught:
+        decompress(head + length.ljust(10, b"\0"), Codec.SNAPPY, max_bytes=1 << 20)
+    assert caught.value.reason is InvalidReason.CORRUPT
+
+
+def test_records_behind_such_a_length_are_an_invalid_batch() -> None:
+    batch = build_batch([Record(0, 0, None, b"v")], attributes=Codec.SNAPPY)[:61] + LONG_VARINT
+    whole = batch[:8] + struct.pack(">i", len(batch) - 12) + batch[12:]
+    with pytest.raises(InvalidBatch):
+        list(decode_records(whole, max_decompressed_bytes=1 << 20))
+
+
+def test_gzip_members_of_every_size_are_joined() -> None:
+    rng = random.Random(1)
+    parts = [rng.randbytes(size) for size in (0, 1, 4000, 4096, 5000, 0, 100_000, 3, 300_000, 0)]
+    packed = b"".join(gzip.compress(each) for each in parts)
+    assert decompress(packed, Codec.GZIP, max_bytes=1 << 20) == b"".join(parts)
+
+
+def test_the_gzip_limit_holds_over_all_members() -> None:
+    packed = gzip.compress(bytes(600)) * 2
+    assert decompress(packed, Codec.GZIP, max_bytes=1200) == bytes(1200)
+    with pytest.raises(InvalidBatch, match="larger than 1199"):
+        decompress(packed, Codec.GZIP, max_bytes=1199)
+
+
+def test_gzip_that_ends_inside_a_later_member_is_corrupt() -> None:
+    packed = gzip.compress(b"a" * 5000) + gzip.compress(b"b" * 5000)[:-1]
+    with pytest.raises(InvalidBatch, match="ends early"):
+        decompress(packed, Codec.GZIP, max_bytes=1 << 20)
+
+
+def test_many_tiny_gzip_members_do_not_copy_the_rest_each_time() -> None:
+    packed = gzip.compress(b"") * 500_000  # a minute, were the cost quadratic
+    assert decompress(packed, Codec.GZIP, max_bytes=100) == b""
