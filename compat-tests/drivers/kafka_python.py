@@ -7,13 +7,11 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-
 from drivers.records import Got, Sent
 
 with warnings.catch_warnings():
     # It reads its schemas through a function that Python 3.11 calls deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
-    import kafka.codec
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.errors import CommitFailedError, RebalanceInProgressError
     from kafka.structs import OffsetAndMetadata

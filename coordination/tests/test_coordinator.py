@@ -250,17 +250,16 @@ class Clock:
         return self.now
 
 
-async def two_registered(clock: Clock) -> tuple[Coordinator, Coordinator]:
-    log = MemoryLog()
-    one = Coordinator(log, ClusterState(), rng=Random(1), wall_clock=clock)
-    return one, make(log, 2, clock.now)
+def timed(log: MetadataLog, seed: int, clock: Clock) -> Coordinator:
+    return Coordinator(log, ClusterState(), rng=Random(seed), wall_clock=clock)
 
 
 async def test_a_silent_log_or_a_leaping_clock_expires_nobody(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     clock = Clock(1_000_000.0)
-    one, other = await two_registered(clock)
+    log = MemoryLog()
+    one, other = timed(log, 1, clock), make(log, 2, clock.now)
     async with running(one, other):
         one.incarnation = await begin(one, 1)
         await begin(other, 2)
@@ -275,7 +274,8 @@ async def test_a_gateway_that_writes_no_more_is_ended(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     clock = Clock(1_000_000.0)
-    one, other = await two_registered(clock)
+    log = MemoryLog()
+    one, other = timed(log, 1, clock), make(log, 2, clock.now)
     async with running(one, other):
         one.incarnation = await begin(one, 1)
         dead = await begin(other, 2)
@@ -283,6 +283,44 @@ async def test_a_gateway_that_writes_no_more_is_ended(
             clock.now += 7
             await one.propose(Renew())
         assert await one.propose(ExpireGateways()) == [dead]
+        held_back = one.state.log_time_ms
         clock.now += 1
         await one.propose(Renew())
-        assert one.state.log_time_ms == int(clock.now * 1000)
+        assert one.state.log_time_ms == held_back + 1000
+
+
+async def test_a_wrong_clock_left_alone_does_not_move_the_clusters_time(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    clock = Clock(1_000_000.0)
+    ahead_clock = Clock(clock.now + 86_400)
+    log = MemoryLog()
+    right, ahead = timed(log, 1, clock), timed(log, 2, ahead_clock)
+    async with running(right, ahead):
+        right.incarnation = await begin(right, 1)
+        ahead.incarnation = await begin(ahead, 2)
+        await ahead.propose(Renew())
+        await right.leave()
+        for _ in range(10):
+            ahead_clock.now += 5
+            await ahead.propose(Renew())
+        assert ahead.state.log_time_ms == pytest.approx((clock.now + 50) * 1000, abs=1)
+        assert ahead.state.expiry_resumes_at_ms == 0
+
+
+async def test_a_gateway_that_begins_alone_is_trusted_but_expires_nothing_yet(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    clock = Clock(1_000_000.0)
+    log = MemoryLog()
+    one = timed(log, 1, clock)
+    async with running(one):
+        one.incarnation = await begin(one, 1)
+        assert one.state.expiry_resumes_at_ms == 0
+        await one.leave()
+    clock.now += 8 * 3600
+    again = timed(log, 2, clock)
+    async with running(again):
+        again.incarnation = await begin(again, 1)
+        assert again.state.log_time_ms == clock.now * 1000
+        assert again.state.expiry_resumes_at_ms == (clock.now + 3600) * 1000

@@ -48,7 +48,8 @@ from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.groups import HAS_MEMBERS, GroupTable
 
-DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 WEEK_MS = 7 * DAY_MS
 START_MS = 1_000_000
 
@@ -78,10 +79,13 @@ class World:
         self.state.apply(self.state.position + 1, entry)
 
     def wait(self, milliseconds: int) -> None:
-        self.clock_ms += milliseconds
-        for writer in (1, 2):
-            if self.state.gateways.is_live(writer):
-                self.fold(writer=writer)
+        """Log time rises with entries, by an hour each at most."""
+        end_ms = self.clock_ms + milliseconds
+        while self.clock_ms < end_ms:
+            self.clock_ms = min(self.clock_ms + HOUR_MS, end_ms)
+            for writer in (1, 2):
+                if self.state.gateways.is_live(writer):
+                    self.fold(writer=writer)
 
     def propose(self, proposal: Any, writer: int = 1) -> Any:
         log_time_ms = self.state.log_time_after(writer, self.clock_ms)

@@ -67,7 +67,11 @@ def test_a_value_of_megabytes_is_refused_unread(state: ClusterState, operation: 
 
 @pytest.mark.parametrize(
     ("kind", "name", "config"),
-    [(BROKER, "", "leader.replication.throttled.rate"), (METRICS, "m", "metrics"), (GROUP, "g", "x")],
+    [
+        (BROKER, "", "leader.replication.throttled.rate"),
+        (METRICS, "m", "metrics"),
+        (GROUP, "g", "x"),
+    ],
 )
 def test_the_bound_holds_for_every_resource(
     state: ClusterState, kind: int, name: str, config: str

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Generic, TypeVar
@@ -137,7 +138,10 @@ class Coordinator:
 
         The callbacks must not wait and must not raise.
         """
-        self._queue.append(_Waiting(proposal, deliver, fail))
+        self._enqueue(_Waiting(proposal, deliver, fail))
+
+    def _enqueue(self, waiting: _Waiting[Any]) -> None:
+        self._queue.append(waiting)
         self._work.set()
 
     async def propose(self, proposal: Proposal[Answer]) -> Answer:
@@ -159,14 +163,24 @@ class Coordinator:
             failures.append(failure)
             done.set()
 
-        self.submit(proposal, deliver, fail)
-        with trio.move_on_after(self._deadline_seconds):
-            await done.wait()
+        waiting = _Waiting(proposal, deliver, fail)
+        self._enqueue(waiting)
+        try:
+            with trio.move_on_after(self._deadline_seconds):
+                await done.wait()
+        finally:
+            if not done.is_set():
+                self._withdraw(waiting)
         if failures:
             raise failures[0]
         if not answers:
             raise CoordinatorUnavailable("the metadata log did not answer in time")
         return answers[0]
+
+    def _withdraw(self, waiting: _Waiting[Any]) -> None:
+        """While the log is away, what nobody waits for any more must not pile up."""
+        with suppress(ValueError):  # it is in the entry under way
+            self._queue.remove(waiting)
 
     async def catch_up(self) -> None:
         """Wait until the replica holds everything that was committed before this call.

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
 import trio
+from crc32c import crc32c
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.wire_client import NOW_MS, WireWorld, produce_request, records_batch, request_frame
 from tidegate_coordination.events import Endpoint
-from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.logs.memory import CAPABILITIES, MemoryLog
 from tidegate_gateway.arenas import LARGE_BYTES
 from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_protocol.batches import CRC_POSITION, CRC_START, HEADER
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.records import Record, build_batch
 from tidegate_storage.memory_store import MemoryObjectStore
@@ -23,6 +26,8 @@ from tidegate_storage.object_store import Buffer
 
 T = TypeVar("T")
 
+# WireWorld counts from 50000: two that made topics, then the first, then the offender.
+OFFENDER_PORT = 50_003
 KEYED = build_batch([Record(0, NOW_MS, b"key", b"keyed")])
 
 
@@ -47,14 +52,14 @@ class SlowBlocking:
 
 @asynccontextmanager
 async def slow_world(
-    store: SlowStore, settings: dict[str, str] | None = None
+    store: SlowStore, settings: dict[str, str] | None = None, *, log: MemoryLog | None = None
 ) -> AsyncIterator[WireWorld]:
     start = trio.current_time()
     gateway = Gateway(
         Identity(1, "key", "az1", (Endpoint("PLAINTEXT", "h", 9092),), "0", "cluster-of-tests"),
         BrokerSettings(settings or {}),
         store=store,
-        log=MemoryLog(),
+        log=log or MemoryLog(),
         rng=Random(1),
         wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
         blocking=SlowBlocking(),
@@ -90,23 +95,16 @@ async def test_a_connection_that_ends_between_batches_changes_none_of_them(
         store.put_seconds = 5.0
         await first.send(request("plain", 1, records_batch(b"fills the slot")))
         await wait_all_tasks_blocked()
-        before = set(world.gateway.connections)
         batches = [("plain", 0, records_batch(b"mine")), ("compacted", 0, KEYED)]
         await offender.send(request_frame("Produce", 9, produce_request(batches)))
         await wait_all_tasks_blocked()
-        for connection in before:
-            if connection.peer.port == offender_port(world):
-                connection.abort()
+        [connection] = [c for c in world.gateway.connections if c.peer.port == OFFENDER_PORT]
+        connection.abort()
         await wait_all_tasks_blocked()
         # Whoever comes next receives into the buffer that was freed last.
         await next_user.send(request("plain", 1, records_batch(b"YOURS, and longer than mine")))
         await trio.sleep(20)
         assert await world.connect().fetch_values("plain", 0, 0) == [b"mine"]
-
-
-def offender_port(world: WireWorld) -> int:
-    """Connections are numbered from 50000; two made topics, the offender is the fourth."""
-    return 50_003
 
 
 def request(topic: str, partition: int, batch: bytes) -> bytes:
@@ -134,11 +132,10 @@ async def test_refused_requests_do_not_stop_the_others(autojump_clock: MockClock
 async def test_counts_that_no_producer_has_harm_nobody(autojump_clock: MockClock) -> None:
     """Without decompressing, a count of records is taken as it is said."""
     claims = build_batch([Record(0, NOW_MS, None, b""), Record(2**31 - 2, NOW_MS, None, b"")])
-    header = bytearray(claims)
     async with slow_world(SlowStore()) as world:
         await world.create_topic("plain", 2)
         offender = world.connect()
-        lie = with_count(header, 2**31 - 1)
+        lie = with_count(bytearray(claims), 2**31 - 1)
         answer = await offender.call(
             "Produce", 9, produce_request([("plain", 0, lie) for _ in range(3)])
         )
@@ -148,10 +145,6 @@ async def test_counts_that_no_producer_has_harm_nobody(autojump_clock: MockClock
 
 def with_count(batch: bytearray, count: int) -> bytes:
     """The batch with another record count, and a true CRC."""
-    from crc32c import crc32c
-
-    from tidegate_protocol.batches import CRC_POSITION, CRC_START, HEADER
-
     batch[HEADER.size - 4 : HEADER.size] = count.to_bytes(4, "big")
     batch[CRC_POSITION:CRC_START] = crc32c(bytes(batch[CRC_START:])).to_bytes(4, "big")
     return bytes(batch)
@@ -160,10 +153,10 @@ def with_count(batch: bytearray, count: int) -> bytes:
 async def test_a_request_of_more_partitions_than_an_entry_holds(
     autojump_clock: MockClock,
 ) -> None:
-    async with slow_world(SlowStore()) as world:
-        await world.create_topic("wide", 10_000)
-        batch = records_batch(b"x", producer_id=1 << 40, producer_epoch=1, base_sequence=0)
-        batches = [("wide", partition, batch) for partition in range(10_000)] * 2
+    small_entries = replace(CAPABILITIES, max_entry_bytes=1 << 16)
+    async with slow_world(SlowStore(), log=MemoryLog(small_entries)) as world:
+        await world.create_topic("wide", 3000)
+        batches = [("wide", partition, records_batch(b"x")) for partition in range(3000)]
         answer = await world.connect().call("Produce", 9, produce_request(batches))
         codes = {each.partition_responses[0].error_code for each in answer.responses}
         assert codes == {0}
@@ -182,3 +175,20 @@ async def test_a_small_time_out_does_not_end_a_client_that_awaits_no_answer(
         await client.send(request_frame("Produce", 9, silent))
         await trio.sleep(5)
         assert await client.fetch_values("plain", 0, 0) == [b"x"]
+
+
+async def test_a_store_that_is_away_holds_nobody_up_for_ever(autojump_clock: MockClock) -> None:
+    store = SlowStore()
+    settings = {"wal.upload.slots": "1", "wal.max.object.bytes": "1024"}
+    async with slow_world(store, {**settings, "wal.put.timeout.ms": "600000"}) as world:
+        await world.create_topic("plain", 3)
+        store.put_seconds = 500.0
+        for _ in range(2):  # one object on its way, one full and waiting
+            await world.connect().send(request("plain", 0, records_batch(bytes(2000))))
+            await wait_all_tasks_blocked()
+        started = trio.current_time()
+        batches = [("plain", partition, records_batch(b"x")) for partition in range(3)]
+        answer = await world.connect().call("Produce", 9, produce_request(batches))
+        assert round(trio.current_time() - started) == 30
+        codes = {each.partition_responses[0].error_code for each in answer.responses}
+        assert codes == {E.NOT_ENOUGH_REPLICAS}

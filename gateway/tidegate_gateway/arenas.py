@@ -115,6 +115,16 @@ class ArenaPool:
             await self._wait_turn(size_bytes)
         else:
             self.large_bytes += size_bytes
+        return self._counted(size_bytes)
+
+    def large_nowait(self) -> Arena | None:
+        """Return an arena of LARGE_BYTES, or None at the bound."""
+        if self._waiting or not self._admits(LARGE_BYTES):
+            return None
+        self.large_bytes += LARGE_BYTES
+        return self._counted(LARGE_BYTES)
+
+    def _counted(self, size_bytes: int) -> Arena:
         arena = self._reused(self._large) if size_bytes == LARGE_BYTES else None
         arena = arena or Arena(self, size_bytes)
         arena.is_counted = True

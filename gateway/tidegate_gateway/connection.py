@@ -19,7 +19,7 @@ import structlog
 import trio
 
 from tidegate_protocol.errors import RemoteProtocolError
-from tidegate_protocol.frames import Frames, split_frames
+from tidegate_protocol.frames import LENGTH_BYTES, Frames, split_frames
 
 from .arenas import LARGE_BYTES, SMALL_BYTES, Arena, ArenaPool
 from .call import Peer
@@ -32,6 +32,8 @@ SEND_TIMEOUT_SECONDS = 30.0
 # Replies that the client does not read hold up its next request.
 MAX_UNSENT_BYTES = 1 << 20
 PRODUCE = 0
+# A frame's first bytes: its length, then the API key.
+KEY_END = LENGTH_BYTES + 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,6 @@ class Connection:
         self._sent = trio.Event()
         self._nursery: trio.Nursery | None = None
         self._scope = trio.CancelScope()
-        self.last_heard_at = trio.current_time()
 
     async def serve(self) -> None:
         """Serve requests until either side closes.  Never raises what this client caused."""
@@ -97,9 +98,11 @@ class Connection:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     self._nursery = nursery
-                    while await self._receive():
-                        await self._handle_frames()
-                    await self._answer_rest()
+                    try:
+                        await self._serve_requests()
+                    finally:
+                        # Others may flush() until the nursery has closed; it takes no task then.
+                        self._nursery = None
                     nursery.cancel_scope.cancel()
         except* (CloseConnection, RemoteProtocolError) as errors:
             reason = str(_first(errors))
@@ -110,6 +113,11 @@ class Connection:
         if reason:
             _log.warning("closed a connection", peer=_name(self.peer), reason=reason)
 
+    async def _serve_requests(self) -> None:
+        while await self._receive():
+            await self._handle_frames()
+        await self._answer_rest()
+
     def abort(self, reason: str = "") -> None:
         """Close from outside, at once."""
         if reason:
@@ -118,7 +126,6 @@ class Connection:
 
     def _close(self) -> None:
         self._transport.close()
-        self._nursery = None
         if self._arena is not None:
             arena, self._arena = self._arena, None
             arena.release()
@@ -142,17 +149,18 @@ class Connection:
                 if not partial and len(self._line):
                     continue
                 raise CloseConnection("" if not partial else "a request was not sent to its end")
-            arena = self._arena or await self._take_arena()
+            arena = self._arena or self._take_arena()
             size = self._transport.receive_nowait(arena.data[arena.end :])
             if size is not None:
                 break
         arena.end += size
         self._wants_large = arena.end == arena.size_bytes
-        self.last_heard_at = trio.current_time()
         return size > 0
 
-    async def _take_arena(self) -> Arena:
-        arena = await self._pool.large() if self._wants_large else self._pool.small()
+    def _take_arena(self) -> Arena:
+        """Never waits: what comes next may be other than Produce."""
+        arena = self._pool.large_nowait() if self._wants_large else None
+        arena = arena or self._pool.small()
         arena.holder = self
         self._arena = arena
         return arena
@@ -205,8 +213,9 @@ class Connection:
             arena.release()
 
     async def _arena_for(self, rest: memoryview, frame_bytes: int) -> Arena:
-        is_produce = len(rest) < 6 or int.from_bytes(rest[4:6], "big") == PRODUCE
-        if is_produce:
+        if len(rest) < KEY_END:
+            return self._pool.small()  # a few bytes more will tell what it is
+        if int.from_bytes(rest[LENGTH_BYTES:KEY_END], "big") == PRODUCE:
             if frame_bytes <= SMALL_BYTES // 2 and not self._wants_large:
                 return self._pool.small()
             return await self._pool.large(max(frame_bytes, LARGE_BYTES))

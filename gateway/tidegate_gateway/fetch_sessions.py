@@ -3,7 +3,7 @@
 A client with a session names only the partitions that changed, and is told only of those that did.
 Sessions are a saving, never a promise: at a bound, of sessions or of the partitions they all hold,
 those that were idle for two minutes make room, and if there are none the client gets session id 0
-and goes on with full fetches.  A session that grows past the bound ends, and its client begins anew.
+and goes on with full fetches.  A session that grows past the bound ends; its client begins anew.
 
 Epochs: 0 with id 0 asks for a session; -1 ends it; then they count 1, 2, ... and wrap to 1.
 """

@@ -172,6 +172,8 @@ class Gateway:
             linger_seconds=settings.int("wal.linger.ms") / 1000,
             upload_slots=settings.int("wal.upload.slots"),
             put_timeout_seconds=settings.int("wal.put.timeout.ms") / 1000,
+            # Sealed objects are copies, beside the requests that the setting is about.
+            max_in_flight_bytes=settings.int("buffered.bytes.max") // 2,
         )
         return WalWriter(
             self._store,

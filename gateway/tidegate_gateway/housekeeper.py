@@ -134,6 +134,10 @@ class Housekeeper:
         if await self._coordinator.propose(TakeClaim(CLAIM)) is None or not self._clock_agrees():
             return
         state = self._coordinator.state
+        if state.log_time_ms < state.expiry_resumes_at_ms:
+            seconds = (state.expiry_resumes_at_ms - state.log_time_ms) // 1000
+            _log.warning("the cluster's time leapt at the start; expiry waits", seconds=seconds)
+            return
         while moves := plan_retention(state, self._settings_of):
             await self._coordinator.propose(MoveLogStarts(tuple(moves)))
         await self._coordinator.propose(ExpireProducers(self._settings.producer_expiration_ms))

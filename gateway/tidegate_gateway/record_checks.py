@@ -5,13 +5,15 @@
 - `message.timestamp.before.max.ms`: the header does not tell the oldest time stamp.
 - `record.validation=full`: every record is read, as Kafka does.
 
-Records are decompressed with a bound, off the event loop.
+Records are decompressed with a bound, off the event loop, and looked at one by one: a few kilobytes
+of batch can hold millions of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
@@ -27,10 +29,12 @@ from tidegate_protocol.records import (
 )
 
 from .blocking import Blocking
-from .refusals import BatchRefused
+from .refusals import MAX_RECORD_ERRORS, BatchRefused
 from .transport import Buffer
 
 MAX_DECOMPRESSED_BYTES: Final = 256 << 20
+MAX_RECORDS: Final = 2_000_000
+"""Of one batch that must be looked into: some seconds of work."""
 NO_LIMIT: Final = 2**63 - 1
 CODECS: Final = {
     "uncompressed": Codec.NONE,
@@ -71,21 +75,20 @@ class RecordChecks:
 def checked_batch(settings: TopicSettings, batch: memoryview, now_ms: int) -> Buffer:
     """See RecordChecks.check."""
     header = read_header(batch)
+    if header.record_count > MAX_RECORDS:
+        text = f"{header.record_count} records are more than {MAX_RECORDS}"
+        raise BatchRefused(ErrorCode.INVALID_RECORD, text)
+    records = _checked(settings, batch, now_ms)
+    codec = _target_codec(settings, header)
     try:
-        records = list(decode_records(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES))
+        if codec == header.codec:
+            deque(records, maxlen=0)
+            return batch
+        return rebuild_batch(header, records, codec=codec, level=_level(settings, codec))
     except InvalidBatch as invalid:
         corrupt = invalid.reason is InvalidReason.CORRUPT
         code = ErrorCode.CORRUPT_MESSAGE if corrupt else ErrorCode.INVALID_RECORD
         raise BatchRefused(code, str(invalid)) from invalid
-    _check_offsets(records)
-    if settings.is_compacted:
-        _check_keys(records)
-    if not settings.timestamp_type_is_append:
-        _check_timestamps(records, settings, now_ms)
-    codec = _target_codec(settings, header)
-    if codec == header.codec:
-        return batch
-    return rebuild_batch(header, records, codec=codec, level=_level(settings, codec))
 
 
 def _target_codec(settings: TopicSettings, header: BatchHeader) -> int:
@@ -101,34 +104,49 @@ def _level(settings: TopicSettings, codec: int) -> int | None:
     return levels.get(Codec(codec))
 
 
-def _check_offsets(records: Sequence[Record]) -> None:
+def _checked(settings: TopicSettings, batch: memoryview, now_ms: int) -> Iterator[Record]:
+    """Yield the records; after the last one, or many wrong ones, refuse them if any was wrong."""
+    wrong = _Wrong(settings, now_ms)
+    records = decode_records(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
     for index, record in enumerate(records):
+        wrong.look(index, record)
+        yield record
+    wrong.refuse()
+
+
+@dataclass(slots=True)
+class _Wrong:
+    """What is wrong with the records of a batch."""
+
+    settings: TopicSettings
+    now_ms: int
+    keyless: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    untimely: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+
+    def look(self, index: int, record: Record) -> None:
+        """Note what is wrong with a record."""
         if record.offset != index:
-            raise BatchRefused(
-                ErrorCode.INVALID_RECORD, f"record {index} has offset delta {record.offset}"
-            )
+            text = f"record {index} has offset delta {record.offset}"
+            raise BatchRefused(ErrorCode.INVALID_RECORD, text)
+        if self.settings.is_compacted and record.key is None:
+            message = "Compacted topic cannot accept message without key."
+            self.keyless.append((index, message))
+        if not self.settings.timestamp_type_is_append and record.timestamp != -1:
+            self._look_at_time(index, record.timestamp)
+        if max(len(self.keyless), len(self.untimely)) >= MAX_RECORD_ERRORS:
+            self.refuse()
 
+    def _look_at_time(self, index: int, timestamp: int) -> None:
+        oldest = self.now_ms - self.settings.timestamp_before_max_ms
+        newest = self.now_ms + self.settings.timestamp_after_max_ms
+        if not oldest <= timestamp <= newest:
+            text = f"time stamp {timestamp} is out of range [{oldest}, {newest}]"
+            self.untimely.append((index, text))
 
-def _check_keys(records: Sequence[Record]) -> None:
-    bad = [index for index, record in enumerate(records) if record.key is None]
-    if bad:
-        message = "Compacted topic cannot accept message without key."
-        raise BatchRefused(
-            ErrorCode.INVALID_RECORD,
-            "One or more records have been rejected",
-            [(index, message) for index in bad],
-        )
-
-
-def _check_timestamps(records: Sequence[Record], settings: TopicSettings, now_ms: int) -> None:
-    oldest = now_ms - settings.timestamp_before_max_ms
-    newest = now_ms + settings.timestamp_after_max_ms
-    bad = [
-        (index, f"time stamp {record.timestamp} is out of range [{oldest}, {newest}]")
-        for index, record in enumerate(records)
-        if record.timestamp != -1 and not oldest <= record.timestamp <= newest
-    ]
-    if bad:
-        raise BatchRefused(
-            ErrorCode.INVALID_TIMESTAMP, "One or more records have been rejected", bad
-        )
+    def refuse(self) -> None:
+        """Raise if anything is wrong."""
+        text = "One or more records have been rejected"
+        if self.keyless:
+            raise BatchRefused(ErrorCode.INVALID_RECORD, text, self.keyless)
+        if self.untimely:
+            raise BatchRefused(ErrorCode.INVALID_TIMESTAMP, text, self.untimely)

@@ -21,6 +21,8 @@ from .blocking import Blocking
 from .log_reader import LogReader
 
 MAX_DECOMPRESSED_BYTES = 128 << 20
+MAX_RECORDS = 2_000_000
+"""Of one batch that is searched: some seconds of work, which nothing can interrupt."""
 _ROWS_AT_ONCE = 1000
 
 _log = structlog.get_logger("tidegate.time_search")
@@ -101,7 +103,7 @@ async def _search_batch(
 ) -> Found | None:
     """Search one batch for a time stamp, or for its largest one."""
     whole = Found(max(header.base_offset, offset), header.max_timestamp)
-    if header.is_log_append_time:
+    if header.is_log_append_time or header.record_count > MAX_RECORDS:
         return whole
     try:
         return await blocking.run(lambda: _search_records(batch, timestamp, offset))

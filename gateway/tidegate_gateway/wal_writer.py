@@ -57,7 +57,10 @@ _ABANDONED = BatchOutcome(Refusal.ABANDONED, -1, -1, -1)
 
 @dataclass(frozen=True, slots=True)
 class WalSettings:
-    """Sizes in bytes, times in seconds.  put_budget_per_second 0: requests cost nothing."""
+    """Sizes in bytes, times in seconds.  put_budget_per_second 0: requests cost nothing.
+
+    max_in_flight_bytes: of objects that are sealed and not yet answered; one is always admitted.
+    """
 
     max_object_bytes: int = 8 << 20
     efficient_object_bytes: int = 6 << 20
@@ -65,6 +68,7 @@ class WalSettings:
     linger_seconds: float = 0.25
     upload_slots: int = 4
     put_timeout_seconds: float = 30.0
+    max_in_flight_bytes: int = 256 << 20
 
 
 class BatchToken(Protocol):
@@ -143,8 +147,9 @@ class WalWriter:
         self._sealed_at = -SEAL_INTERVAL_SECONDS
         self._counter = 0
         self._in_flight: deque[_Sealed] = deque()
+        self._in_flight_bytes = 0
         self._uploading = 0
-        self._committing = 0
+        self._unsettled: set[int] = set()
         self._work = trio.Event()
         self._room = trio.Event()
         self.counters = WalCounters()
@@ -178,9 +183,13 @@ class WalWriter:
         self._work.set()
 
     def pin(self, arena: Arena) -> None:
-        """Keep an arena until the open object, which refers to it, is sealed."""
-        arena.pin()
-        self._pinned.append(arena)
+        """Keep an arena until the open object, which refers to it, is sealed.
+
+        Call it with every append() of bytes that lie in one: nothing may happen in between.
+        """
+        if not self._pinned or self._pinned[-1] is not arena:
+            arena.pin()
+            self._pinned.append(arena)
 
     def _is_full(self) -> bool:
         return (
@@ -201,15 +210,19 @@ class WalWriter:
                 nursery.start_soon(self._upload, sealed)
 
     async def drain(self) -> None:
-        """Wait until everything appended has been answered."""
-        while self._open.size_bytes or self._in_flight or self._committing:
+        """Wait until everything appended before this call has been answered.
+
+        Clients that are still connected may go on; what they send later is not waited for.
+        """
+        end = self._counter + bool(self._open.size_bytes)
+        while self._counter < end or any(counter < end for counter in self._unsettled):
             await self._room.wait()
 
     async def _wait_until_sealable(self) -> None:
         while True:
             # Let every connection that is ready add its batches first.
             await trio.lowlevel.checkpoint()
-            if self._open.size_bytes and self._uploading < self._settings.upload_slots:
+            if self._may_seal():
                 pause = self._pause_seconds()
                 if pause <= 0:
                     return
@@ -218,6 +231,19 @@ class WalWriter:
             else:
                 await self._work.wait()
             self._work = trio.Event()
+
+    def _may_seal(self) -> bool:
+        """Tell whether there is something to seal, and a slot and memory for it.
+
+        Where the log is away, or one upload holds up the order, sealed objects would else pile up.
+        """
+        size_bytes = self._open.size_bytes
+        fits = self._in_flight_bytes + size_bytes <= self._settings.max_in_flight_bytes
+        return (
+            size_bytes > 0
+            and self._uploading < self._settings.upload_slots
+            and (fits or not self._in_flight_bytes)
+        )
 
     def _pause_seconds(self) -> float:
         if self._is_full():
@@ -230,11 +256,13 @@ class WalWriter:
 
     def _seal(self) -> _Sealed:
         identity = WalIdentity(self._node_id, self._coordinator.incarnation, self._counter)
+        self._unsettled.add(self._counter)
         self._counter += 1
         self._sealed_at = trio.current_time()
         self._budget.take(self._open.size_bytes, self._sealed_at)
         sealed = self._open.seal(identity)
         self._open = OpenWal()
+        self._in_flight_bytes += len(sealed.body)
         pinned, self._pinned = self._pinned, []
         for arena in pinned:
             arena.unpin()
@@ -279,7 +307,6 @@ class WalWriter:
     def _commit_in_order(self) -> None:
         while self._in_flight and (self._in_flight[0].stored or self._in_flight[0].given_up):
             sealed = self._in_flight.popleft()
-            self._committing += 1
             if sealed.stored:
                 self._commit(sealed.wal)
             else:
@@ -314,7 +341,9 @@ class WalWriter:
     def _settle(self, wal: SealedWal, outcomes: list[BatchOutcome]) -> None:
         for batch, outcome in zip(wal.batches, outcomes, strict=True):
             cast(_Appended, batch.token).token.settle(outcome)
-        self._committing -= 1
+        self._unsettled.discard(wal.identity.counter)
+        self._in_flight_bytes -= len(wal.body)
+        self._work.set()
         self._after_answers()
         self._notify_room()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import cast
 
 import trio
 
@@ -206,12 +207,9 @@ class Node:
         coordinator.listen(on_change)
 
 
-def _causes(errors: BaseExceptionGroup[BaseException]) -> str:
+def _causes(error: BaseException) -> str:
     """Return what is wrong, without the groups around it."""
-    causes: list[str] = []
-    for each in errors.exceptions:
-        group: BaseExceptionGroup[BaseException] | None = (
-            each if isinstance(each, BaseExceptionGroup) else None
-        )
-        causes.append(_causes(group) if group is not None else repr(each))
-    return "; ".join(causes)
+    if not isinstance(error, BaseExceptionGroup):
+        return repr(error)
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return "; ".join(_causes(each) for each in group.exceptions)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import random
 import struct
+import tracemalloc
 
 import pytest
 
-from tidegate_protocol.compression import Codec, decompress
+from tidegate_protocol.batches import HEADER
+from tidegate_protocol.compression import Codec, compress, decompress
 from tidegate_protocol.errors import InvalidBatch, InvalidReason
-from tidegate_protocol.records import Record, build_batch, decode_records
+from tidegate_protocol.primitives import write_varint
+from tidegate_protocol.records import MAX_HEADERS, Record, build_batch, decode_records
 
 XERIAL = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
 LONG_VARINT = b"\xff" * 10
@@ -26,10 +29,35 @@ def test_a_snappy_length_that_is_none_is_corrupt(head: bytes, length: bytes) -> 
 
 
 def test_records_behind_such_a_length_are_an_invalid_batch() -> None:
-    batch = build_batch([Record(0, 0, None, b"v")], attributes=Codec.SNAPPY)[:61] + LONG_VARINT
+    batch = build_batch([Record(0, 0, None, b"v")], codec=Codec.SNAPPY)[:61] + LONG_VARINT
     whole = batch[:8] + struct.pack(">i", len(batch) - 12) + batch[12:]
     with pytest.raises(InvalidBatch):
         list(decode_records(whole, max_decompressed_bytes=1 << 20))
+
+
+def bomb(headers: int) -> bytes:
+    """A batch of one record with so many empty headers."""
+    body = bytearray(b"\0\0\0\1\1")
+    write_varint(body, headers)
+    body += b"\0\1" * headers
+    record = bytearray()
+    write_varint(record, len(body))
+    payload = compress(bytes(record + body), Codec.ZSTD)
+    head = HEADER.pack(0, 49 + len(payload), -1, 2, 0, Codec.ZSTD, 0, 0, 0, -1, -1, -1, 1)
+    return head + payload
+
+
+def test_a_record_of_millions_of_headers_is_refused_before_they_are_made() -> None:
+    batch = bomb(2_000_000)
+    assert len(batch) < 1_000
+    tracemalloc.start()
+    with pytest.raises(InvalidBatch, match="2000000 headers"):
+        list(decode_records(batch, max_decompressed_bytes=8 << 20))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 16 << 20
+    [record] = decode_records(bomb(MAX_HEADERS), max_decompressed_bytes=8 << 20)
+    assert len(record.headers) == MAX_HEADERS
 
 
 def test_gzip_members_of_every_size_are_joined() -> None:

@@ -25,6 +25,7 @@ _lz4: Any = lz4.frame  # it has no types
 
 _GZIP_WBITS = 31
 _FIRST_GZIP_BYTES = 4096
+_ZSTD_PIECE_BYTES = 1 << 20
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEAD = _XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -142,10 +143,13 @@ def _decompress_lz4(data: bytes, max_bytes: int) -> bytes:
 def _decompress_zstd(data: bytes, max_bytes: int) -> bytes:
     # The library's own window limit (128 MiB) is what the Java client can write at level 22.
     reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
-    out = reader.read(max_bytes + 1)
-    if len(out) > max_bytes:
-        raise _too_large(max_bytes)
-    return out
+    out = bytearray()
+    # What is asked for at once is allocated at once.
+    while piece := reader.read(min(_ZSTD_PIECE_BYTES, max_bytes + 1 - len(out))):
+        out += piece
+        if len(out) > max_bytes:
+            raise _too_large(max_bytes)
+    return bytes(out)
 
 
 def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:

@@ -10,7 +10,7 @@ All numbers are zigzag varints; a length of -1 is null.  Nothing here trusts a n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -37,6 +37,10 @@ from .errors import InvalidBatch as InvalidBatch
 from .errors import InvalidReason as InvalidReason
 from .errors import RemoteProtocolError
 from .primitives import Buffer, read_varint, write_varint
+
+MAX_HEADERS = 100_000
+"""Headers of one record.  Empty ones take two bytes each, and compress to nothing: without a bound
+a batch of kilobytes could make gigabytes of them."""
 
 _TIMESTAMP_LIMIT = 2**63
 
@@ -107,7 +111,7 @@ def _headers(payload: bytes, position: int) -> tuple[Headers, int]:
     count, position = read_varint(payload, position)
     if count == 0:
         return (), position
-    if count < 0:
+    if not 0 < count <= MAX_HEADERS:
         raise _invalid(f"a record has {count} headers")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
@@ -171,7 +175,7 @@ def build_batch(
 
 
 def rebuild_batch(
-    header: BatchHeader, records: Sequence[Record], *, codec: int, level: int | None = None
+    header: BatchHeader, records: Iterable[Record], *, codec: int, level: int | None = None
 ) -> bytes:
     """Build the batch of a header anew with another codec, or with some of its records gone.
 
@@ -180,13 +184,15 @@ def rebuild_batch(
     stamp; it is kept, and the deltas count from it.
     """
     raw = bytearray()
+    count = 0
     for record in records:
         _write_record(raw, record, header)
+        count += 1
     payload = compress(raw, codec, level=level)
     header = header._replace(
         batch_length=HEADER_BYTES - LENGTH_OVERHEAD + len(payload),
         attributes=header.attributes & ~CODEC_MASK | codec,
-        record_count=len(records),
+        record_count=count,
     )
     out = bytearray(HEADER.pack(*header) + payload)
     with memoryview(out) as view:

@@ -64,7 +64,7 @@ def test_a_partition_is_one_slice_in_sorted_order() -> None:
 def test_the_bytes_are_those_of_the_published_layout() -> None:
     """Written by hand from the table in README.md: readers of other makes rely on it."""
     header = b"TIDEWAL\n" + pack(">HHiqq", 1, 0, 3, 42, 7)
-    footer = pack(">I", 1) + TOPICS[2] + pack(">iQIIqqI", 5, 32, 4, 9, 77, 77, crc32c(b"body"))
+    footer = pack(">I", 1) + TOPICS[2] + pack(">iQIQqqI", 5, 32, 4, 9, 77, 77, crc32c(b"body"))
     footer += pack(">I", 0)
     place = pack(">QI", 36, len(footer))
     trailer = place + pack(">I", crc32c(header + footer + place)) + b"\nLAWEDIT"
@@ -223,7 +223,7 @@ def _with_footer(sealed: SealedWal, tags: bytes, *, minor: int) -> bytes:
 
 
 def _with_slices(slices: list[Slice]) -> bytes:
-    entries = b"".join(pack(">16siQIIqqI", *entry) for entry in slices)
+    entries = b"".join(pack(">16siQIQqqI", *entry) for entry in slices)
     footer = pack(">I", len(slices)) + entries + pack(">I", 0)
     header = b"TIDEWAL\n" + pack(">HHiqq", MAJOR_VERSION, 0, *IDENTITY)
     return _framed(header, b"xxyyyz", footer)

@@ -3,7 +3,7 @@
     header    magic 8, major u16, minor u16, node id i32, incarnation i64, counter i64
     slices    sorted by (topic id, partition), without gaps
     footer    slice count u32; per slice: topic id 16, partition i32, start u64, size u32,
-              record count u32, min timestamp i64, max timestamp i64, CRC-32C u32;
+              record count u64, min timestamp i64, max timestamp i64, CRC-32C u32;
               tag count u32; per tag: tag u32, length u32, bytes
     trailer   footer position u64, footer length u32, CRC-32C u32, magic 8
 
@@ -32,7 +32,8 @@ MINOR_VERSION = 0
 HEADER = Struct(">8sHHiqq")
 TRAILER = Struct(">QII8s")
 _COUNT = Struct(">I")
-_ENTRY = Struct(">16siQIIqqI")
+# The record count is the sum of what clients claim, up to 2^31 - 1 for each batch.
+_ENTRY = Struct(">16siQIQqqI")
 _TAG = Struct(">II")
 _PLACE = Struct(">QI")
 

@@ -7,28 +7,28 @@ The suite then talks to the broker it was pointed at and starts none itself.
 class ExternalService:
     """A service that somebody else starts and stops."""
 
-    def __init__(self, host, port):
+    def __init__(self, host: str, port: int) -> None:
         self.host = host
         self.port = port
 
-    def open(self):
+    def open(self) -> None:
         """It is open."""
 
-    def start(self):
+    def start(self) -> None:
         """It runs."""
 
-    def stop(self):
+    def stop(self) -> None:
         """It is not ours."""
 
-    def close(self):
+    def close(self) -> None:
         """It is not ours."""
 
-    def wait_for(self, pattern, timeout=30):
+    def wait_for(self, pattern: str, timeout: float = 30) -> None:
         """It is ready."""
 
 
 class SpawnedService:
     """Refuses: this suite starts no broker of its own."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError("no broker is started here; set KAFKA_URI")

@@ -23,7 +23,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """Read a list config.  No regular expression: a long run of spaces would hold up the gateway."""
+    """Read a list config.  Not by a regular expression: a run of spaces would take for ever."""
     stripped = text.strip()
     return tuple(item.strip() for item in stripped.split(",")) if stripped else ()
 

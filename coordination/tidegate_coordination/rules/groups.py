@@ -51,6 +51,10 @@ class ChangeGroup:
         """See the class."""
         if not holds_claim(view, self.record.group_id, self.record.claim_epoch):
             return Decided((), False)
+        last = view.state.groups.get(self.record.group_id)
+        if last is not None and self.record.generation < last.generation:
+            # Its machine is behind what is durable: like one that lost its claim, it starts anew.
+            return Decided((), False)
         return Decided((self.record,), True)
 
 

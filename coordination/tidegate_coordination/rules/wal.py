@@ -25,7 +25,6 @@ from ..state.topics import Topic
 from .proposal import GATEWAYS, HEADS, NOTHING, TOPICS, Decided, View
 
 NO_PRODUCER_ID = -1
-CLOCK_TOLERANCE_MS = 10_000
 
 
 class BatchFacts(NamedTuple):
@@ -266,10 +265,11 @@ class _Judge:
 
 
 def _append_time(view: View) -> int:
-    """The writer's clock where it agrees with log time, else log time."""
-    if abs(view.clock_ms - view.log_time_ms) <= CLOCK_TOLERANCE_MS:
-        return view.clock_ms
-    return view.log_time_ms
+    """The writer's clock, or log time where that is later.
+
+    A stamp in the past would let retention take the record early; one in the future keeps it.
+    """
+    return max(view.clock_ms, view.log_time_ms)
 
 
 @dataclass(frozen=True, slots=True)

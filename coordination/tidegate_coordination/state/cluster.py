@@ -3,8 +3,9 @@
 `apply` is the only door through which the state changes, live and at replay alike.  It decides
 nothing.  An event that contradicts the state raises StateBroken and stops the gateway.
 
-Log time: rises only, and never runs ahead of the median of the live gateways' last clocks, so that
-one wrong clock expires nothing.
+Log time rises only, never runs ahead of the median of the live gateways' last clocks, and rises by
+no more than what passed on the clock of the entry's writer: so one wrong clock expires nothing, not
+even once its gateway is the only one left (decision 3).
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from .producer_ids import ProducerIdTable
 from .topics import TopicTable
 
 STATE_FORMAT = 1
+# How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
+# counts as a leap.
+MAX_LEAP_MS = 3_600_000
 TOPIC_RESOURCE = 2
 
 _Fold = Callable[[Any], None]
@@ -42,6 +46,7 @@ class ClusterState:
     def __init__(self, lease_ms: int = 30_000) -> None:
         self.position = 0
         self.log_time_ms = 0
+        self.expiry_resumes_at_ms = 0
         self.cluster_id = ""
         self.timeline = 0
         self.gateways: Final = GatewayTable(lease_ms)
@@ -80,7 +85,12 @@ class ClusterState:
 
     def log_time_after(self, writer: int, clock_ms: int) -> int:
         """Return the log time that an entry with this writer and clock brings."""
-        return max(self.log_time_ms, self.gateways.median_clock_ms(writer, clock_ms))
+        gateway = self.gateways.live.get(writer)
+        if gateway is None:
+            return self.log_time_ms
+        passed_ms = min(max(clock_ms - gateway.clock_ms, 0), MAX_LEAP_MS)
+        median_ms = self.gateways.median_clock_ms(writer, clock_ms)
+        return max(self.log_time_ms, min(median_ms, self.log_time_ms + passed_ms))
 
     def apply(self, position: int, entry: Entry) -> None:
         """Fold one entry.
@@ -109,9 +119,17 @@ class ClusterState:
 
     def _fold_registered(self, event: ev.GatewayRegistered) -> None:
         self.gateways.fold_registered(event, self._writer_clock_ms)
+        if len(self.gateways.live) == 1:
+            self._trust_clock(self._writer_clock_ms)
         if event.supersedes:
             self.claims.inherit(event.supersedes, event.incarnation)
             self.objects.end_incarnation(event.supersedes)
+
+    def _trust_clock(self, clock_ms: int) -> None:
+        """Nobody else is there to ask: begin with this clock, but let nothing expire yet."""
+        if clock_ms - self.log_time_ms > MAX_LEAP_MS and self.log_time_ms:
+            self.expiry_resumes_at_ms = clock_ms + MAX_LEAP_MS
+        self.log_time_ms = max(self.log_time_ms, clock_ms)
 
     def _fold_expired(self, event: ev.GatewayExpired) -> None:
         self.gateways.fold_expired(event)
@@ -202,6 +220,7 @@ class ClusterState:
                 "format": STATE_FORMAT,
                 "position": self.position,
                 "log_time": self.log_time_ms,
+                "expiry_resumes_at": self.expiry_resumes_at_ms,
                 "cluster_id": self.cluster_id,
                 "timeline": self.timeline,
                 "gateways": self.gateways.encode(),
@@ -230,6 +249,7 @@ class ClusterState:
         state = cls(lease_ms)
         state.position = table["position"]
         state.log_time_ms = table["log_time"]
+        state.expiry_resumes_at_ms = table["expiry_resumes_at"]
         state.cluster_id = table["cluster_id"]
         state.timeline = table["timeline"]
         state.gateways.decode(table["gateways"])

@@ -3,6 +3,9 @@
 Topics, gateways, groups and client metrics subscriptions; every config with its source, synonyms
 and documentation when asked.  Differs from Kafka: a gateway has Tidegate's own settings, too, and
 no loggers.  Only the gateway itself knows what was set at its start, so others refuse to tell.
+
+Four bytes of a request can ask for forty kilobytes of answer, so what stands twice is answered
+once, others get their turn between two resources, and there is a bound.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
+
+import trio
 
 from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
 from tidegate_coordination.configs.definition import Update
@@ -54,10 +59,11 @@ class _Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DescribeConfigsHandler:
-    """See the module's head."""
+    """max_rows: of one answer; a topic has some 35."""
 
     coordinator: Coordinator
     settings: BrokerSettings
+    max_rows: int = 500_000
     api_key: ClassVar[int] = 32
     messages: ClassVar[ModuleType] = wire
 
@@ -65,9 +71,15 @@ class DescribeConfigsHandler:
         """Answer resource by resource."""
         if any(self._is_unknown_topic(each) for each in request.resources):
             await self.coordinator.catch_up()
-        return DescribeConfigsResponse(
-            results=[self._describe(each, request) for each in request.resources]
-        )
+        once = {(each.resource_type, each.resource_name): each for each in request.resources}
+        results: list[DescribeConfigsResult] = []
+        rows = 0
+        for each in once.values():
+            result = self._describe(each, request) if rows < self.max_rows else _too_much(each)
+            results.append(result)
+            rows += len(result.configs)
+            await trio.lowlevel.checkpoint()
+        return DescribeConfigsResponse(results=results)
 
     def _is_unknown_topic(self, resource: DescribeConfigsResource) -> bool:
         is_topic = resource.resource_type == ResourceType.TOPIC.value
@@ -155,6 +167,15 @@ class DescribeConfigsHandler:
             raise _Refusal(ErrorCode.INVALID_REQUEST, text)
         configs = self.coordinator.state.configs.get(ResourceType.CLIENT_METRICS.value, name)
         return (effective_client_metrics_config(configs, each) for each in CLIENT_METRICS_CONFIGS)
+
+
+def _too_much(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=ErrorCode.POLICY_VIOLATION,
+        error_message="Too much for one answer: ask for fewer resources at once.",
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
 
 
 def _as_default_of_all(effective: Effective, layers: BrokerLayers) -> Effective:

@@ -38,10 +38,11 @@ class DescribeGroups:
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-        """Describe each group."""
+        """Describe each group once: the answer can be much larger than the question."""
         described: list[DescribedGroup] = []
-        seen = await self.groups.describe(request.groups)
-        for group_id, each in zip(request.groups, seen, strict=True):
+        group_ids = list(dict.fromkeys(request.groups))
+        seen = await self.groups.describe(group_ids)
+        for group_id, each in zip(group_ids, seen, strict=True):
             group = _answer(group_id, each, call.version)
             if request.include_authorized_operations and not group.error_code:
                 group.authorized_operations = ALL_GROUP_OPERATIONS

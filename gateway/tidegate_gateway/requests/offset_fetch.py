@@ -6,7 +6,7 @@ metadata log to its end; require_stable changes nothing while there are no trans
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
@@ -46,7 +46,9 @@ class OffsetFetch:
 
     async def handle(self, call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
         """Answer for each group; versions that know one group are turned into the newer form."""
-        wanted = request.groups if call.version >= SEVERAL_SINCE else [_single_group(request)]
+        wanted = [_single_group(request)]
+        if call.version >= SEVERAL_SINCE:
+            wanted = list(_without_repeats(request.groups))
         code = ErrorCode.NONE
         try:
             await self.coordinator.catch_up()
@@ -94,6 +96,19 @@ def _committed(group: Group | None, topic: Topic | None, index: int) -> Committe
     if group is None or topic is None:
         return None
     return group.offset(topic.topic_id, index)
+
+
+def _without_repeats(
+    groups: Iterable[OffsetFetchRequestGroup],
+) -> Iterator[OffsetFetchRequestGroup]:
+    """Leave out the second question for all offsets of a group, whose answer has no bound."""
+    whole: set[str] = set()
+    for each in groups:
+        if each.topics is None:
+            if each.group_id in whole:
+                continue
+            whole.add(each.group_id)
+        yield each
 
 
 def _single_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:

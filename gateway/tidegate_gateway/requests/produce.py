@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
 import structlog
+import trio
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
@@ -51,6 +52,8 @@ TOPIC_IDS_FROM: Final = 13
 ZSTD_FROM: Final = 7
 ZSTD: Final = 4
 VALID_ACKS: Final = (-1, 0, 1)
+# A client waits about as long by default (request.timeout.ms).
+ROOM_SECONDS: Final = 30.0
 
 _REASON_CODES = {
     InvalidReason.CORRUPT: ErrorCode.CORRUPT_MESSAGE,
@@ -90,6 +93,7 @@ class Pending:
         "_deadlines",
         "_flusher",
         "_header",
+        "_in_stage_one",
         "_slot",
         "_waiting",
         "response",
@@ -109,19 +113,22 @@ class Pending:
         self._flusher = flusher
         self._deadlines = deadlines
         self._waiting: set[_Token] | None = set()
+        self._in_stage_one = True
         self.response = ProduceResponse()
 
     def add(self, token: _Token) -> None:
         """One batch more to wait for."""
-        if self._waiting is not None:
-            self._waiting.add(token)
+        assert self._waiting is not None
+        self._waiting.add(token)
 
     def stage_one_done(self, timeout_ms: int) -> None:
-        """All batches have their place."""
-        if self._waiting:
-            self._deadlines.add(self, timeout_ms)
-        else:
+        """All batches have their place; those before the last may be settled already."""
+        self._in_stage_one = False
+        if not self._waiting:
             self._answer()
+        elif self._slot is not None:
+            # Without an answer (acks=0) there is nobody to tell that it took too long.
+            self._deadlines.add(self, timeout_ms)
 
     def settled(self, token: _Token) -> bool:
         """One batch less; False when the answer has gone out already."""
@@ -131,8 +138,8 @@ class Pending:
         return True
 
     def answer_if_done(self) -> None:
-        """Send the answer once nothing is waited for."""
-        if self._waiting is not None and not self._waiting:
+        """Send the answer once nothing is waited for, and nothing will be."""
+        if not self._waiting and not self._in_stage_one:
             self._deadlines.remove(self)
             self._answer()
 
@@ -190,6 +197,19 @@ def refuse(answer: PartitionProduceResponse, code: ErrorCode, message: str) -> N
 
 
 @dataclass(frozen=True, slots=True)
+class _Received:
+    """A request in stage one: its API version, where its bytes lie, and who answers it.
+
+    room_by: trio's time until which its batches wait for room.
+    """
+
+    version: int
+    arena: Arena
+    pending: Pending
+    room_by: float
+
+
+@dataclass(frozen=True, slots=True)
 class Produce:
     """See the module's head.
 
@@ -210,12 +230,11 @@ class Produce:
     ) -> None:
         """Stage one; see dispatch.ProduceHandler."""
         request = messages.decode_request(body, header.api_version)
-        if not self.writer.has_room:
-            await self.writer.wait_for_room()
         slot = None if request.acks == 0 else connection.open_slot()
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
+        room_by = trio.current_time() + ROOM_SECONDS
+        received = _Received(header.api_version, arena, pending, room_by)
         whole = _error_of_all(request)
-        pinned = False
         for topic_data in request.topic_data:
             answer = TopicProduceResponse(topic_data.name, topic_data.topic_id)
             pending.response.responses.append(answer)
@@ -226,10 +245,7 @@ class Produce:
                 if whole is not None:
                     refuse(partition, *whole)
                 else:
-                    await self._start_partition(pending, header, topic, data, partition)
-            pinned = pinned or whole is None
-        if pinned:
-            self.writer.pin(arena)
+                    await self._start_partition(received, topic, data, partition)
         pending.stage_one_done(request.timeout_ms)
 
     async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:
@@ -251,8 +267,7 @@ class Produce:
 
     async def _start_partition(
         self,
-        pending: Pending,
-        header: RequestHeader,
+        received: _Received,
         topic: Topic | None,
         data: PartitionProduceData,
         answer: PartitionProduceResponse,
@@ -260,23 +275,34 @@ class Produce:
         try:
             if topic is None or not 0 <= data.index < len(topic.partition_numbers):
                 unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if topic is None and header.api_version >= TOPIC_IDS_FROM:
+                if topic is None and received.version >= TOPIC_IDS_FROM:
                     unknown = ErrorCode.UNKNOWN_TOPIC_ID
                 raise BatchRefused(unknown, "")
             if topic.name in INTERNAL_TOPICS:
                 raise BatchRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is internal")
             records = cast("memoryview | None", data.records)  # a decoded field is never else
-            batch, batch_header = await self._checked(topic, records, header.api_version)
+            batch, batch_header = await self._checked(topic, records, received.version)
+            if not self.writer.has_room:
+                await self._wait_for_room(received.room_by)
         except BatchRefused as refused:
             refuse(answer, refused.code, str(refused))
             answer.record_errors = [
                 BatchIndexAndErrorMessage(*each) for each in refused.record_errors
             ]
             return
-        token = _Token(pending, answer)
-        pending.add(token)
+        token = _Token(received.pending, answer)
+        received.pending.add(token)
         self.on_topic_bytes(topic.name, len(batch))
+        # From here on the open object refers to the arena, whatever becomes of the connection.
+        self.writer.pin(received.arena)
         self.writer.append(topic.topic_id, data.index, batch, batch_header, token)
+
+    async def _wait_for_room(self, deadline: float) -> None:
+        """See WalWriter.wait_for_room; a store or log that is away holds nobody up for ever."""
+        with trio.move_on_at(deadline):
+            await self.writer.wait_for_room()
+        if not self.writer.has_room:
+            raise BatchRefused(ErrorCode.NOT_ENOUGH_REPLICAS, "object store or log is behind")
 
     async def _checked(
         self, topic: Topic, records: memoryview | None, version: int

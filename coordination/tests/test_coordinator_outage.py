@@ -1,0 +1,43 @@
+"""What piles up in the coordinator while the log is away: nothing that nobody waits for."""
+
+from random import Random
+
+import pytest
+import trio
+import trio.testing
+
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.metadata_log import AppendResult, LogUnavailable
+from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.state.cluster import ClusterState
+
+
+class AwayLog(MemoryLog):
+    """Takes no appends while it is away."""
+
+    is_away = True
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        if self.is_away:
+            await trio.sleep(1)
+            raise LogUnavailable("planted")
+        return await super().append(position, payload)
+
+
+async def test_what_nobody_waits_for_is_not_proposed_after_an_outage(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log = AwayLog()
+    coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=lambda: 1000.0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(coordinator.run)
+        for count in (1, 10, 100):
+            with pytest.raises(CoordinatorUnavailable):
+                await coordinator.propose(ReserveProducerIds(count))
+        with trio.move_on_after(5):
+            await coordinator.propose(ReserveProducerIds(1000))
+        log.is_away = False
+        # The first was on its way to the log, so it may come true; the others cannot.
+        assert await coordinator.propose(ReserveProducerIds(10_000)) == 1
+        nursery.cancel_scope.cancel()

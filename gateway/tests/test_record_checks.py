@@ -1,0 +1,110 @@
+"""Looking inside batches: what is refused, with which records named, and at what cost."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from tidegate_coordination.configs.effective import BrokerLayers
+from tidegate_coordination.configs.topic_settings import TopicSettings, compile_topic_settings
+from tidegate_gateway.record_checks import MAX_RECORDS, checked_batch
+from tidegate_gateway.refusals import MAX_RECORD_ERRORS, BatchRefused
+from tidegate_protocol.batches import HEADER
+from tidegate_protocol.compression import Codec, compress
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.records import Record, build_batch, decode_records, read_header
+
+NOW_MS = 1_700_000_000_000
+TINY = b"\x0c\0\0\0\x01\x01\0"  # offset delta 0, no key, no value, no headers
+
+
+def settings(**configs: str) -> TopicSettings:
+    named = {name.replace("_", "."): text for name, text in configs.items()}
+    return compile_topic_settings(named, BrokerLayers())
+
+
+def records(*keys: bytes | None, timestamp: int = NOW_MS) -> list[Record]:
+    return [Record(index, timestamp, key, b"v") for index, key in enumerate(keys)]
+
+
+def check(topic: TopicSettings, batch: bytes) -> bytes:
+    return bytes(checked_batch(topic, memoryview(batch), NOW_MS))
+
+
+def refusal(topic: TopicSettings, batch: bytes) -> BatchRefused:
+    with pytest.raises(BatchRefused) as caught:
+        check(topic, batch)
+    return caught.value
+
+
+def tiny_records(count: int, declared: int = 0) -> bytes:
+    payload = compress(TINY * count, Codec.ZSTD)
+    count = declared or count
+    head = (0, 49 + len(payload), -1, 2, 0, Codec.ZSTD, count - 1, NOW_MS, NOW_MS)
+    return HEADER.pack(*head, -1, -1, -1, count) + payload
+
+
+def test_what_is_right_stays_as_it_was() -> None:
+    batch = build_batch(records(b"k", b"l"), codec=Codec.ZSTD)
+    assert check(settings(cleanup_policy="compact"), batch) == batch
+
+
+def test_keyless_records_are_named() -> None:
+    refused = refusal(settings(cleanup_policy="compact"), build_batch(records(b"k", None, None)))
+    assert refused.code == ErrorCode.INVALID_RECORD
+    assert [index for index, _ in refused.record_errors] == [1, 2]
+
+
+def test_untimely_records_are_named() -> None:
+    topic = settings(message_timestamp_before_max_ms="1000")
+    old = build_batch([*records(b"k"), Record(1, NOW_MS - 1001, None, b"v")])
+    refused = refusal(topic, old)
+    assert refused.code == ErrorCode.INVALID_TIMESTAMP
+    assert [index for index, _ in refused.record_errors] == [1]
+    assert check(topic, build_batch(records(b"k", timestamp=-1)))
+
+
+def test_records_that_skip_an_offset_are_refused() -> None:
+    batch = build_batch([Record(0, NOW_MS, b"k", b"v"), Record(2, NOW_MS, b"k", b"v")])
+    refused = refusal(settings(), batch)
+    assert (refused.code, str(refused)) == (
+        ErrorCode.INVALID_RECORD,
+        "record 1 has offset delta 2",
+    )
+
+
+def test_damaged_records_are_corrupt() -> None:
+    batch = build_batch(records(b"k"), codec=Codec.GZIP)
+    assert refusal(settings(), batch[:-4]).code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_recompressed_records_are_checked_too() -> None:
+    topic: dict[str, Any] = {"cleanup_policy": "compact", "compression_type": "lz4"}
+    done = check(settings(**topic), build_batch(records(b"k", b"l")))
+    assert read_header(done).codec == Codec.LZ4
+    assert list(decode_records(done, max_decompressed_bytes=1000)) == records(b"k", b"l")
+    assert refusal(settings(**topic), build_batch(records(None))).code == ErrorCode.INVALID_RECORD
+
+
+def test_looking_stops_at_so_many_wrong_records() -> None:
+    batch = build_batch(records(*[None] * 1000))
+    cut = batch[:-1] + b"\x02"  # wrong too, but behind what is looked at
+    refused = refusal(settings(cleanup_policy="compact"), cut)
+    assert len(refused.record_errors) == MAX_RECORD_ERRORS
+
+
+def test_a_count_no_batch_can_hold_is_refused_unread() -> None:
+    refused = refusal(settings(), tiny_records(1, MAX_RECORDS + 1))
+    assert refused.code == ErrorCode.INVALID_RECORD
+    assert f"more than {MAX_RECORDS}" in str(refused)
+
+
+def test_many_records_are_not_held_at_once() -> None:
+    batch = build_batch(records(*[b"k"] * 100_000), codec=Codec.ZSTD)
+    tracemalloc.start()
+    check(settings(cleanup_policy="compact"), batch)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 << 20
