@@ -21,10 +21,12 @@ class ClusterCreated(Event, frozen=True, tag=1):
     """The first event of a log.
 
     cluster_id: 22 characters as Kafka prints UUIDs; timeline: 1, raised when a log is restored.
+    lease_ms: see state/gateways.py; it takes part in the fold, so it is the same for all gateways.
     """
 
     cluster_id: str
     timeline: int
+    lease_ms: int = 30_000
 
 
 class Endpoint(msgspec.Struct, array_like=True, frozen=True, gc=False):

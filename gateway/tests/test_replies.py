@@ -10,19 +10,20 @@ from tidegate_gateway.transport import MAX_PARTS
 def test_a_reply_waits_for_those_before_it() -> None:
     line = ReplyLine()
     first, second = line.open_slot(), line.open_slot()
-    second.parts = [b"second"]
+    second.fill([b"second"])
     assert not line.collect()
-    first.parts = [b"fir", b"st "]
+    assert (line.held_bytes, line.unsent_bytes) == (6, 0)
+    first.fill([b"fir", b"st "])
     assert line.collect()
     assert line.parts() == [b"first second"]
-    assert line.unsent_bytes == 12
+    assert (line.held_bytes, line.unsent_bytes) == (0, 12)
 
 
 def test_large_parts_are_not_copied() -> None:
     line = ReplyLine()
     large = bytes(JOIN_BELOW_BYTES)
-    line.open_slot().parts = [b"head", large, b"tail"]
-    line.open_slot().parts = [b"next"]
+    line.open_slot().fill([b"head", large, b"tail"])
+    line.open_slot().fill([b"next"])
     line.collect()
     parts = line.parts()
     assert parts == [b"head", large, b"tailnext"]
@@ -32,7 +33,7 @@ def test_large_parts_are_not_copied() -> None:
 def test_parts_are_bounded() -> None:
     line = ReplyLine()
     for _ in range(MAX_PARTS + 5):
-        line.open_slot().parts = [bytes(JOIN_BELOW_BYTES)]
+        line.open_slot().fill([bytes(JOIN_BELOW_BYTES)])
     line.collect()
     assert len(line.parts()) == MAX_PARTS
 
@@ -47,7 +48,7 @@ def test_any_way_of_sending_gives_the_same_bytes(
     line = ReplyLine()
     received = b""
     for parts in replies:
-        line.open_slot().parts = parts
+        line.open_slot().fill(parts)
     line.collect()
     place = 0
     while line.unsent_bytes:

@@ -31,6 +31,8 @@ _log = structlog.get_logger("tidegate.connection")
 SEND_TIMEOUT_SECONDS = 30.0
 # Replies that the client does not read hold up its next request.
 MAX_UNSENT_BYTES = 1 << 20
+# So do replies that wait behind a produce request's, which other requests of the connection passed.
+MAX_HELD_BYTES = 16 << 20
 PRODUCE = 0
 # A frame's first bytes: its length, then the API key.
 KEY_END = LENGTH_BYTES + 2
@@ -85,6 +87,7 @@ class Connection:
         self._limits = limits
         self._arena: Arena | None = None
         self._wants_large = False
+        self._partial_since: float | None = None
         self._line = ReplyLine()
         self._draining = False
         self._sent = trio.Event()
@@ -140,15 +143,15 @@ class Connection:
 
     async def _receive(self) -> bool:
         """Receive once; False at the end of the stream."""
-        partial = self._arena is not None and self._arena.start < self._arena.end
-        patience = self._limits.frame_seconds if partial else self._limits.idle_seconds
         while True:
-            with trio.move_on_after(patience) as waited:
+            with trio.move_on_after(self._patience_seconds()) as waited:
                 await self._transport.wait_receivable()
             if waited.cancelled_caught:
-                if not partial and len(self._line):
+                if self._partial_since is not None:
+                    raise CloseConnection("a request was not sent to its end in time")
+                if len(self._line):
                     continue
-                raise CloseConnection("" if not partial else "a request was not sent to its end")
+                raise CloseConnection("")
             arena = self._arena or self._take_arena()
             size = self._transport.receive_nowait(arena.data[arena.end :])
             if size is not None:
@@ -156,6 +159,12 @@ class Connection:
         arena.end += size
         self._wants_large = arena.end == arena.size_bytes
         return size > 0
+
+    def _patience_seconds(self) -> float:
+        """A frame that has begun must end in time, however it trickles: it holds memory."""
+        if self._partial_since is None:
+            return self._limits.idle_seconds
+        return self._partial_since + self._limits.frame_seconds - trio.current_time()
 
     def _take_arena(self) -> Arena:
         """Never waits: what comes next may be other than Produce."""
@@ -187,15 +196,20 @@ class Connection:
     async def _respect_limits(self) -> None:
         if self._line.unsent_bytes > MAX_UNSENT_BYTES:
             await self._drain()
-        while len(self._line) >= self._limits.max_in_flight:
+        while (
+            len(self._line) >= self._limits.max_in_flight or self._line.held_bytes > MAX_HELD_BYTES
+        ):
             await self._sent.wait()
 
     async def _make_room(self, arena: Arena, frames: Frames) -> None:
         """See that the next receive has space for the rest of the incomplete frame."""
         arena.start = frames.rest_position
         if arena.start == arena.end:
+            self._partial_since = None
             self._emptied(arena)
             return
+        if frames.whole or self._partial_since is None:
+            self._partial_since = trio.current_time()
         if arena.start + frames.missing_bytes <= arena.size_bytes and arena.end < arena.size_bytes:
             return
         rest = arena.data[arena.start : arena.end]
@@ -295,7 +309,7 @@ def fill(slot: ReplySlot, header: bytes, body: list[Buffer] | bytearray) -> None
     """Put a whole frame into a slot: length, response header, body."""
     parts: list[Buffer] = body if isinstance(body, list) else [body]
     size = len(header) + sum(map(len, parts))
-    slot.parts = [size.to_bytes(4, "big") + header, *parts]
+    slot.fill([size.to_bytes(4, "big") + header, *parts])
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

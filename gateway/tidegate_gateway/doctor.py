@@ -191,9 +191,7 @@ async def _check_state(log: MetadataLog, settings: BrokerSettings, note: Report)
     what = "can be read to its end"
     started = time.monotonic()
     try:
-        state = await load_state(
-            log, lease_ms=settings.int("lease.ms"), deadline_seconds=LOG_SECONDS
-        )
+        state = await load_state(log, deadline_seconds=LOG_SECONDS)
     except (LogMisconfigured, LogUnavailable, LogCorrupt, StateBroken, trio.TooSlowError) as error:
         note(Checked("metadata log", what, False, str(error) or "not in time"))
         return

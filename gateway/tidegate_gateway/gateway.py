@@ -15,7 +15,7 @@ from random import Random
 import structlog
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.rules.gateways import Register, StartDraining
@@ -110,9 +110,7 @@ class Gateway:
         Raises:
           NodeIdInUse, StoreMisconfigured, LogMisconfigured: with what to do.
         """
-        state = await load_state(
-            self._log, lease_ms=self.settings.int("lease.ms"), deadline_seconds=LOAD_SECONDS
-        )
+        state = await load_state(self._log, deadline_seconds=LOAD_SECONDS)
         check_cluster(state, self.settings.text("cluster.id"))
         self.coordinator = Coordinator(self._log, state, rng=self._rng, wall_clock=self._wall_clock)
         nursery.start_soon(self.coordinator.run)
@@ -134,6 +132,7 @@ class Gateway:
             me.endpoints,
             me.software_version,
             me.cluster_id,
+            self.settings.int("lease.ms"),
         )
 
     def _build(self) -> None:
@@ -248,7 +247,7 @@ class Gateway:
             await self.groups.hand_over()
             await self.writer.drain()
             await self.coordinator.leave()
-        except CoordinatorUnavailable as error:
+        except (CoordinatorUnavailable, ProposalFailed) as error:
             _log.warning("left without saying so", error=str(error))
 
 

@@ -20,18 +20,28 @@ JOIN_BELOW_BYTES: Final = 32 * 1024
 class ReplySlot:
     """A place in the line; parts is None until it is filled."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("_line", "parts")
 
-    def __init__(self) -> None:
+    def __init__(self, line: ReplyLine) -> None:
+        self._line = line
         self.parts: Sequence[Buffer] | None = None
+
+    def fill(self, parts: Sequence[Buffer]) -> None:
+        """Put the whole reply in."""
+        self.parts = parts
+        self._line.held_bytes += sum(map(len, parts))
 
 
 class ReplyLine:
-    """The line of replies.  unsent_bytes counts what is ready and not sent."""
+    """The line of replies.
+
+    held_bytes: filled in, and behind one that is not.  unsent_bytes: ready, and not sent.
+    """
 
     def __init__(self) -> None:
         self._slots: deque[ReplySlot] = deque()
         self._ready: deque[Buffer] = deque()
+        self.held_bytes = 0
         self.unsent_bytes = 0
 
     def __len__(self) -> int:
@@ -39,7 +49,7 @@ class ReplyLine:
 
     def open_slot(self) -> ReplySlot:
         """Add a place at the end."""
-        slot = ReplySlot()
+        slot = ReplySlot(self)
         self._slots.append(slot)
         return slot
 
@@ -48,6 +58,7 @@ class ReplyLine:
         small: list[Buffer] = []
         while self._slots and self._slots[0].parts is not None:
             for part in self._slots.popleft().parts or ():
+                self.held_bytes -= len(part)
                 self.unsent_bytes += len(part)
                 if len(part) < JOIN_BELOW_BYTES:
                     small.append(part)

@@ -23,7 +23,7 @@ class NodeIdInUse(Exception):
     """Another gateway answers to this node id.  The text says what to do."""
 
 
-async def load_state(log: MetadataLog, *, lease_ms: int, deadline_seconds: float) -> ClusterState:
+async def load_state(log: MetadataLog, *, deadline_seconds: float) -> ClusterState:
     """Return the state at the log's present end: the newest snapshot, and the entries behind it.
 
     Raises:
@@ -31,24 +31,30 @@ async def load_state(log: MetadataLog, *, lease_ms: int, deadline_seconds: float
       LogMisconfigured: entries are missing.
     """
     with trio.fail_after(deadline_seconds):
-        snapshot = await log.load_snapshot()
-        if snapshot is None:
-            state = ClusterState(lease_ms)
-        else:
-            state = ClusterState.decode(b"".join(snapshot.chunks), lease_ms)
+        state = await _from_snapshot(log)
         while True:
             entries = await log.read(state.position + 1, READ_BYTES)
             if isinstance(entries, Trimmed):
-                raise LogMisconfigured(
-                    f"the metadata log begins at {entries.first_position} and no snapshot reaches"
-                    f" up to it (newest: {state.position}); restore the log from a backup"
-                )
+                # Another gateway may have taken a newer snapshot meanwhile, and trimmed below it.
+                newer = await _from_snapshot(log)
+                if newer.position <= state.position:
+                    raise LogMisconfigured(
+                        f"the metadata log begins at {entries.first_position} and no snapshot"
+                        f" reaches up to it (newest: {state.position}); restore it from a backup"
+                    )
+                state = newer
+                continue
             if not entries:
                 state.touched.clear()
                 return state
             for each in entries:
                 state.apply(each.position, decode_entry(each.payload, each.position))
             await trio.lowlevel.checkpoint()
+
+
+async def _from_snapshot(log: MetadataLog) -> ClusterState:
+    snapshot = await log.load_snapshot()
+    return ClusterState() if snapshot is None else ClusterState.decode(b"".join(snapshot.chunks))
 
 
 def check_cluster(state: ClusterState, wanted_id: str) -> None:

@@ -45,6 +45,7 @@ from .transport import Buffer
 
 _log = structlog.get_logger("tidegate.wal")
 
+PUT_ATTEMPTS = 3
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 3.0
 # Objects of a busy gateway begin at least this far apart: each costs the event loop, the store and
@@ -292,15 +293,18 @@ class WalWriter:
         delay = FIRST_RETRY_SECONDS
         while True:
             try:
-                await put_idempotent(self._store, key, sealed.wal.body)
+                # One that hangs is tried again; the store tells an equal object from another's.
+                with trio.move_on_after(self._settings.put_timeout_seconds / PUT_ATTEMPTS):
+                    await put_idempotent(self._store, key, sealed.wal.body)
+                    return
+                self.counters.put_retries += 1
+                _log.warning("object store does not answer", key=key)
             except (StoreUnavailable, StoreMisconfigured) as error:
                 # Credentials that expired can be mended by a person while this goes on.
                 self.counters.put_retries += 1
                 _log.warning("object store did not take a WAL object", key=key, error=str(error))
                 await trio.sleep(delay)
                 delay = min(delay * 2, LAST_RETRY_SECONDS)
-            else:
-                return
 
     # -- committing -------------------------------------------------------------------------------
 

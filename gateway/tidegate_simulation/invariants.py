@@ -49,10 +49,9 @@ class StateWatch:
       complain: called with the kind and the text of a violation.
     """
 
-    def __init__(self, lease_ms: int, holds: Callable[[str], bool], complain: Complain) -> None:
-        self.state = ClusterState(lease_ms)
+    def __init__(self, holds: Callable[[str], bool], complain: Complain) -> None:
+        self.state = ClusterState()
         self.payloads: list[bytes] = []
-        self._lease_ms = lease_ms
         self._holds = holds
         self._complain = complain
         self._digests: dict[int, bytes] = {}
@@ -188,9 +187,9 @@ class StateWatch:
 
     def _snapshot(self, encoded: bytes) -> None:
         """5: a decoded snapshot, and a replay from the start, are the same state."""
-        if ClusterState.decode(encoded, self._lease_ms).encode() != encoded:
+        if ClusterState.decode(encoded).encode() != encoded:
             self._broken(5, "decoding a snapshot gives another state")
-        if replay(self.payloads, self._lease_ms).encode() != encoded:
+        if replay(self.payloads).encode() != encoded:
             self._broken(5, "a replay gives another state")
 
     # -- others -----------------------------------------------------------------------------------
@@ -218,9 +217,9 @@ class StateWatch:
         )
 
 
-def replay(payloads: Sequence[bytes], lease_ms: int) -> ClusterState:
+def replay(payloads: Sequence[bytes]) -> ClusterState:
     """Fold entries from the first on."""
-    state = ClusterState(lease_ms)
+    state = ClusterState()
     for position, payload in enumerate(payloads, 1):
         state.apply(position, decode_entry(payload, position))
     return state

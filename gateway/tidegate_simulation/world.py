@@ -72,7 +72,7 @@ class World:
         """Make the shared parts."""
         self.history = History(trio.current_time)
         self.store = WatchedStore(self.wall_clock)
-        self.watch = StateWatch(int(self.settings["lease.ms"]), self.store.holds, self.complain)
+        self.watch = StateWatch(self.store.holds, self.complain)
         self.log = WatchedLog(self.watch)
 
     def rng(self, name: str) -> Random:

@@ -24,7 +24,8 @@ OWN_SETTINGS = (
     _own("admin.listener", _STRING, None, None,
          "host:port of health checks and metrics; not set: none."),
     _own("buffered.bytes.max", _LONG, 512 * _MIB, at_least(128 * _MIB),
-         "Bytes of produce requests held in memory; above, Produce waits."),
+         "Bytes of produce requests held in memory; above, Produce waits.  Objects that are being"
+         " stored take up to half of it more."),
     _own("cluster.id", _STRING, None, None,
          "The cluster this gateway must belong to; not set: the metadata log's."),
     _own("drain.timeout.ms", _LONG, 30_000, at_least(0),
@@ -37,7 +38,8 @@ OWN_SETTINGS = (
          "Tells a restart of this gateway from another one with its node id; not set: kept in the"
          " data folder."),
     _own("lease.ms", _LONG, 30_000, at_least(3000),
-         "A gateway that is not heard of for so long is taken for dead."),
+         "A gateway that is not heard of for so long is taken for dead; fixed when the cluster is"
+         " created."),
     _own("metadata.log", _ADDRESS, "sqlite:data/metadata.db", None,
          "Where the metadata log is: memory:, sqlite:<file>, or a plug-in's address."),
     _own("object.delete.grace.ms", _LONG, 600_000, at_least(0),

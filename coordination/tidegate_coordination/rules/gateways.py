@@ -15,6 +15,7 @@ from ..events import (
     GatewayRegistered,
     GatewayRenewed,
 )
+from ..state.gateways import DEFAULT_LEASE_MS
 from .proposal import GATEWAYS, NOTHING, Decided, View, claim_scope
 
 _GATEWAYS = frozenset({GATEWAYS})
@@ -32,7 +33,7 @@ class NodeIdTaken:
 class Register:
     """Begin an incarnation; creates the cluster in an empty log.
 
-    cluster_id: used only if the log is empty.  Answer: the incarnation, or why not.
+    cluster_id, lease_ms: used only if the log is empty.  Answer: the incarnation, or why not.
     """
 
     node_id: int
@@ -41,6 +42,7 @@ class Register:
     endpoints: tuple[Endpoint, ...]
     software_version: str
     cluster_id: str
+    lease_ms: int = DEFAULT_LEASE_MS
     reads: frozenset[str] = field(default=_GATEWAYS, init=False)
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)
 
@@ -52,7 +54,7 @@ class Register:
             return Decided((), NodeIdTaken(present.zone, present.software_version))
         events: list[Event] = []
         if not view.state.cluster_id:
-            events.append(ClusterCreated(self.cluster_id, timeline=1))
+            events.append(ClusterCreated(self.cluster_id, timeline=1, lease_ms=self.lease_ms))
         events.append(
             GatewayRegistered(
                 gateways.next_incarnation,

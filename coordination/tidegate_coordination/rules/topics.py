@@ -243,7 +243,11 @@ class CreatePartitions:
         """
         room = MAX_PARTITIONS_PER_REQUEST
         answers: list[Refused | None] = []
+        twice = duplicates(each.name for each in self.topics)
         for each in self.topics:
+            if each.name in twice:  # two events for one topic could not be folded
+                answers.append(Refused(TopicRefusal.CONTRADICTION, "Duplicate topic name."))
+                continue
             answers.append(_refused_growth(view, each, room))
             if answers[-1] is None:
                 present = len(view.state.topics.by_name[each.name].partition_numbers)

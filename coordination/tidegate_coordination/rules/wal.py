@@ -160,7 +160,7 @@ class _Judge:
         key = (partition.number, batch.producer_id)
         known = self._producer(key)
         if known is None:
-            if batch.first_sequence and self._must_be_new(batch.producer_id, partition):
+            if batch.first_sequence and self._is_young(batch.producer_id):
                 return _REFUSED[Refusal.OUT_OF_ORDER_SEQUENCE]
         elif batch.producer_epoch < known.epoch:
             return _REFUSED[Refusal.STALE_PRODUCER_EPOCH]
@@ -178,9 +178,9 @@ class _Judge:
         self._accept_producer(batch, key, append_time_ms)
         return None
 
-    def _must_be_new(self, producer_id: int, partition: Partition) -> bool:
-        """A young producer id whose first batches cannot have been forgotten starts at zero."""
-        return partition.log_start == 0 and self._view.state.producer_ids.is_young(producer_id)
+    def _is_young(self, producer_id: int) -> bool:
+        """No state of a young producer id can have been forgotten: it starts at zero."""
+        return self._view.state.producer_ids.is_young(producer_id)
 
     def _accept_producer(
         self, batch: BatchFacts, key: tuple[int, int], append_time_ms: int

@@ -43,13 +43,13 @@ class ClusterState:
     touched: partition numbers that grew or moved since the caller last cleared it, for wake-ups.
     """
 
-    def __init__(self, lease_ms: int = 30_000) -> None:
+    def __init__(self) -> None:
         self.position = 0
         self.log_time_ms = 0
         self.expiry_resumes_at_ms = 0
         self.cluster_id = ""
         self.timeline = 0
-        self.gateways: Final = GatewayTable(lease_ms)
+        self.gateways: Final = GatewayTable()
         self.claims: Final = ClaimTable()
         self.topics: Final = TopicTable()
         self.partitions: Final = PartitionTable()
@@ -116,6 +116,7 @@ class ClusterState:
         expect(not self.cluster_id, "a cluster is created once")
         self.cluster_id = event.cluster_id
         self.timeline = event.timeline
+        self.gateways.lease_ms = event.lease_ms
 
     def _fold_registered(self, event: ev.GatewayRegistered) -> None:
         self.gateways.fold_registered(event, self._writer_clock_ms)
@@ -235,7 +236,7 @@ class ClusterState:
         )
 
     @classmethod
-    def decode(cls, data: bytes, lease_ms: int = 30_000) -> ClusterState:
+    def decode(cls, data: bytes) -> ClusterState:
         """Return the state that encode() was called on.
 
         Raises:
@@ -246,7 +247,7 @@ class ClusterState:
             table["format"] == STATE_FORMAT,
             f"snapshot of format {table['format']}; this release reads {STATE_FORMAT}",
         )
-        state = cls(lease_ms)
+        state = cls()
         state.position = table["position"]
         state.log_time_ms = table["log_time"]
         state.expiry_resumes_at_ms = table["expiry_resumes_at"]

@@ -16,6 +16,8 @@ import msgspec
 from ..events import Endpoint, GatewayDraining, GatewayExpired, GatewayRegistered
 from .broken import expect
 
+DEFAULT_LEASE_MS = 30_000
+
 
 @dataclass(slots=True)
 class Gateway:
@@ -37,20 +39,18 @@ class Gateway:
 
 
 class GatewayTable:
-    """All live incarnations, and where the objects of former ones lie."""
+    """All live incarnations, and where the objects of former ones lie.
 
-    def __init__(self, lease_ms: int = 30_000) -> None:
-        self._lease_ms = lease_ms
+    lease_ms: how long a gateway that writes nothing stays alive while others write.
+    """
+
+    def __init__(self) -> None:
+        self.lease_ms = DEFAULT_LEASE_MS
         self.live: dict[int, Gateway] = {}
         self.homes: dict[int, tuple[int, str]] = {}
         self.next_incarnation = 1
         self.lease_time_ms = 0
         self.version = 0
-
-    @property
-    def lease_ms(self) -> int:
-        """How long a gateway that writes nothing stays alive while others write."""
-        return self._lease_ms
 
     def is_live(self, incarnation: int) -> bool:
         """Tell whether the incarnation may still write."""
@@ -74,7 +74,7 @@ class GatewayTable:
 
     def expired(self) -> list[int]:
         """Return the incarnations whose lease ran out."""
-        before = self.lease_time_ms - self._lease_ms
+        before = self.lease_time_ms - self.lease_ms
         return [each.incarnation for each in self.live.values() if each.renewed_at_ms < before]
 
     def fold_clock(self, writer: int, clock_ms: int) -> None:
@@ -82,7 +82,7 @@ class GatewayTable:
         gateway = self.live.get(writer)
         expect(writer == 0 or gateway is not None, f"entry of incarnation {writer}, which ended")
         if gateway is not None:
-            passed_ms = min(max(clock_ms - gateway.clock_ms, 0), self._lease_ms // 3)
+            passed_ms = min(max(clock_ms - gateway.clock_ms, 0), self.lease_ms // 3)
             self.lease_time_ms = max(self.lease_time_ms, gateway.renewed_at_ms + passed_ms)
             gateway.clock_ms = clock_ms
             gateway.renewed_at_ms = self.lease_time_ms
@@ -141,6 +141,7 @@ class GatewayTable:
             "live": rows,
             "homes": homes,
             "next": self.next_incarnation,
+            "lease": self.lease_ms,
             "lease_time": self.lease_time_ms,
         }
 
@@ -151,4 +152,5 @@ class GatewayTable:
             self.live[row[0]] = Gateway(*row)
         self.homes = {number: (node_id, zone) for number, node_id, zone in table["homes"]}
         self.next_incarnation = table["next"]
+        self.lease_ms = table["lease"]
         self.lease_time_ms = table["lease_time"]
