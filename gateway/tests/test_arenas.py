@@ -55,28 +55,41 @@ async def test_an_idle_holder_drops_what_it_has_emptied_and_a_busy_one_keeps_it(
 async def test_large_arenas_are_bounded_and_first_come_first_served(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    pool = ArenaPool(2 * LARGE_BYTES)
-    held = [await pool.large(), await pool.large()]
+    pool = ArenaPool(4 * LARGE_BYTES)
+    held = [await pool.large() for _ in range(3)]
     order: list[int] = []
 
-    async def take(number: int, size_bytes: int) -> None:
-        arena = await pool.large(size_bytes)
+    async def take(number: int) -> None:
+        arena = await pool.large()
         order.append(number)
         await trio.sleep(1)
         arena.release()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(take, 1, 10 * LARGE_BYTES)
-        await trio.testing.wait_all_tasks_blocked()
-        nursery.start_soon(take, 2, 1)
-        await trio.testing.wait_all_tasks_blocked()
+        for number in (1, 2):
+            nursery.start_soon(take, number)
+            await trio.testing.wait_all_tasks_blocked()
         assert order == []
         held[0].release()
         await trio.testing.wait_all_tasks_blocked()
-        # The first wants more than the bound: it is let in alone, and nobody passes it.
-        assert order == []
+        assert order == [1]
         held[1].release()
+        held[2].release()
     assert order == [1, 2]
+    assert pool.large_bytes == 0
+
+
+async def test_a_frame_larger_than_the_bound_is_let_in_alone_and_holds_up_only_its_like(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    pool = ArenaPool(4 * LARGE_BYTES)
+    stalled = await pool.large(10 * LARGE_BYTES)
+    with trio.move_on_after(1):
+        await pool.large(2 * LARGE_BYTES)
+        pytest.fail("the bound did not hold")
+    (await pool.large()).release()
+    stalled.release()
+    (await pool.large(2 * LARGE_BYTES)).release()
     assert pool.large_bytes == 0
 
 

@@ -147,7 +147,7 @@ async def test_frame_that_never_ends(size: int, autojump_clock: MockClock) -> No
         assert scene.reasons == []
         with pytest.raises(Closed):
             await scene.offender.receive()
-        assert scene.reasons == ["a request was not sent to its end"]
+        assert scene.reasons == ["a request was not sent to its end in time"]
 
 
 async def test_requests_before_a_bad_frame_are_answered(autojump_clock: MockClock) -> None:
@@ -201,19 +201,24 @@ async def test_a_declared_length_costs_no_memory(key: int, autojump_clock: MockC
         await scene.neighbour_works()
         assert resident_bytes() - before < 30 << 20
         await trio.sleep(61)
-        assert set(scene.reasons) == {"a request was not sent to its end"}
+        assert set(scene.reasons) <= {
+            "a request was not sent to its end in time",
+            "there was no memory for its request in time",
+        }
+        assert len(scene.reasons) == len(stalled)
         for client in stalled:
             client.transport.close()
 
 
-async def test_stalled_large_frames_hold_up_large_ones_for_a_minute_only(
-    autojump_clock: MockClock,
-) -> None:
+async def test_stalled_huge_frames_hold_up_only_their_like(autojump_clock: MockClock) -> None:
     async with neighboured({"buffered.bytes.max": str(128 << 20)}) as scene:
-        for _ in range(2):
-            await scene.connect().send(length(63 << 20) + header(0, 9) + b"\0")
+        stalled = [scene.connect() for _ in range(5)]
+        for client in stalled:
+            await client.send(length(63 << 20) + header(0, 9) + b"\0")
         await trio.sleep(1)
         await scene.neighbour_works()
-        with trio.fail_after(60):
+        with trio.fail_after(1):
             answer = await scene.offender.produce(TOPIC, 0, records_batch(b"x" * 200_000))
         assert answer.error_code == 0
+        for client in stalled:
+            client.transport.close()

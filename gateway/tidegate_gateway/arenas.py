@@ -7,22 +7,22 @@ again when it is neither being received into nor pinned.
 A connection that sends little gets small arenas, of which it holds at most a few; one that sends
 large or many produce requests gets large ones.  Large arenas are the gateway's bound on buffered
 bytes: at the bound the next produce request waits, everything else lives on.  A frame larger than a
-large arena gets one of its own size, which counts alike; the bound always admits one.
+large arena gets one of its own size, out of a share of the bound that always admits one.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from mmap import mmap
 from typing import Protocol
 
-import trio
+from .byte_budget import ByteBudget
 
 SMALL_BYTES = 64 * 1024
 LARGE_BYTES = 4 << 20
 # Idle arenas kept for the next user; beyond that memory goes back to the system.
 KEPT_SMALL = 256
 KEPT_LARGE = 8
+JUMBO_SHARE = 0.25
 
 
 class Holder(Protocol):
@@ -87,15 +87,22 @@ class ArenaPool:
     """Hands out arenas.
 
     Args:
-      max_large_bytes: bound on all arenas above SMALL_BYTES together, one always admitted.
+      max_large_bytes: bound on all arenas above SMALL_BYTES together.  A JUMBO_SHARE of it is for
+          frames larger than a large arena, so that such frames, when they stall, hold up only
+          their like.
     """
 
     def __init__(self, max_large_bytes: int) -> None:
-        self._max_large_bytes = max_large_bytes
         self._small: list[Arena] = []
         self._large: list[Arena] = []
-        self._waiting: deque[tuple[trio.Event, int]] = deque()
-        self.large_bytes = 0
+        jumbo_bytes = int(max_large_bytes * JUMBO_SHARE)
+        self._jumbo_budget = ByteBudget(jumbo_bytes)
+        self._large_budget = ByteBudget(max_large_bytes - jumbo_bytes)
+
+    @property
+    def large_bytes(self) -> int:
+        """Return what counts against the bound."""
+        return self._large_budget.used_bytes + self._jumbo_budget.used_bytes
 
     def small(self) -> Arena:
         """Return an arena of SMALL_BYTES."""
@@ -111,46 +118,23 @@ class ArenaPool:
     async def large(self, size_bytes: int = LARGE_BYTES) -> Arena:
         """Return an arena of at least size_bytes; waits, first come first served, at the bound."""
         size_bytes = max(size_bytes, LARGE_BYTES)
-        if self._waiting or not self._admits(size_bytes):
-            await self._wait_turn(size_bytes)
-        else:
-            self.large_bytes += size_bytes
+        await self._budget_of(size_bytes).take(size_bytes)
         return self._counted(size_bytes)
 
     def large_nowait(self) -> Arena | None:
         """Return an arena of LARGE_BYTES, or None at the bound."""
-        if self._waiting or not self._admits(LARGE_BYTES):
+        if not self._large_budget.take_nowait(LARGE_BYTES):
             return None
-        self.large_bytes += LARGE_BYTES
         return self._counted(LARGE_BYTES)
+
+    def _budget_of(self, size_bytes: int) -> ByteBudget:
+        return self._large_budget if size_bytes == LARGE_BYTES else self._jumbo_budget
 
     def _counted(self, size_bytes: int) -> Arena:
         arena = self._reused(self._large) if size_bytes == LARGE_BYTES else None
         arena = arena or Arena(self, size_bytes)
         arena.is_counted = True
         return arena
-
-    def _admits(self, size_bytes: int) -> bool:
-        return not self.large_bytes or self.large_bytes + size_bytes <= self._max_large_bytes
-
-    async def _wait_turn(self, size_bytes: int) -> None:
-        turn = trio.Event()
-        self._waiting.append((turn, size_bytes))
-        try:
-            await turn.wait()
-        except trio.Cancelled:
-            if turn.is_set():
-                self.large_bytes -= size_bytes
-            else:
-                self._waiting.remove((turn, size_bytes))
-            self._admit_waiting()
-            raise
-
-    def _admit_waiting(self) -> None:
-        while self._waiting and self._admits(self._waiting[0][1]):
-            turn, size_bytes = self._waiting.popleft()
-            self.large_bytes += size_bytes
-            turn.set()
 
     @staticmethod
     def _reused(kept: list[Arena]) -> Arena | None:
@@ -168,7 +152,6 @@ class ArenaPool:
             return
         if not arena.is_counted:
             return
-        self.large_bytes -= arena.size_bytes
         if arena.size_bytes == LARGE_BYTES and len(self._large) < KEPT_LARGE:
             self._large.append(arena)
-        self._admit_waiting()
+        self._budget_of(arena.size_bytes).give(arena.size_bytes)

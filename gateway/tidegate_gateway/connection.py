@@ -232,7 +232,9 @@ class Connection:
         if int.from_bytes(rest[LENGTH_BYTES:KEY_END], "big") == PRODUCE:
             if frame_bytes <= SMALL_BYTES // 2 and not self._wants_large:
                 return self._pool.small()
-            return await self._pool.large(max(frame_bytes, LARGE_BYTES))
+            with trio.move_on_after(self._limits.frame_seconds):
+                return await self._pool.large(max(frame_bytes, LARGE_BYTES))
+            raise CloseConnection("there was no memory for its request in time")
         if frame_bytes > self._limits.max_control_frame_bytes:
             raise CloseConnection(f"a request of {frame_bytes} bytes that is not Produce")
         if frame_bytes <= SMALL_BYTES:
