@@ -7,6 +7,7 @@ close what is still connected, exit 0.  A second signal ends it at once, with ex
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import resource
@@ -137,6 +138,7 @@ class _Process:
             starting.start_soon(give_up)
             await self._gateway.start(nursery)
             starting.cancel_scope.cancel()
+        _calm_collector()
         return self._gateway.is_ready
 
     async def _serve_until_stopped(self) -> None:
@@ -254,3 +256,13 @@ def _raised_descriptor_limit() -> int:
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return max(hard - SPARE_DESCRIPTORS, 1)
+
+
+def _calm_collector() -> None:
+    """What was made at the start lives on, and requests leave few cycles: look for them rarely.
+
+    A profile of ingest in 16 KiB batches had a tenth of all CPU in the collector.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
