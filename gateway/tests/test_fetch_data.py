@@ -10,7 +10,7 @@ from tests.fetch_world import batch, batches_of, fetch_world, records_of
 from tidegate_gateway.fetch_plan import FetchSettings
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from tidegate_protocol.records import check_batch, crc_matches, read_header
+from tidegate_protocol.records import crc_matches, read_header
 
 BIG = "x" * 10_000
 
@@ -255,16 +255,3 @@ async def test_a_small_cache_still_serves() -> None:
         await world.write(("a", 0, batch(BIG)))
         assert len(records_of(await world.fetch("a", 0))) == 1
     assert world.cache.used_bytes == 0
-
-
-async def test_read_batch_at_gives_one_batch() -> None:
-    async with fetch_world() as [world]:
-        await world.create("a")
-        await world.write(("a", 0, batch("0")), ("a", 0, batch("1", "2")))
-        header, raw = await world.reader.read_batch_at(world.partition("a"), 2)
-        with pytest.raises(LookupError):
-            await world.reader.read_batch_at(world.partition("a"), 3)
-
-    assert (header.base_offset, header.record_count) == (1, 2)
-    with pytest.raises(Exception, match="base offset is 1"):
-        check_batch(memoryview(raw))

@@ -20,7 +20,6 @@ from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.state.objects import WalName
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
-from tidegate_protocol.records import BatchHeader, read_header
 from tidegate_storage.keys import wal_key
 from tidegate_storage.object_store import NoSuchObject, ObjectStore, StoreUnavailable
 from tidegate_storage.range_cache import RangeCache
@@ -106,20 +105,6 @@ class LogReader:
             await trio.lowlevel.checkpoint()
             return run
         return await self._get([(partition, row)], {})
-
-    async def read_batch_at(self, partition: Partition, offset: int) -> tuple[BatchHeader, bytes]:
-        """Return the batch that holds an offset.
-
-        Raises:
-          LookupError: no batch holds it.
-          NoSuchObject, StoreUnavailable, CorruptRun: as run_at.
-        """
-        runs = partition.runs
-        if not len(runs) or not runs[0].base_offset <= offset < partition.next_offset:
-            raise LookupError(f"partition {partition.number} has no offset {offset}")
-        run = await self.run_at(partition, runs[runs.find(offset)])
-        batch = bytes(run.batch(run.find(offset)))
-        return read_header(batch), batch
 
     async def load(self, misses: Sequence[Miss]) -> Loaded:
         """Bring runs into memory, several at a time; each comes out as a run or a problem."""

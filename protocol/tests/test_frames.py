@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tidegate_protocol.errors import RemoteProtocolError
-from tidegate_protocol.frames import Frames, frame, frame_length, split_frames
+from tidegate_protocol.frames import Frames, frame, split_frames
 
 
 def test_frames_survive_any_split() -> None:
@@ -38,7 +38,3 @@ def test_an_incomplete_frame_tells_its_size() -> None:
 def test_a_refused_length_says_what_it_may_be(head: bytes, message: str) -> None:
     with pytest.raises(RemoteProtocolError, match=message):
         split_frames(memoryview(frame(b"one") + head), max_frame_bytes=10)
-
-
-def test_the_length_of_parts_is_their_sum() -> None:
-    assert frame_length([b"ab", bytearray(3), memoryview(b"c")]) == b"\0\0\0\6"

@@ -74,11 +74,6 @@ def _why_refused(data: memoryview, position: int, length: int, max_frame_bytes: 
     return f"frame of {length} bytes, limit {max_frame_bytes}"
 
 
-def frame_length(parts: list[Buffer]) -> bytes:
-    """Return the length that stands before a frame made of these parts."""
-    return _LENGTH.pack(sum(map(len, parts)))
-
-
 def frame(body: Buffer) -> bytes:
     """Return body with its length in front."""
     return _LENGTH.pack(len(body)) + body

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate_storage.keys import parse_segment_key, parse_wal_key, segment_key, wal_key
+from tidegate_storage.keys import parse_wal_key, wal_key
 from tidegate_storage.object_store import check_key
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
@@ -16,11 +16,6 @@ def test_a_wal_key_looks_as_designed() -> None:
     assert key == "cluster/1/wal/us-east-1a/3-42/000000000007"
 
 
-def test_a_segment_key_looks_as_designed() -> None:
-    key = segment_key("cluster", 1, bytes(15) + b"\x0f", 2, 1234, "id")
-    assert key == f"cluster/1/segments/{'0' * 31}f/2/00000000000000001234-id"
-
-
 @given(NAMES, NUMBERS, NAMES, NUMBERS, NUMBERS, NUMBERS)
 def test_wal_keys_are_read_back(
     cluster: str, timeline: int, zone: str, node: int, incarnation: int, counter: int
@@ -28,15 +23,6 @@ def test_wal_keys_are_read_back(
     key = wal_key(cluster, timeline, zone, node, incarnation, counter)
     check_key(key)
     assert parse_wal_key(key) == (cluster, timeline, zone, node, incarnation, counter)
-
-
-@given(NAMES, NUMBERS, st.binary(min_size=16, max_size=16), NUMBERS, NUMBERS, NAMES)
-def test_segment_keys_are_read_back(
-    cluster: str, timeline: int, topic_id: bytes, partition: int, offset: int, name: str
-) -> None:
-    key = segment_key(cluster, timeline, topic_id, partition, offset, name)
-    check_key(key)
-    assert parse_segment_key(key) == (cluster, timeline, topic_id, partition, offset, name)
 
 
 @pytest.mark.parametrize(
@@ -54,5 +40,3 @@ def test_segment_keys_are_read_back(
 def test_other_names_are_refused(key: str) -> None:
     with pytest.raises(ValueError, match="does not name a WAL object"):
         parse_wal_key(key)
-    with pytest.raises(ValueError, match="does not name a segment"):
-        parse_segment_key(key)

@@ -76,11 +76,6 @@ class OpenWal:
         default_factory=dict[tuple[bytes, int], list[_Waiting]]
     )
 
-    @property
-    def slice_count(self) -> int:
-        """How many slices the object would have: what decides the size of its commit."""
-        return len(self._by_partition)
-
     def append(
         self,
         topic_id: bytes,
