@@ -5,6 +5,7 @@ TIDEGATE_RECORDS sets the number of records for each client (20,000).
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from bisect import bisect_left
@@ -38,6 +39,20 @@ class Written:
     def started_ms(self) -> int:
         """The first record's time stamp."""
         return self.expected[0][0].timestamp_ms
+
+
+# kafka-python leaves some sockets of connections it gave up to the garbage collector.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """What a client leaves behind is collected here, where it is known, not in another test."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")
