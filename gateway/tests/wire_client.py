@@ -24,7 +24,7 @@ from tidegate_protocol.headers import decode_response_header, encode_request_hea
 from tidegate_protocol.messages import create_topics as ct
 from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import produce as pr
-from tidegate_protocol.records import Record, build_batch, decode_records
+from tidegate_protocol.records import Record, build_batch, decode_records, walk
 from tidegate_storage.memory_store import MemoryObjectStore
 
 NOW_MS = 1_700_000_000_000
@@ -121,15 +121,14 @@ class WireClient:
         answer = await self.call("Fetch", 12, request)
         [found] = answer.responses[0].partitions
         assert found.error_code == 0
-        values = (
-            [
-                each.value
-                for each in decode_records(found.records or b"", max_decompressed_bytes=1 << 20)
-            ]
-            if found.records
-            else []
-        )
-        return values
+        data = memoryview(found.records or b"")
+        return [
+            record.value
+            for position, header in walk(data)
+            for record in decode_records(
+                data[position : position + header.size_bytes], max_decompressed_bytes=1 << 20
+            )
+        ]
 
 
 def produce_request(
@@ -175,15 +174,20 @@ class WireWorld:
 
 
 @asynccontextmanager
-async def wire_world(settings: dict[str, str] | None = None) -> AsyncIterator[WireWorld]:
-    """A started gateway in memory; its wall clock follows trio's."""
+async def wire_world(
+    settings: dict[str, str] | None = None,
+    *,
+    store: MemoryObjectStore | None = None,
+    log: MemoryLog | None = None,
+) -> AsyncIterator[WireWorld]:
+    """A started gateway, by default with an empty store and log; its wall clock follows trio's."""
     start = trio.current_time()
     endpoints = (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
     gateway = Gateway(
         Identity(1, "key", "az1", endpoints, "0.0.1", "cluster-of-tests"),
         BrokerSettings(settings or {}),
-        store=MemoryObjectStore(),
-        log=MemoryLog(),
+        store=store or MemoryObjectStore(),
+        log=log or MemoryLog(),
         rng=Random(1),
         wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
         blocking=Inline(),

@@ -197,6 +197,7 @@ class Gateway:
                 producer_expiration_ms=settings.int("producer.id.expiration.ms"),
                 offsets_retention_ms=settings.int("offsets.retention.minutes") * 60_000,
                 snapshot_entries=settings.int("snapshot.interval.entries"),
+                kept_entries=min(1_000, settings.int("snapshot.interval.entries")),
             ),
             settings_of=self.topic_settings.of,
             key_of=self.key_of,

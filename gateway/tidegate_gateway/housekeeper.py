@@ -44,20 +44,23 @@ MAX_CLOCK_SKEW_MS = 10_000
 # Against the machine's own monotonic clock: a lone gateway has no others to compare with.
 MAX_CLOCK_LEAP_MS = 3_600_000
 GROUPS_A_ROUND = 1000
-# Replicas that lag a little read on without the snapshot.
-KEPT_ENTRIES = 1000
 CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class HousekeeperSettings:
-    """Times in seconds unless the name says ms.  snapshot_entries: between two snapshots."""
+    """Times in seconds unless the name says ms.
+
+    snapshot_entries: between two snapshots.  kept_entries: below a snapshot, so that replicas that
+    lag a little read on without it.
+    """
 
     interval_seconds: float = 30.0
     grace_ms: int = 60_000
     producer_expiration_ms: int = 86_400_000
     offsets_retention_ms: int = 7 * 86_400_000
     snapshot_entries: int = 5_000
+    kept_entries: int = 1_000
 
 
 class Housekeeper:
@@ -174,7 +177,7 @@ class Housekeeper:
         data = self._coordinator.state.encode()
         chunks = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
         await save_verified(self._log, position, chunks)
-        await trim_below_verified(self._log, keep_entries=KEPT_ENTRIES)
+        await trim_below_verified(self._log, keep_entries=self._settings.kept_entries)
         self._snapshot_position = position
 
     async def _try(self, what: str, step: Callable[[], Awaitable[None]]) -> None:

@@ -1,0 +1,86 @@
+"""What happens by itself: retention, collection, snapshots, and a start from a trimmed log."""
+
+import trio
+from trio.testing import MockClock
+
+from tests.wire_client import NOW_MS, WireWorld, records_batch, wire_world
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.metadata_log import Trimmed
+from tidegate_protocol.records import Record, build_batch
+from tidegate_storage.memory_store import MemoryObjectStore
+
+GRACE = {"object.delete.grace.ms": "1000"}
+VALUE = bytes(1000)
+
+
+async def wal_objects(store: MemoryObjectStore) -> int:
+    return sum("/wal/" in each.key for each in await store.list(""))
+
+
+async def write(world: WireWorld, topic: str, count: int) -> None:
+    client = world.connect()
+    for number in range(count):
+        answer = await client.produce(topic, 0, records_batch(b"%d" % number + VALUE))
+        assert answer.error_code == 0
+
+
+def log_start(world: WireWorld, topic: str) -> int:
+    state = world.gateway.coordinator.state
+    return state.partitions[state.topics.by_name[topic].partition_numbers[0]].log_start
+
+
+async def test_retention_by_size_cuts_whole_runs_and_their_objects_go(
+    autojump_clock: MockClock,
+) -> None:
+    store = MemoryObjectStore()
+    async with wire_world(GRACE, store=store) as world:
+        await world.create_topic("t", 1, retention_bytes="5000")
+        await write(world, "t", 10)
+        await world.gateway.housekeeper.keep_house_once()
+        start = log_start(world, "t")
+        assert start == 5  # five runs of 1,080 bytes stay: four would be less than 5,000
+        assert await wal_objects(store) == 10
+        await trio.sleep(61)  # a renewal moves log time past the grace period
+        await world.gateway.housekeeper.keep_house_once()
+        assert await wal_objects(store) == 10 - start
+        assert len(world.gateway.coordinator.state.objects) == 10 - start
+        values = await world.connect().fetch_values("t", 0, start)
+        assert values[0] == b"%d" % start + VALUE
+
+
+async def test_retention_by_time_cuts_what_is_old_and_never_a_compacted_topic(
+    autojump_clock: MockClock,
+) -> None:
+    stamped = {"message_timestamp_type": "LogAppendTime"}
+    async with wire_world() as world:
+        await world.create_topic("brief", 1, retention_ms="30000", **stamped)
+        await world.create_topic("usual", 1, **stamped)
+        await world.create_topic("kept", 1, cleanup_policy="compact", retention_ms="1", **stamped)
+        await write(world, "brief", 3)
+        await write(world, "usual", 3)
+        keyed = build_batch([Record(0, NOW_MS, b"k", b"v", ())])
+        assert (await world.connect().produce("kept", 0, keyed)).error_code == 0
+        await world.gateway.housekeeper.keep_house_once()
+        assert log_start(world, "brief") == 0
+        await trio.sleep(61)  # renewals move log time
+        await world.gateway.housekeeper.keep_house_once()
+        assert [log_start(world, name) for name in ("brief", "usual", "kept")] == [3, 0, 0]
+
+
+async def test_a_gateway_starts_from_a_snapshot_and_a_trimmed_log(
+    autojump_clock: MockClock,
+) -> None:
+    store, log = MemoryObjectStore(), MemoryLog()
+    settings = {"snapshot.interval.entries": "1"}
+    written = (0, 1, 2, 3, 4, 0, 1)
+    async with wire_world(settings, store=store, log=log) as world:
+        await world.create_topic("t", 1)
+        await write(world, "t", 5)
+        await world.gateway.housekeeper.take_snapshot()
+        await write(world, "t", 2)
+    assert isinstance(await log.read(1, 1), Trimmed)
+    async with wire_world(settings, store=store, log=log) as world:
+        after = world.gateway.coordinator.state
+        assert after.partitions[0].next_offset == 7
+        values = await world.connect().fetch_values("t", 0, 0)
+        assert [value and value[:1] for value in values] == [b"%d" % number for number in written]
