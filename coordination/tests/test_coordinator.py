@@ -254,6 +254,22 @@ def timed(log: MetadataLog, seed: int, clock: Clock) -> Coordinator:
     return Coordinator(log, ClusterState(), rng=Random(seed), wall_clock=clock)
 
 
+async def test_a_gateway_left_behind_a_trimmed_log_stops(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log = MemoryLog()
+    ahead, behind = make(log, 1), make(log, 2)
+    async with running(ahead):
+        for number in range(5):
+            await ahead.propose(CreateTopic(f"t{number}"))
+        await log.save_snapshot(5, [ahead.state.encode()])
+        await log.trim(4)
+    with pytest.RaisesGroup(GatewayFenced, flatten_subgroups=True):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(behind.run)
+            await behind.propose(CreateTopic("late"))
+
+
 async def test_a_silent_log_or_a_leaping_clock_expires_nobody(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -60,7 +60,10 @@ class ProposalFailed(Exception):
 
 
 class GatewayFenced(Exception):
-    """This incarnation was ended by others while it ran.  Stop the gateway and start it anew."""
+    """This incarnation cannot go on: others ended it, or trimmed what it has not read.
+
+    Stop the gateway and start it anew; what it had not answered has an unknown outcome.
+    """
 
 
 @dataclass(eq=False, slots=True)
@@ -320,7 +323,7 @@ class Coordinator:
         payload = encode_entry(nonce, self.incarnation, draft.clock_ms, draft.events)
         result = await self._retry(lambda: self._log.append(position, payload))
         if result is AppendResult.TRIMMED:
-            raise LogCorrupt(f"the log was trimmed past {position}, which this gateway never read")
+            raise _left_behind(position)
         # The position may hold this very entry: an earlier attempt whose answer was lost, here or
         # inside the log's own client.
         if result is AppendResult.CONFLICT and not await self._holds(position, nonce):
@@ -331,7 +334,9 @@ class Coordinator:
 
     async def _holds(self, position: int, nonce: bytes) -> bool:
         entries = await self._retry(lambda: self._log.read(position, 1))
-        if isinstance(entries, Trimmed) or not entries:
+        if isinstance(entries, Trimmed):
+            raise _left_behind(position)
+        if not entries:
             raise LogCorrupt(f"position {position} was taken, and then gone")
         return entry_nonce(entries[0].payload) == nonce
 
@@ -341,10 +346,7 @@ class Coordinator:
         while True:
             entries = await self._retry(lambda: self._log.read(self.state.position + 1, READ_BYTES))
             if isinstance(entries, Trimmed):
-                raise LogCorrupt(
-                    f"the log begins at {entries.first_position}, after {self.state.position}:"
-                    " this gateway slept too long; start it again"
-                )
+                raise _left_behind(self.state.position + 1)
             if not entries:
                 return grew
             grew = True
@@ -378,3 +380,7 @@ class Coordinator:
                 _log.warning("the metadata log does not answer; trying again", error=str(error))
                 await trio.sleep(delay)
                 delay = min(delay * 2, LAST_RETRY_SECONDS)
+
+
+def _left_behind(position: int) -> GatewayFenced:
+    return GatewayFenced(f"the log was trimmed past {position}, which this gateway had not read")

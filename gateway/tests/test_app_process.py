@@ -106,7 +106,7 @@ def test_one_that_was_replaced_says_so(tmp_path: Path) -> None:
     ):
         _, errors = first.popen.communicate(timeout=PATIENCE_SECONDS)
         assert first.popen.returncode == 1
-        assert "tidegate: this gateway was replaced by another" in errors
+        assert "tidegate: this gateway cannot go on" in errors
         assert "Traceback" not in errors
         assert second.stop()[0] == 0
 

@@ -40,7 +40,7 @@ _PREFIXES: Final = (
     (LogCorrupt, "the metadata log is damaged, so this gateway stops: "),
     (UnreadableEntry, "the metadata log holds what this release cannot read: "),
     (StateBroken, "metadata log and state do not agree, so this gateway stops: "),
-    (GatewayFenced, "this gateway was replaced by another: "),
+    (GatewayFenced, "this gateway cannot go on; start it again: "),
 )
 
 
