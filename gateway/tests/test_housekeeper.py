@@ -1,16 +1,30 @@
-"""What happens by itself: retention, collection, snapshots, and a start from a trimmed log."""
+"""What happens by itself: retention, collection, snapshots; starts from a trimmed log or beside
+a dead gateway."""
 
+from random import Random
+
+import pytest
 import trio
 from trio.testing import MockClock
 
 from tests.wire_client import NOW_MS, WireWorld, records_batch, wire_world
+from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import Trimmed
+from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_gateway.startup import NodeIdInUse, register
 from tidegate_protocol.records import Record, build_batch
 from tidegate_storage.memory_store import MemoryObjectStore
 
 GRACE = {"object.delete.grace.ms": "1000"}
 VALUE = bytes(1000)
+
+
+def coordinator_on(log: MemoryLog) -> Coordinator:
+    return Coordinator(
+        log, ClusterState(), rng=Random(9), wall_clock=lambda: NOW_MS / 1000 + trio.current_time()
+    )
 
 
 async def wal_objects(store: MemoryObjectStore) -> int:
@@ -84,3 +98,29 @@ async def test_a_gateway_starts_from_a_snapshot_and_a_trimmed_log(
         assert after.partitions[0].next_offset == 7
         values = await world.connect().fetch_values("t", 0, 0)
         assert [value and value[:1] for value in values] == [b"%d" % number for number in written]
+
+
+async def test_a_dead_gateway_that_was_alone_gives_its_node_id_up_after_its_lease(
+    autojump_clock: MockClock,
+) -> None:
+    log = MemoryLog()
+    async with wire_world(log=log):
+        pass  # it ends without leaving, and its instance key is lost
+    taken = coordinator_on(log)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(taken.run)
+        started = trio.current_time()
+        assert await register(taken, Register(1, "other key", "az1", (), "0", "c")) == 2
+        assert 30 < trio.current_time() - started < 40
+        assert list(taken.state.gateways.live) == [2]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_live_gateway_keeps_its_node_id(autojump_clock: MockClock) -> None:
+    log = MemoryLog()
+    async with wire_world(log=log), trio.open_nursery() as nursery:
+        refused = coordinator_on(log)
+        nursery.start_soon(refused.run)
+        with pytest.raises(NodeIdInUse):
+            await register(refused, Register(1, "other key", "az1", (), "0", "c"))
+        nursery.cancel_scope.cancel()

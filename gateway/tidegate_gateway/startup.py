@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import structlog
 import trio
 
@@ -72,16 +74,27 @@ def check_cluster(state: ClusterState, wanted_id: str) -> None:
 async def register(coordinator: Coordinator, proposal: Register) -> int:
     """Begin this gateway's incarnation; waits out the lease of a dead one with the same node id.
 
+    The lease is watched on this machine's clock: a dead gateway that was alone is ended by nobody
+    else.
+
     Raises:
       NodeIdInUse: the other one lives.
     """
-    lease_seconds = coordinator.state.gateways.lease_ms / 1000
-    with trio.move_on_after(lease_seconds * 2):
+    gateways = coordinator.state.gateways
+    watched: tuple[int, int] | None = None
+    since = trio.current_time()
+    with trio.move_on_after(2 * gateways.lease_ms / 1000):
         while True:
-            answer = await coordinator.propose(proposal)
+            lease_is_over = trio.current_time() - since > gateways.lease_ms / 1000
+            silent = watched if lease_is_over else None
+            answer = await coordinator.propose(replace(proposal, silent=silent))
             if isinstance(answer, int):
                 coordinator.incarnation = answer
                 return answer
+            present = gateways.by_node_id(proposal.node_id)
+            found = (present.incarnation, present.clock_ms) if present is not None else None
+            if found != watched:
+                watched, since = found, trio.current_time()
             _log.info("the node id is in use; waiting for its lease", node_id=proposal.node_id)
             await trio.sleep(RETRY_SECONDS)
     raise NodeIdInUse(

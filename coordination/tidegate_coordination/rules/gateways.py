@@ -33,7 +33,10 @@ class NodeIdTaken:
 class Register:
     """Begin an incarnation; creates the cluster in an empty log.
 
-    cluster_id, lease_ms: used only if the log is empty.  Answer: the incarnation, or why not.
+    cluster_id, lease_ms: used only if the log is empty.  silent: (incarnation, clock_ms) of the
+    gateway with this node id that the caller has watched for a whole lease; it is ended if it has
+    not written since, for where nobody else lives, nobody else can end it.
+    Answer: the incarnation, or why not.
     """
 
     node_id: int
@@ -43,6 +46,7 @@ class Register:
     software_version: str
     cluster_id: str
     lease_ms: int = DEFAULT_LEASE_MS
+    silent: tuple[int, int] | None = None
     reads: frozenset[str] = field(default=_GATEWAYS, init=False)
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)
 
@@ -50,9 +54,12 @@ class Register:
         """The same instance key supersedes its earlier life at once (design, section 4)."""
         gateways = view.state.gateways
         present = gateways.by_node_id(self.node_id)
-        if present is not None and present.instance_key != self.instance_key:
-            return Decided((), NodeIdTaken(present.zone, present.software_version))
         events: list[Event] = []
+        if present is not None and present.instance_key != self.instance_key:
+            if self.silent != (present.incarnation, present.clock_ms):
+                return Decided((), NodeIdTaken(present.zone, present.software_version))
+            events.append(GatewayExpired(present.incarnation))
+            present = None
         if not view.state.cluster_id:
             events.append(ClusterCreated(self.cluster_id, timeline=1, lease_ms=self.lease_ms))
         events.append(
