@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing of codec, object readers and whole connections."""
