@@ -244,17 +244,17 @@ async def test_alter_configs_replaces_everything(version: int) -> None:
 
 async def test_many_large_resources_fit_in_several_entries() -> None:
     codec = incremental_alter_configs
-    replicas = ",".join(f"{number}:1" for number in range(8000))
+    replicas = ",".join(f"{number}:1" for number in range(4700))
     name = "leader.replication.throttled.replicas"
     async with admin_world() as [gateway]:
         resources = []
-        for number in range(20):
+        for number in range(35):
             await gateway.create(f"t{number}")
             change = codec.AlterableConfig(name, SET, replicas)
             resources.append(codec.AlterConfigsResource(TOPIC, f"t{number}", [change]))
         answer = await gateway.ask(codec.IncrementalAlterConfigsRequest(resources))
         assert {each.error_code for each in answer.responses} == {0}
-        assert gateway.state.topics.by_name["t19"].configs == {name: replicas}
+        assert gateway.state.topics.by_name["t34"].configs == {name: replicas}
 
 
 async def test_resources_are_listed() -> None:

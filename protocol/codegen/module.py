@@ -13,7 +13,8 @@ _PRIMITIVES = """
     DECODE_ERRORS ENCODE_ERRORS MAX_ELEMENTS ZERO_UUID Buffer Records gather_records join_records
     malformed negative_length not_encodable not_in_version not_null null_field pack_int32s
     read_compact_string
-    read_string read_tags read_uvarint_tail records_size skip_tags too_many unknown_version
+    read_string read_tags read_text_length_tail read_uvarint_tail records_size skip_tags too_many
+    unknown_version
     write_compact_string write_string write_tags write_uvarint wrong_tag_size
 """
 

@@ -127,7 +127,9 @@ class _Reader:
         self.flush()
         if self.regime.flexible:
             with self.text.block(f"if {name} > 127:"):
-                self.text.add(f"{name}, position = read_uvarint_tail(data, position, {name})")
+                is_text = each.type == "string" and not each.is_array
+                reader = "read_text_length_tail" if is_text else "read_uvarint_tail"
+                self.text.add(f"{name}, position = {reader}(data, position, {name})")
         self.forbid_null(each, name)
 
     def forbid_null(self, each: Field, name: str) -> None:

@@ -25,6 +25,7 @@ _lz4: Any = lz4.frame  # it has no types
 
 _GZIP_WBITS = 31
 _FIRST_GZIP_BYTES = 4096
+_FIRST_LZ4_BYTES = 64 * 1024
 _ZSTD_PIECE_BYTES = 1 << 20
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEAD = _XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
@@ -131,13 +132,23 @@ def _decompress_gzip_member(data: memoryview, position: int, out: bytearray, max
 
 
 def _decompress_lz4(data: bytes, max_bytes: int) -> bytes:
+    """The library allocates what it may return, and copies what it has not read yet.
+
+    So it may return little at first, and then twice as much each time.
+    """
     frame = _lz4.LZ4FrameDecompressor()
-    out = bytes(frame.decompress(data, max_length=max_bytes + 1))
-    if len(out) > max_bytes:
-        raise _too_large(max_bytes)
-    if not frame.eof:
-        raise EOFError("the data ends early")
-    return out
+    out = bytearray()
+    size = max(_FIRST_LZ4_BYTES, 2 * len(data))
+    while not frame.eof:
+        piece = frame.decompress(data, max_length=min(size, max_bytes + 1 - len(out)))
+        out += piece
+        if len(out) > max_bytes:
+            raise _too_large(max_bytes)
+        if not frame.eof and (frame.needs_input or not piece):
+            raise EOFError("the data ends early")
+        data = b""
+        size *= 2
+    return bytes(out)
 
 
 def _decompress_zstd(data: bytes, max_bytes: int) -> bytes:

@@ -25,6 +25,10 @@ GATHER_BYTES = 32 * 1024
 MAX_ELEMENTS = 1_000_000
 """Elements of one array; Kafka 4.4 refuses more too."""
 
+MAX_TEXT_BYTES = 0x7FFF
+"""Bytes of a string, also where its length could say more (Kafka refuses more too): what one client
+wrote in a flexible version must fit the answer to another's classic one."""
+
 MAX_TAGS = 128
 """Tagged fields of one struct; Kafka defines 4 at most, Kafka 4.4 refuses above 10,000."""
 
@@ -63,6 +67,14 @@ def read_uvarint(data: memoryview, position: int) -> tuple[int, int]:
     return read_uvarint_tail(data, position + 1, first)
 
 
+def read_text_length_tail(data: memoryview, position: int, first: int) -> tuple[int, int]:
+    """Read the rest of a string's length plus one, as read_uvarint_tail does."""
+    length, position = read_uvarint_tail(data, position, first)
+    if length > MAX_TEXT_BYTES + 1:
+        raise RemoteProtocolError(f"a string has {length - 1} bytes, limit {MAX_TEXT_BYTES}")
+    return length, position
+
+
 def write_uvarint(out: bytearray, value: int) -> None:
     while value > 127:
         out.append(value & 0x7F | 0x80)
@@ -71,7 +83,10 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 
 def read_compact_string(data: memoryview, position: int) -> tuple[str, int]:
-    length, position = read_uvarint(data, position)
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise RemoteProtocolError("null in an array of strings")
     end = position + length - 1

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
 from .classic import ClassicGroup
 from .roster import Member
 from .values import Answer, JoinAnswer, JoinRequest, Refusal, State, SyncAnswer
+
+MAX_ID_BYTES: Final = 2**15 - 1
 
 
 def join(group: ClassicGroup, request: JoinRequest, *, ticket: int, now: float) -> None:
@@ -216,7 +219,10 @@ def _park(group: ClassicGroup, member: Member, ticket: int) -> None:
 
 
 def _fresh_id(request: JoinRequest) -> str:
-    return f"{request.instance_id or request.client_id}-{request.fresh_id}"
+    """An id must fit a string of the protocol, whatever it begins with."""
+    room_bytes = MAX_ID_BYTES - len(request.fresh_id) - 1
+    begin = (request.instance_id or request.client_id).encode()[:room_bytes]
+    return f"{begin.decode(errors='ignore')}-{request.fresh_id}"
 
 
 def _answer(group: ClassicGroup, ticket: int, answer: JoinAnswer) -> None:

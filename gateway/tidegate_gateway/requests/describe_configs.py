@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import trio
 
@@ -47,6 +47,8 @@ from tidegate_protocol.messages.describe_configs import (
 
 from ..broker_settings import BrokerSettings
 from ..call import Call
+
+MAX_MESSAGE_CHARACTERS: Final = 1000
 
 
 class _Refusal(Exception):
@@ -97,7 +99,8 @@ class DescribeConfigsHandler:
             shown = list(self._effective(resource))
         except _Refusal as refusal:
             result.error_code = refusal.code
-            result.error_message = str(refusal)
+            # It may quote a name that is as long as a string can be, and must fit one itself.
+            result.error_message = str(refusal)[:MAX_MESSAGE_CHARACTERS]
             return result
         keys = frozenset(resource.configuration_keys or ())
         result.configs = [

@@ -16,6 +16,7 @@ from ..primitives import (
     negative_length,
     not_encodable,
     null_field,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -126,7 +127,7 @@ def _read_alterable_config_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -135,7 +136,7 @@ def _read_alterable_config_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     value: str | None = None
     if length:
         end = position + length - 1
@@ -218,7 +219,7 @@ def _read_alter_configs_resource_flexible(
     resource_type, length = _unpack_bB(data, position)
     position += 2
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ResourceName")
     end = position + length - 1
@@ -378,7 +379,7 @@ def _read_alter_configs_resource_response_flexible(
     error_code, length = _unpack_hB(data, position)
     position += 3
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     error_message: str | None = None
     if length:
         end = position + length - 1
@@ -387,7 +388,7 @@ def _read_alter_configs_resource_response_flexible(
     resource_type, length = _unpack_bB(data, position)
     position += 2
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ResourceName")
     end = position + length - 1

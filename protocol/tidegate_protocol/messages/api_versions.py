@@ -17,6 +17,7 @@ from ..primitives import (
     not_encodable,
     null_field,
     read_tags,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -103,7 +104,7 @@ def _read_api_versions_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ClientSoftwareName")
     end = position + length - 1
@@ -112,7 +113,7 @@ def _read_api_versions_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ClientSoftwareVersion")
     end = position + length - 1
@@ -181,7 +182,7 @@ def _read_supported_feature_key_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -213,7 +214,7 @@ def _read_finalized_feature_key_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1

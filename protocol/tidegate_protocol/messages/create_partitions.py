@@ -17,6 +17,7 @@ from ..primitives import (
     not_encodable,
     null_field,
     pack_int32s,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -182,7 +183,7 @@ def _read_create_partitions_topic_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -345,7 +346,7 @@ def _read_create_partitions_topic_result_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -354,7 +355,7 @@ def _read_create_partitions_topic_result_flexible(
     error_code, length = _unpack_hB(data, position)
     position += 3
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     error_message: str | None = None
     if length:
         end = position + length - 1

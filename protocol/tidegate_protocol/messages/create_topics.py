@@ -19,6 +19,7 @@ from ..primitives import (
     null_field,
     pack_int32s,
     read_tags,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -217,7 +218,7 @@ def _read_creatable_topic_config_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -226,7 +227,7 @@ def _read_creatable_topic_config_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     value: str | None = None
     if length:
         end = position + length - 1
@@ -325,7 +326,7 @@ def _read_creatable_topic_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -464,7 +465,7 @@ def _read_creatable_topic_configs_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -473,7 +474,7 @@ def _read_creatable_topic_configs_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     value: str | None = None
     if length:
         end = position + length - 1
@@ -557,7 +558,7 @@ def _read_creatable_topic_result_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -570,7 +571,7 @@ def _read_creatable_topic_result_flexible(
     error_code, length = _unpack_hB(data, position)
     position += 3
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     error_message: str | None = None
     if length:
         end = position + length - 1

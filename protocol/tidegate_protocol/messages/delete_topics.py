@@ -21,6 +21,7 @@ from ..primitives import (
     null_field,
     read_compact_string,
     read_string,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -77,7 +78,7 @@ def _read_delete_topic_state_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     name: str | None = None
     if length:
         end = position + length - 1
@@ -242,7 +243,7 @@ def _read_deletable_topic_result_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0 and not (version >= 6):
         raise null_field("Name")
     name: str | None = None
@@ -261,7 +262,7 @@ def _read_deletable_topic_result_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length:
             end = position + length - 1
             error_message = str(data[position:end], "utf-8")

@@ -16,6 +16,7 @@ from ..primitives import (
     not_encodable,
     not_in_version,
     null_field,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -106,7 +107,7 @@ def _read_describe_cluster_broker_flexible(
     broker_id, length = _unpack_iB(data, position)
     position += 5
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Host")
     end = position + length - 1
@@ -115,7 +116,7 @@ def _read_describe_cluster_broker_flexible(
     port, length = _unpack_iB(data, position)
     position += 5
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     rack: str | None = None
     if length:
         end = position + length - 1
@@ -169,7 +170,7 @@ def _read_describe_cluster_response_flexible(
     throttle_time_ms, error_code, length = _unpack_ihB(data, position)
     position += 7
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     error_message: str | None = None
     if length:
         end = position + length - 1
@@ -182,7 +183,7 @@ def _read_describe_cluster_response_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ClusterId")
     end = position + length - 1

@@ -19,6 +19,7 @@ from ..primitives import (
     null_field,
     read_compact_string,
     read_string,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -154,7 +155,7 @@ def _read_describe_configs_resource_flexible(
     resource_type, length = _unpack_bB(data, position)
     position += 2
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ResourceName")
     end = position + length - 1
@@ -329,7 +330,7 @@ def _read_describe_configs_synonym_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -338,7 +339,7 @@ def _read_describe_configs_synonym_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     value: str | None = None
     if length:
         end = position + length - 1
@@ -459,7 +460,7 @@ def _read_describe_configs_resource_result_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -468,7 +469,7 @@ def _read_describe_configs_resource_result_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     value: str | None = None
     if length:
         end = position + length - 1
@@ -490,7 +491,7 @@ def _read_describe_configs_resource_result_flexible(
     config_type, length = _unpack_bB(data, position)
     position += 2
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     documentation: str | None = None
     if length:
         end = position + length - 1
@@ -610,7 +611,7 @@ def _read_describe_configs_result_flexible(
     error_code, length = _unpack_hB(data, position)
     position += 3
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     error_message: str | None = None
     if length:
         end = position + length - 1
@@ -619,7 +620,7 @@ def _read_describe_configs_result_flexible(
     resource_type, length = _unpack_bB(data, position)
     position += 2
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ResourceName")
     end = position + length - 1

@@ -19,6 +19,7 @@ from ..primitives import (
     null_field,
     read_compact_string,
     read_string,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -249,7 +250,7 @@ def _read_described_group_member_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("MemberId")
     end = position + length - 1
@@ -258,7 +259,7 @@ def _read_described_group_member_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     group_instance_id: str | None = None
     if length:
         end = position + length - 1
@@ -267,7 +268,7 @@ def _read_described_group_member_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ClientId")
     end = position + length - 1
@@ -276,7 +277,7 @@ def _read_described_group_member_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ClientHost")
     end = position + length - 1
@@ -459,7 +460,7 @@ def _read_described_group_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length:
             end = position + length - 1
             error_message = str(data[position:end], "utf-8")
@@ -467,7 +468,7 @@ def _read_described_group_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("GroupId")
     end = position + length - 1
@@ -476,7 +477,7 @@ def _read_described_group_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("GroupState")
     end = position + length - 1
@@ -485,7 +486,7 @@ def _read_described_group_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ProtocolType")
     end = position + length - 1
@@ -494,7 +495,7 @@ def _read_described_group_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ProtocolData")
     end = position + length - 1

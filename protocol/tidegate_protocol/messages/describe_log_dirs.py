@@ -17,6 +17,7 @@ from ..primitives import (
     not_encodable,
     null_field,
     pack_int32s,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -130,7 +131,7 @@ def _read_describable_log_dir_topic_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Topic")
     end = position + length - 1
@@ -319,7 +320,7 @@ def _read_describe_log_dirs_topic_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -411,7 +412,7 @@ def _read_describe_log_dirs_result_flexible(
     error_code, length = _unpack_hB(data, position)
     position += 3
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("LogDir")
     end = position + length - 1

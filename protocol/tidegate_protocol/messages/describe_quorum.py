@@ -17,6 +17,7 @@ from ..primitives import (
     not_encodable,
     not_in_version,
     null_field,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -131,7 +132,7 @@ def _read_describe_quorum_request_topic_data_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("TopicName")
     end = position + length - 1
@@ -261,7 +262,7 @@ def _read_describe_quorum_response_partition_data_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         error_message = None
         if length:
             end = position + length - 1
@@ -340,7 +341,7 @@ def _read_describe_quorum_response_topic_data_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("TopicName")
     end = position + length - 1
@@ -392,7 +393,7 @@ def _read_listener_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -401,7 +402,7 @@ def _read_listener_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Host")
     end = position + length - 1
@@ -481,7 +482,7 @@ def _read_describe_quorum_response_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         error_message = None
         if length:
             end = position + length - 1

@@ -17,6 +17,7 @@ from ..primitives import (
     not_encodable,
     null_field,
     pack_int32s,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -100,7 +101,7 @@ def _read_topic_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -132,7 +133,7 @@ def _read_describe_topic_partitions_request_cursor_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("TopicName")
     end = position + length - 1
@@ -324,7 +325,7 @@ def _read_describe_topic_partitions_response_topic_flexible(
     error_code, length = _unpack_hB(data, position)
     position += 3
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     name: str | None = None
     if length:
         end = position + length - 1
@@ -382,7 +383,7 @@ def _read_describe_topic_partitions_response_cursor_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("TopicName")
     end = position + length - 1

@@ -18,6 +18,7 @@ from ..primitives import (
     not_in_version,
     null_field,
     pack_int32s,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -119,7 +120,7 @@ def _read_topic_partitions_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Topic")
     end = position + length - 1
@@ -279,7 +280,7 @@ def _read_partition_result_flexible(
     partition_id, error_code, length = _unpack_ihB(data, position)
     position += 7
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     error_message: str | None = None
     if length:
         end = position + length - 1
@@ -356,7 +357,7 @@ def _read_replica_election_result_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Topic")
     end = position + length - 1

@@ -23,6 +23,7 @@ from ..primitives import (
     null_field,
     pack_int32s,
     read_tags,
+    read_text_length_tail,
     read_uvarint_tail,
     records_size,
     skip_tags,
@@ -325,7 +326,7 @@ def _read_fetch_topic_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length == 0:
             raise null_field("Topic")
         end = position + length - 1
@@ -424,7 +425,7 @@ def _read_forgotten_topic_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length == 0:
             raise null_field("Topic")
         end = position + length - 1
@@ -588,7 +589,7 @@ def _read_fetch_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("RackId")
     end = position + length - 1
@@ -604,7 +605,7 @@ def _read_fetch_request_flexible(
                 length = data[position]
                 position += 1
                 if length > 127:
-                    length, position = read_uvarint_tail(data, position, length)
+                    length, position = read_text_length_tail(data, position, length)
                 if length:
                     end = position + length - 1
                     cluster_id = str(data[position:end], "utf-8")
@@ -959,7 +960,7 @@ def _read_fetchable_topic_response_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length == 0:
             raise null_field("Topic")
         end = position + length - 1
@@ -1019,7 +1020,7 @@ def _read_node_endpoint_flexible(
     node_id, length = _unpack_iB(data, position)
     position += 5
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Host")
     end = position + length - 1
@@ -1028,7 +1029,7 @@ def _read_node_endpoint_flexible(
     port, length = _unpack_iB(data, position)
     position += 5
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     rack: str | None = None
     if length:
         end = position + length - 1

@@ -18,6 +18,7 @@ from ..primitives import (
     not_in_version,
     null_field,
     read_compact_string,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -113,7 +114,7 @@ def _read_find_coordinator_request_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length == 0:
             raise null_field("Key")
         end = position + length - 1
@@ -178,7 +179,7 @@ def _read_coordinator_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Key")
     end = position + length - 1
@@ -187,7 +188,7 @@ def _read_coordinator_flexible(
     node_id, length = _unpack_iB(data, position)
     position += 5
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Host")
     end = position + length - 1
@@ -196,7 +197,7 @@ def _read_coordinator_flexible(
     port, error_code, length = _unpack_ihB(data, position)
     position += 7
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     error_message: str | None = None
     if length:
         end = position + length - 1
@@ -314,7 +315,7 @@ def _read_find_coordinator_response_flexible(
         error_code, length = _unpack_hB(data, position)
         position += 3
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         error_message = None
         if length:
             end = position + length - 1
@@ -323,7 +324,7 @@ def _read_find_coordinator_response_flexible(
         node_id, length = _unpack_iB(data, position)
         position += 5
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length == 0:
             raise null_field("Host")
         end = position + length - 1

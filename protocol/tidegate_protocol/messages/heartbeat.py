@@ -16,7 +16,7 @@ from ..primitives import (
     not_encodable,
     not_in_version,
     null_field,
-    read_uvarint_tail,
+    read_text_length_tail,
     skip_tags,
     unknown_version,
     write_uvarint,
@@ -113,7 +113,7 @@ def _read_heartbeat_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("GroupId")
     end = position + length - 1
@@ -122,7 +122,7 @@ def _read_heartbeat_request_flexible(
     generation_id, length = _unpack_iB(data, position)
     position += 5
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("MemberId")
     end = position + length - 1
@@ -131,7 +131,7 @@ def _read_heartbeat_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     group_instance_id: str | None = None
     if length:
         end = position + length - 1

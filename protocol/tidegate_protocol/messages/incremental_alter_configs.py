@@ -16,6 +16,7 @@ from ..primitives import (
     negative_length,
     not_encodable,
     null_field,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -127,7 +128,7 @@ def _read_alterable_config_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -136,7 +137,7 @@ def _read_alterable_config_flexible(
     config_operation, length = _unpack_bB(data, position)
     position += 2
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     value: str | None = None
     if length:
         end = position + length - 1
@@ -220,7 +221,7 @@ def _read_alter_configs_resource_flexible(
     resource_type, length = _unpack_bB(data, position)
     position += 2
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ResourceName")
     end = position + length - 1
@@ -380,7 +381,7 @@ def _read_alter_configs_resource_response_flexible(
     error_code, length = _unpack_hB(data, position)
     position += 3
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     error_message: str | None = None
     if length:
         end = position + length - 1
@@ -389,7 +390,7 @@ def _read_alter_configs_resource_response_flexible(
     resource_type, length = _unpack_bB(data, position)
     position += 2
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ResourceName")
     end = position + length - 1

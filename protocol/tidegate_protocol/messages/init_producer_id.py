@@ -15,7 +15,7 @@ from ..primitives import (
     negative_length,
     not_encodable,
     not_in_version,
-    read_uvarint_tail,
+    read_text_length_tail,
     skip_tags,
     unknown_version,
     write_uvarint,
@@ -90,7 +90,7 @@ def _read_init_producer_id_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     transactional_id: str | None = None
     if length:
         end = position + length - 1

@@ -18,6 +18,7 @@ from ..primitives import (
     not_in_version,
     not_null,
     null_field,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -121,7 +122,7 @@ def _read_join_group_request_protocol_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -266,7 +267,7 @@ def _read_join_group_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("GroupId")
     end = position + length - 1
@@ -275,7 +276,7 @@ def _read_join_group_request_flexible(
     session_timeout_ms, rebalance_timeout_ms, length = _unpack_iiB(data, position)
     position += 9
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("MemberId")
     end = position + length - 1
@@ -284,7 +285,7 @@ def _read_join_group_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     group_instance_id: str | None = None
     if length:
         end = position + length - 1
@@ -293,7 +294,7 @@ def _read_join_group_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ProtocolType")
     end = position + length - 1
@@ -317,7 +318,7 @@ def _read_join_group_request_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length:
             end = position + length - 1
             reason = str(data[position:end], "utf-8")
@@ -449,7 +450,7 @@ def _read_join_group_response_member_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("MemberId")
     end = position + length - 1
@@ -458,7 +459,7 @@ def _read_join_group_response_member_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     group_instance_id: str | None = None
     if length:
         end = position + length - 1
@@ -600,7 +601,7 @@ def _read_join_group_response_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length:
             end = position + length - 1
             protocol_type = str(data[position:end], "utf-8")
@@ -608,7 +609,7 @@ def _read_join_group_response_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0 and not (version >= 7):
         raise null_field("ProtocolName")
     protocol_name: str | None = None
@@ -619,7 +620,7 @@ def _read_join_group_response_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Leader")
     end = position + length - 1
@@ -632,7 +633,7 @@ def _read_join_group_response_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("MemberId")
     end = position + length - 1

@@ -17,6 +17,7 @@ from ..primitives import (
     not_encodable,
     not_in_version,
     null_field,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -110,7 +111,7 @@ def _read_member_identity_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("MemberId")
     end = position + length - 1
@@ -119,7 +120,7 @@ def _read_member_identity_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     group_instance_id: str | None = None
     if length:
         end = position + length - 1
@@ -130,7 +131,7 @@ def _read_member_identity_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length:
             end = position + length - 1
             reason = str(data[position:end], "utf-8")
@@ -249,7 +250,7 @@ def _read_leave_group_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("GroupId")
     end = position + length - 1
@@ -347,7 +348,7 @@ def _read_member_response_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("MemberId")
     end = position + length - 1
@@ -356,7 +357,7 @@ def _read_member_response_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     group_instance_id: str | None = None
     if length:
         end = position + length - 1

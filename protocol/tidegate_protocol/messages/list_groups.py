@@ -18,6 +18,7 @@ from ..primitives import (
     not_in_version,
     null_field,
     read_compact_string,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -184,7 +185,7 @@ def _read_listed_group_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("GroupId")
     end = position + length - 1
@@ -193,7 +194,7 @@ def _read_listed_group_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("ProtocolType")
     end = position + length - 1
@@ -204,7 +205,7 @@ def _read_listed_group_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length == 0:
             raise null_field("GroupState")
         end = position + length - 1
@@ -215,7 +216,7 @@ def _read_listed_group_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length == 0:
             raise null_field("GroupType")
         end = position + length - 1

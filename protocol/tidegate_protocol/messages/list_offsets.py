@@ -17,6 +17,7 @@ from ..primitives import (
     not_encodable,
     not_in_version,
     null_field,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -172,7 +173,7 @@ def _read_list_offsets_topic_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -385,7 +386,7 @@ def _read_list_offsets_topic_response_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1

@@ -16,6 +16,7 @@ from ..primitives import (
     not_encodable,
     null_field,
     pack_int32s,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -71,7 +72,7 @@ def _read_list_partition_reassignments_topics_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -232,7 +233,7 @@ def _read_ongoing_topic_reassignment_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -284,7 +285,7 @@ def _read_list_partition_reassignments_response_flexible(
     throttle_time_ms, error_code, length = _unpack_ihB(data, position)
     position += 7
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     error_message: str | None = None
     if length:
         end = position + length - 1

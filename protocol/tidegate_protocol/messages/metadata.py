@@ -20,6 +20,7 @@ from ..primitives import (
     not_null,
     null_field,
     pack_int32s,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -147,7 +148,7 @@ def _read_metadata_request_topic_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0 and not (version >= 10):
         raise null_field("Name")
     name: str | None = None
@@ -341,7 +342,7 @@ def _read_metadata_response_broker_flexible(
     node_id, length = _unpack_iB(data, position)
     position += 5
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Host")
     end = position + length - 1
@@ -350,7 +351,7 @@ def _read_metadata_response_broker_flexible(
     port, length = _unpack_iB(data, position)
     position += 5
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     rack: str | None = None
     if length:
         end = position + length - 1
@@ -591,7 +592,7 @@ def _read_metadata_response_topic_flexible(
     error_code, length = _unpack_hB(data, position)
     position += 3
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0 and not (version >= 12):
         raise null_field("Name")
     name: str | None = None
@@ -755,7 +756,7 @@ def _read_metadata_response_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     cluster_id: str | None = None
     if length:
         end = position + length - 1

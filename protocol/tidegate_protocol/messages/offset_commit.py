@@ -18,6 +18,7 @@ from ..primitives import (
     not_encodable,
     not_in_version,
     null_field,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -133,7 +134,7 @@ def _read_offset_commit_request_partition_flexible(
     partition_index, committed_offset, committed_leader_epoch, length = _unpack_iqiB(data, position)
     position += 17
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     committed_metadata: str | None = None
     if length:
         end = position + length - 1
@@ -212,7 +213,7 @@ def _read_offset_commit_request_topic_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length == 0:
             raise null_field("Name")
         end = position + length - 1
@@ -352,7 +353,7 @@ def _read_offset_commit_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("GroupId")
     end = position + length - 1
@@ -361,7 +362,7 @@ def _read_offset_commit_request_flexible(
     generation_id_or_member_epoch, length = _unpack_iB(data, position)
     position += 5
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("MemberId")
     end = position + length - 1
@@ -370,7 +371,7 @@ def _read_offset_commit_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     group_instance_id: str | None = None
     if length:
         end = position + length - 1
@@ -513,7 +514,7 @@ def _read_offset_commit_response_topic_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length == 0:
             raise null_field("Name")
         end = position + length - 1

@@ -20,6 +20,7 @@ from ..primitives import (
     not_null,
     null_field,
     pack_int32s,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -163,7 +164,7 @@ def _read_offset_fetch_request_topic_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -215,7 +216,7 @@ def _read_offset_fetch_request_topics_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length == 0:
             raise null_field("Name")
         end = position + length - 1
@@ -272,7 +273,7 @@ def _read_offset_fetch_request_group_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("GroupId")
     end = position + length - 1
@@ -284,7 +285,7 @@ def _read_offset_fetch_request_group_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length:
             end = position + length - 1
             member_id = str(data[position:end], "utf-8")
@@ -407,7 +408,7 @@ def _read_offset_fetch_request_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length == 0:
             raise null_field("GroupId")
         end = position + length - 1
@@ -543,7 +544,7 @@ def _read_offset_fetch_response_partition_flexible(
     partition_index, committed_offset, committed_leader_epoch, length = _unpack_iqiB(data, position)
     position += 17
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     metadata: str | None = None
     if length:
         end = position + length - 1
@@ -620,7 +621,7 @@ def _read_offset_fetch_response_topic_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Name")
     end = position + length - 1
@@ -672,7 +673,7 @@ def _read_offset_fetch_response_partitions_flexible(
     partition_index, committed_offset, committed_leader_epoch, length = _unpack_iqiB(data, position)
     position += 17
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     metadata: str | None = None
     if length:
         end = position + length - 1
@@ -711,7 +712,7 @@ def _read_offset_fetch_response_topics_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length == 0:
             raise null_field("Name")
         end = position + length - 1
@@ -770,7 +771,7 @@ def _read_offset_fetch_response_group_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("GroupId")
     end = position + length - 1

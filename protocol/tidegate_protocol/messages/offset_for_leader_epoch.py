@@ -16,6 +16,7 @@ from ..primitives import (
     negative_length,
     not_encodable,
     null_field,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -156,7 +157,7 @@ def _read_offset_for_leader_topic_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Topic")
     end = position + length - 1
@@ -348,7 +349,7 @@ def _read_offset_for_leader_topic_result_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Topic")
     end = position + length - 1

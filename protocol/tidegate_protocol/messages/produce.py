@@ -21,6 +21,7 @@ from ..primitives import (
     not_in_version,
     null_field,
     read_tags,
+    read_text_length_tail,
     read_uvarint_tail,
     records_size,
     skip_tags,
@@ -237,7 +238,7 @@ def _read_topic_produce_data_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length == 0:
             raise null_field("Name")
         end = position + length - 1
@@ -340,7 +341,7 @@ def _read_produce_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     transactional_id: str | None = None
     if length:
         end = position + length - 1
@@ -425,7 +426,7 @@ def _read_batch_index_and_error_message_flexible(
     batch_index, length = _unpack_iB(data, position)
     position += 5
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     batch_index_error_message: str | None = None
     if length:
         end = position + length - 1
@@ -549,7 +550,7 @@ def _read_partition_produce_response_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     error_message: str | None = None
     if length:
         end = position + length - 1
@@ -651,7 +652,7 @@ def _read_topic_produce_response_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length == 0:
             raise null_field("Name")
         end = position + length - 1
@@ -710,7 +711,7 @@ def _read_node_endpoint_flexible(
     node_id, length = _unpack_iB(data, position)
     position += 5
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("Host")
     end = position + length - 1
@@ -719,7 +720,7 @@ def _read_node_endpoint_flexible(
     port, length = _unpack_iB(data, position)
     position += 5
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     rack: str | None = None
     if length:
         end = position + length - 1

@@ -17,6 +17,7 @@ from ..primitives import (
     not_encodable,
     not_in_version,
     null_field,
+    read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
@@ -105,7 +106,7 @@ def _read_sync_group_request_assignment_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("MemberId")
     end = position + length - 1
@@ -228,7 +229,7 @@ def _read_sync_group_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("GroupId")
     end = position + length - 1
@@ -237,7 +238,7 @@ def _read_sync_group_request_flexible(
     generation_id, length = _unpack_iB(data, position)
     position += 5
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     if length == 0:
         raise null_field("MemberId")
     end = position + length - 1
@@ -246,7 +247,7 @@ def _read_sync_group_request_flexible(
     length = data[position]
     position += 1
     if length > 127:
-        length, position = read_uvarint_tail(data, position, length)
+        length, position = read_text_length_tail(data, position, length)
     group_instance_id: str | None = None
     if length:
         end = position + length - 1
@@ -258,7 +259,7 @@ def _read_sync_group_request_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length:
             end = position + length - 1
             protocol_type = str(data[position:end], "utf-8")
@@ -266,7 +267,7 @@ def _read_sync_group_request_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length:
             end = position + length - 1
             protocol_name = str(data[position:end], "utf-8")
@@ -394,7 +395,7 @@ def _read_sync_group_response_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length:
             end = position + length - 1
             protocol_type = str(data[position:end], "utf-8")
@@ -402,7 +403,7 @@ def _read_sync_group_response_flexible(
         length = data[position]
         position += 1
         if length > 127:
-            length, position = read_uvarint_tail(data, position, length)
+            length, position = read_text_length_tail(data, position, length)
         if length:
             end = position + length - 1
             protocol_name = str(data[position:end], "utf-8")

@@ -1,0 +1,127 @@
+"""The engine itself: bugs of all kinds are planted, and must be found."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from types import ModuleType
+
+import pytest
+
+from tidegate_fuzz.cover import Marks, watch
+from tidegate_fuzz.engine import Campaign, Tally, minimised
+from tidegate_fuzz.mutations import MAX_INPUT_BYTES, mutate, sweep
+
+PLANTED = '''
+def look(data):
+    """A reader with a bug behind two steps."""
+    if data[:1] == b"T":
+        if data[1:2] == b"G":
+            raise KeyError("found")
+        return 1
+    for _ in data:
+        pass
+    return 0
+'''
+
+
+class Planted:
+    """Whatever a test plants."""
+
+    head_bytes = 0
+    fixed_bytes = 1 << 20
+    bytes_per_byte = 10
+    seconds_per_kib = 0.0
+
+    def __init__(self, module: ModuleType | None = None) -> None:
+        self.module = module
+        self.runs: list[bytes] = []
+
+    def seeds(self, rng: Random) -> list[bytes]:
+        return [b"SGxxxxxx", b"SFyyyyyy"]
+
+    def repair(self, rng: Random, data: bytearray) -> None:
+        """Nothing stops these early."""
+
+    def run(self, data: bytes) -> None:
+        self.runs.append(data)
+        if self.module is not None:
+            self.module.look(data)
+
+
+@pytest.fixture
+def woven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ModuleType, Marks]]:
+    (tmp_path / "planted_reader.py").write_text(PLANTED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    finders = list(sys.meta_path)
+    marks = watch(["planted_reader"])
+    yield importlib.import_module("planted_reader"), marks
+    sys.meta_path[:] = finders
+    del sys.modules["planted_reader"]
+
+
+def campaign(target: Planted, executions: int, marks: Marks | None = None, seed: int = 1) -> Tally:
+    return Campaign(target, marks or Marks(), seed, []).run(lambda number: number < executions)
+
+
+def test_marks_follow_what_ran(woven: tuple[ModuleType, Marks]) -> None:
+    module, marks = woven
+    assert len(marks.places) == 6  # the function, two arms of each "if", the loop
+    assert module.look.__doc__ == "A reader with a bug behind two steps."
+    assert module.look(b"S") == 0
+    assert marks.reached == 3
+    assert module.look(b"T") == 1
+    assert marks.reached == 5
+    assert [line for _, line in marks.not_reached()] == [6]
+
+
+def test_what_is_new_is_kept_and_leads_deeper(woven: tuple[ModuleType, Marks]) -> None:
+    module, marks = woven
+    target = Planted(module)
+    tally = campaign(target, 8_000, marks)
+    [finding] = tally.findings.values()
+    assert finding.signature.startswith("KeyError at planted_reader.py:6")
+    assert tally.corpus >= 1
+    assert minimised(target, finding).data == b"TG"
+
+
+def test_memory_and_time_are_bounded() -> None:
+    class Greedy(Planted):
+        def run(self, data: bytes) -> None:
+            bytes((2 << 20) + 11 * len(data))
+
+    class Slow(Planted):
+        def run(self, data: bytes) -> None:
+            sum(range(5_000_000))
+
+    assert set(campaign(Greedy(), 300).findings) == {"memory"}
+    assert set(campaign(Slow(), 3).findings) == {"time"}
+    assert campaign(Planted(), 300).findings == {}
+
+
+def test_a_seed_repeats_and_another_does_not() -> None:
+    runs = []
+    for seed in (1, 1, 2):
+        target = Planted()
+        campaign(target, 500, seed=seed)
+        runs.append(target.runs)
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+
+
+def test_mutations_leave_the_head_and_are_bounded() -> None:
+    rng = Random(3)
+    for _ in range(3000):
+        data = bytearray(b"HEAD" + rng.randbytes(rng.choice((0, 1, 50, 60_000))))
+        mutate(rng, data, [b"other", b"\0"], 4)
+        assert data.startswith(b"HEAD")
+        assert len(data) <= MAX_INPUT_BYTES
+
+
+def test_a_sweep_cuts_at_every_byte() -> None:
+    swept = sweep(b"HEADbody", 4)
+    assert {b"HEAD", b"HEADb", b"HEADbo", b"HEADbod"} <= set(swept)
+    assert b"HEADb\xff\xff\xff\xff" in swept

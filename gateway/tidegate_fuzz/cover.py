@@ -1,0 +1,113 @@
+"""Which branches ran: marks woven into modules as they are imported.
+
+Each function body and each arm of a branch (the missing "else" too) gets one statement that sets a
+byte of a table.  That costs some 30 ns a mark, where a trace function costs a microsecond a line,
+so every execution is measured and a run repeats exactly.  Marks stay set: whatever raises their
+number found something new.
+
+watch() comes before the import of what is to be measured; modules that are there already stay as
+they are.  Bytecode of woven modules is neither read from nor written to disk.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType, ModuleType
+from typing import Any
+
+TABLE = "_tidegate_fuzz_marks"
+MAX_MARKS = 1 << 16
+
+
+class Marks:
+    """table[i] is 1 once mark i was passed; places[i] says where it stands."""
+
+    def __init__(self) -> None:
+        self.table = bytearray(MAX_MARKS)
+        self.places: list[tuple[str, int]] = []
+
+    @property
+    def reached(self) -> int:
+        """Return how many marks were passed."""
+        return self.table.count(1)
+
+    def add(self, path: str, line: int) -> int:
+        """Return the number of a new mark."""
+        self.places.append((path, line))
+        if len(self.places) > MAX_MARKS:
+            raise OverflowError("more branches than marks: raise MAX_MARKS")
+        return len(self.places) - 1
+
+    def not_reached(self) -> list[tuple[str, int]]:
+        """Return where the marks stand that were never passed."""
+        return [place for place, hit in zip(self.places, self.table, strict=False) if not hit]
+
+
+class _Weaver(ast.NodeTransformer):
+    def __init__(self, marks: Marks, path: str) -> None:
+        self._marks = marks
+        self._path = path
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = self._marked(node.body, node.lineno)
+        elif isinstance(node, ast.If):
+            node.body = self._marked(node.body, node.lineno)
+            node.orelse = self._marked(node.orelse, node.lineno)
+        elif isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler):
+            node.body = self._marked(node.body, node.lineno)
+        return node
+
+    def _marked(self, body: list[ast.stmt], line: int) -> list[ast.stmt]:
+        first = body[0] if body else None
+        number = self._marks.add(self._path, first.lineno if first else line)
+        [mark] = ast.parse(f"{TABLE}[{number}] = 1").body
+        is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+        return [body[0], mark, *body[1:]] if is_text else [mark, *body]
+
+
+class _Loader(SourceFileLoader):
+    def __init__(self, name: str, path: str, marks: Marks) -> None:
+        super().__init__(name, path)
+        self._marks = marks
+
+    def path_stats(self, path: str) -> Any:
+        raise OSError("woven modules have no bytecode on disk")
+
+    def source_to_code(  # type: ignore[override]  # typeshed's has more overloads than are called
+        self, data: bytes, path: str, *, _optimization: int = -1
+    ) -> CodeType:
+        tree = _Weaver(self._marks, path).visit(ast.parse(data, path))
+        return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__[TABLE] = self._marks.table
+        super().exec_module(module)
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, names: Sequence[str], marks: Marks) -> None:
+        self._names = names
+        self._marks = marks
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not any(fullname == each or fullname.startswith(f"{each}.") for each in self._names):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.origin is not None and spec.origin.endswith(".py"):
+            spec.loader = _Loader(fullname, spec.origin, self._marks)
+        return spec
+
+
+def watch(names: Sequence[str]) -> Marks:
+    """Weave marks into these modules and packages from here on."""
+    marks = Marks()
+    sys.meta_path.insert(0, _Finder(names, marks))
+    return marks
