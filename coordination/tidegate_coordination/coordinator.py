@@ -14,7 +14,8 @@ entry, so the busier the gateway, the larger the entries.
 - `catch_up` is the same proof without a proposal (design, section 4).
 
 Randomness (nonces) and the wall clock are passed in.  Waiting callers have a deadline; past it they
-get CoordinatorUnavailable, and what they proposed may or may not come true.
+get CoordinatorUnavailable: what they proposed may or may not come true.  It comes sooner while the
+log is away, for a commit that waits holds up the heartbeats behind it on its connection.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 from typing import Any, Generic, TypeVar
 
@@ -93,7 +95,7 @@ class Coordinator:
     Args:
       state: already holds the log up to state.position.
       wall_clock: seconds since the epoch; its readings reach the log as entry clocks only.
-      deadline_seconds: how long propose() and catch_up() wait.
+      deadline_seconds, away_seconds: how long waits last, and those for a log that is silent.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class Coordinator:
         rng: Random,
         wall_clock: Callable[[], float],
         deadline_seconds: float = 30.0,
+        away_seconds: float = inf,
     ) -> None:
         self._log = log
         self.state = state
@@ -111,6 +114,7 @@ class Coordinator:
         self._rng = rng
         self._wall_clock = wall_clock
         self._deadline_seconds = deadline_seconds
+        self._away_seconds = away_seconds
         self._max_entry_bytes = log.capabilities.max_entry_bytes
         self._queue: deque[_Waiting[Any]] = deque()
         self._barriers: list[trio.Event] = []
@@ -120,6 +124,7 @@ class Coordinator:
         self._round_done = trio.Event()
         self._listeners: list[Callable[[set[int]], None]] = []
         self._is_leaving = False
+        self._asked_at: float | None = None
         self.lost_conflicts = 0
 
     @property
@@ -141,10 +146,7 @@ class Coordinator:
 
         The callbacks must not wait and must not raise.
         """
-        self._enqueue(_Waiting(proposal, deliver, fail))
-
-    def _enqueue(self, waiting: _Waiting[Any]) -> None:
-        self._queue.append(waiting)
+        self._queue.append(_Waiting(proposal, deliver, fail))
         self._work.set()
 
     async def propose(self, proposal: Proposal[Answer]) -> Answer:
@@ -167,10 +169,10 @@ class Coordinator:
             done.set()
 
         waiting = _Waiting(proposal, deliver, fail)
-        self._enqueue(waiting)
+        self._queue.append(waiting)
+        self._work.set()
         try:
-            with trio.move_on_after(self._deadline_seconds):
-                await done.wait()
+            await self._patiently(done)
         finally:
             if not done.is_set():
                 self._withdraw(waiting)
@@ -179,6 +181,16 @@ class Coordinator:
         if not answers:
             raise CoordinatorUnavailable("the metadata log did not answer in time")
         return answers[0]
+
+    async def _patiently(self, done: trio.Event) -> None:
+        """Wait for an event until the deadline, or as long as the log is not away."""
+        deadline = trio.current_time() + self._deadline_seconds
+        while not done.is_set() and (now := trio.current_time()) < deadline:
+            away_at = self._away_seconds + (now if self._asked_at is None else self._asked_at)
+            if now >= away_at:
+                return
+            with trio.move_on_at(min(deadline, away_at)):
+                await done.wait()
 
     def _withdraw(self, waiting: _Waiting[Any]) -> None:
         """While the log is away, what nobody waits for any more must not pile up."""
@@ -194,8 +206,7 @@ class Coordinator:
         reached = trio.Event()
         self._barriers.append(reached)
         self._work.set()
-        with trio.move_on_after(self._deadline_seconds):
-            await reached.wait()
+        await self._patiently(reached)
         if not reached.is_set():
             raise CoordinatorUnavailable("the metadata log could not be read in time")
 
@@ -373,9 +384,12 @@ class Coordinator:
     async def _retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         """Repeat what the log did not answer.  Callers' own deadlines bound their waits."""
         delay = FIRST_RETRY_SECONDS
+        self._asked_at = trio.current_time()
         while True:
             try:
-                return await attempt()
+                result = await attempt()
+                self._asked_at = None
+                return result
             except LogUnavailable as error:
                 _log.warning("the metadata log does not answer; trying again", error=str(error))
                 await trio.sleep(delay)

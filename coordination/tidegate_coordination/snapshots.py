@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import crc32c
+import trio
 
 from tidegate_coordination.metadata_log import (
     FIRST_POSITION,
@@ -26,8 +27,10 @@ from tidegate_coordination.metadata_log import (
     Snapshot,
     Trimmed,
 )
+from tidegate_coordination.state.cluster import ClusterState
 
 SNAPSHOT_VERSION: Final = 1
+CHUNK_BYTES: Final = 1 << 20
 _FRAME: Final = struct.Struct(">IHIQ")
 _CRC: Final = struct.Struct(">I")
 _HEAD: Final = struct.Struct(">IQI")
@@ -106,6 +109,22 @@ def _digest(crcs: list[int]) -> int:
 def _check(holds: bool, head: _Chunk, complaint: str) -> None:
     if not holds:
         raise LogCorrupt(f"the snapshot at {head.position} {complaint}")
+
+
+async def encode_state(state: ClusterState) -> Snapshot:
+    """Encode a state as it is now; others run, and may change it, meanwhile."""
+    chunks: list[bytes] = []
+    rest = bytearray()
+    with state.frozen() as frozen:
+        for piece in frozen.pieces():
+            rest += piece
+            while len(rest) >= CHUNK_BYTES:
+                chunks.append(bytes(rest[:CHUNK_BYTES]))
+                del rest[:CHUNK_BYTES]
+            await trio.lowlevel.checkpoint()
+    if rest:
+        chunks.append(bytes(rest))
+    return Snapshot(frozen.position, chunks)
 
 
 async def save_verified(log: MetadataLog, position: int, chunks: Sequence[bytes]) -> Snapshot:

@@ -47,8 +47,10 @@ def plan_retention(
 def _retained_from(state: ClusterState, partition: Partition, settings: TopicSettings) -> int:
     """Return the first offset that must stay.
 
-    Records without time stamps age from their commit.
+    Records without time stamps age from their commit.  Log time may be ahead for good, where a
+    clock once was: what most clocks say keeps it from deleting too early.
     """
+    now_ms = state.gateways.earlier_of_median_and(state.log_time_ms)
     offset = partition.log_start
     size_bytes = partition.size_bytes
     for index in range(len(partition.runs)):
@@ -56,7 +58,7 @@ def _retained_from(state: ClusterState, partition: Partition, settings: TopicSet
         timestamp = run.max_timestamp
         if timestamp < 0:
             timestamp = state.objects.committed_at_ms(run.object_number)
-        too_old = 0 <= settings.retention_ms < state.log_time_ms - timestamp
+        too_old = 0 <= settings.retention_ms < now_ms - timestamp
         too_much = 0 <= settings.retention_bytes <= size_bytes - run.length
         if not (too_old or too_much) or run.next_offset > partition.last_stable_offset:
             break

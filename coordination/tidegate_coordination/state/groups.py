@@ -21,6 +21,7 @@ from ..group_events import (
     OffsetsDeleted,
 )
 from .broken import expect
+from .frozen import FrozenRows
 
 HAS_MEMBERS = -1
 
@@ -126,12 +127,18 @@ class GroupTable:
         for group in self._groups.values():
             group.offsets.pop(topic_id, None)
 
-    def encode(self) -> object:
-        """Return all of it as builtins."""
-        return [_encode_group(each) for _, each in sorted(self._groups.items())]
+    def with_offsets_of(self, topic_id: bytes) -> list[str]:
+        """Return the groups that have committed offsets of a topic."""
+        return [each.group_id for each in self._groups.values() if topic_id in each.offsets]
+
+    def frozen(self) -> FrozenRows[str]:
+        """Return all rows as they are now."""
+        return FrozenRows(
+            "groups", sorted(self._groups), lambda group_id: _encode_group(self._groups[group_id])
+        )
 
     def decode(self, rows: Iterable[Any]) -> None:
-        """Fill an empty table from encode()'s answer."""
+        """Add some of the frozen rows."""
         for *head, members, empty_since_ms, offsets in rows:
             records = tuple(msgspec.convert(each, MemberRecord) for each in members)
             group_id, protocol_type, generation, protocol, leader = head

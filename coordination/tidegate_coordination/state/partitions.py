@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..events import ProducerBatch, Run
-from .broken import expect
+from .broken import StateBroken, expect
+from .frozen import FrozenRows
 from .producers import KeptBatch, ProducerState, with_batch
 from .runs import RunRow, Runs
 
@@ -37,27 +38,17 @@ class Partition:
         return self.next_offset
 
     def fold_run(self, run: Run, object_number: int) -> None:
-        """Append a run at the end."""
-        expect(
-            run.base_offset == self.next_offset,
-            f"partition {self.number}: run at {run.base_offset}, next is {self.next_offset}",
-        )
-        if self.runs is _NO_RUNS:
-            self.runs = Runs(self.next_offset)
-        self.next_offset = run.base_offset + run.record_count
-        self.size_bytes += run.length
-        self.runs.append(
-            RunRow(
-                run.base_offset,
-                self.next_offset,
-                object_number,
-                run.position,
-                run.length,
-                run.max_timestamp,
-                run.check,
-                run.flags,
+        """Append a run at the end.  The one fold that happens a million times."""
+        base_offset = run.base_offset
+        if base_offset != self.next_offset:
+            raise StateBroken(
+                f"partition {self.number}: run at {base_offset}, next is {self.next_offset}"
             )
-        )
+        if self.runs is _NO_RUNS:
+            self.runs = Runs(base_offset)
+        self.next_offset = base_offset + run.record_count
+        self.size_bytes += run.length
+        self.runs.append(run, object_number)
 
     def fold_producer(self, batch: ProducerBatch, append_time_ms: int, log_time_ms: int) -> None:
         """Take note of an idempotent batch."""
@@ -156,11 +147,11 @@ class PartitionTable:
         expect(number in self._partitions, f"partition {number} is unknown")
         return self._partitions.pop(number)
 
-    def encode(self) -> object:
-        """Return all of it as builtins."""
-        return [self.next_number, [each.encode() for each in self._partitions.values()]]
+    def frozen(self) -> FrozenRows[int]:
+        """Return all rows as they are now."""
+        return FrozenRows("partitions", self._partitions, lambda number: self[number].encode())
 
     def decode(self, rows: list[Any]) -> None:
-        """Fill an empty table from encode()'s answer."""
-        self.next_number = rows[0]
-        self._partitions = {row[0]: Partition.decode(row) for row in rows[1]}
+        """Add some of the frozen rows, in their order."""
+        for row in rows:
+            self._partitions[row[0]] = Partition.decode(row)

@@ -1,14 +1,19 @@
-"""The runs of one partition: where its batches lie, in columns, 33 bytes a run.
+"""The runs of one partition: where its batches lie, 33 bytes a run.
 
 Rows are in offset order and only ever appended at the end and cut at the front.  The cut only moves
-an index; the arrays shrink once half of them is dead.
+an index; the columns shrink once half of them is dead.  Base offsets are a column of their own, to
+be searched; the rest of a row is packed, since it is written and read as a whole, and a partition
+with few runs should cost few objects.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from typing import Any, NamedTuple
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from ..events import Run
 
 
 class RunRow(NamedTuple):
@@ -24,55 +29,46 @@ class RunRow(NamedTuple):
     flags: int
 
 
-_COLUMNS = "qIIIqIB"
+_REST: Final = Struct("<IIIqIB")  # object number, position, length, max time stamp, check, flags
+_REST_BYTES: Final = _REST.size
+_pack = _REST.pack
 
 
 class Runs:
     """All live runs of a partition; end_offset is the first offset behind the last one."""
 
-    __slots__ = ("_columns", "_first", "end_offset")
+    __slots__ = ("_base", "_first", "_rest", "end_offset")
 
     def __init__(self, end_offset: int = 0) -> None:
-        self._columns: tuple[array[int], ...] = tuple(array(code) for code in _COLUMNS)
+        self._base = array("q")
+        self._rest = bytearray()
         self._first = 0
         self.end_offset = end_offset
 
     def __len__(self) -> int:
-        return len(self._columns[0]) - self._first
+        return len(self._base) - self._first
 
-    def append(self, row: RunRow) -> None:
+    def append(self, run: Run, object_number: int) -> None:
         """Add the next run; its base offset is at or above end_offset."""
-        base, objects, positions, lengths, stamps, checks, flags = self._columns
-        base.append(row.base_offset)
-        objects.append(row.object_number)
-        positions.append(row.position)
-        lengths.append(row.length)
-        stamps.append(row.max_timestamp)
-        checks.append(row.check)
-        flags.append(row.flags)
-        self.end_offset = row.next_offset
+        base_offset = run.base_offset
+        self._base.append(base_offset)
+        self._rest += _pack(
+            object_number, run.position, run.length, run.max_timestamp, run.check, run.flags
+        )
+        self.end_offset = base_offset + run.record_count
 
     def __getitem__(self, index: int) -> RunRow:
         """Return the index-th live run."""
         if not 0 <= index < len(self):
             raise IndexError(index)
         at = self._first + index
-        base, objects, positions, lengths, stamps, checks, flags = self._columns
+        base = self._base
         behind = base[at + 1] if at + 1 < len(base) else self.end_offset
-        return RunRow(
-            base[at],
-            behind,
-            objects[at],
-            positions[at],
-            lengths[at],
-            stamps[at],
-            checks[at],
-            flags[at],
-        )
+        return RunRow(base[at], behind, *_REST.unpack_from(self._rest, at * _REST_BYTES))
 
     def find(self, offset: int) -> int:
         """Return the index of the run that holds the offset, or of the next one above a gap."""
-        return max(bisect_right(self._columns[0], offset, self._first) - 1 - self._first, 0)
+        return max(bisect_right(self._base, offset, self._first) - 1 - self._first, 0)
 
     def cut_below(self, log_start: int) -> list[RunRow]:
         """Drop the runs that lie wholly below the log start, and return them."""
@@ -80,20 +76,26 @@ class Runs:
         while len(self) and self[0].next_offset <= log_start:
             dropped.append(self[0])
             self._first += 1
-        if self._first > 64 and self._first * 2 > len(self._columns[0]):
-            self._columns = tuple(column[self._first :] for column in self._columns)
+        if self._first > 64 and self._first * 2 > len(self._base):
+            self._base = self._base[self._first :]
+            self._rest = self._rest[self._first * _REST_BYTES :]
             self._first = 0
         return dropped
 
     def encode(self) -> object:
         """Return the live rows, column by column."""
-        columns = [column[self._first :].tobytes() for column in self._columns]
-        return [self.end_offset, *columns]
+        first = self._first
+        return [
+            self.end_offset,
+            self._base[first:].tobytes(),
+            bytes(self._rest[first * _REST_BYTES :]) if first else bytes(self._rest),
+        ]
 
     @classmethod
     def decode(cls, row: list[Any]) -> Runs:
         """Return what encode() was called on."""
-        runs = cls(row[0])
-        for column, data in zip(runs._columns, row[1:], strict=True):
-            column.frombytes(data)
+        end_offset, base, rest = row
+        runs = cls(end_offset)
+        runs._base.frombytes(base)
+        runs._rest += rest
         return runs

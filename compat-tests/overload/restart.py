@@ -1,0 +1,150 @@
+"""How long a gateway with much state takes from kill -9 to serving, the groups' claims included.
+
+    PYTHONPATH=compat-tests .venv/bin/python compat-tests/overload/restart.py --slices 100000
+
+Writes a log as a busy gateway leaves it, starts the gateway on it, kills it, and starts it again,
+several times: until it answers ApiVersions, and until a committed offset of a group whose claim it
+held can be read.  `--snapshot` lets it begin from a snapshot instead of from the entries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import trio
+from confluent_kafka import Consumer, TopicPartition
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from harness.broker import LocalBroker
+from harness.places import ROOT, WORK
+from harness.probe import answers
+from harness.process import StartFailed, free_ports, spawn, tail
+
+from tidegate_coordination import events as ev
+from tidegate_coordination import group_events as gev
+from tidegate_coordination.entries import decode_entry, encode_entry, encode_events
+from tidegate_coordination.logs.sqlite import open_file
+from tidegate_coordination.snapshots import encode_state, save_verified, trim_below_verified
+from tidegate_coordination.state.cluster import ClusterState
+
+KEY = "restart"
+TOPIC = "slices"
+TOPIC_ID = b"t" * 16
+GROUP_OFFSET = 7
+RUNS_AN_ENTRY = 200
+START_MS = int(time.time() * 1000)
+SERVING_SECONDS = 60.0
+
+
+def entries(slices: int, partitions: int, groups: int) -> Iterator[bytes]:
+    """A log: a cluster, a topic, groups with claims and offsets, and one object an entry."""
+    yield _entry(
+        ev.ClusterCreated("restartrestartrestartA", timeline=1),
+        ev.GatewayRegistered(1, 1, KEY, "default", (), "0", supersedes=0),
+        writer=0,
+    )
+    yield _entry(ev.TopicCreated(TOPIC_ID, TOPIC, partitions, 1, {}))
+    for number in range(groups):
+        offset = gev.CommittedOffset(TOPIC_ID, 0, GROUP_OFFSET, -1, "", START_MS)
+        yield _entry(
+            ev.ClaimTaken(f"group/group-{number}", 1, 1),
+            gev.OffsetsCommitted(f"group-{number}", 1, (offset,)),
+        )
+    next_offsets = [0] * partitions
+    for counter in range(slices // RUNS_AN_ENTRY):
+        runs: list[ev.Run] = []
+        for place in range(RUNS_AN_ENTRY):
+            number = (counter * RUNS_AN_ENTRY + place) % partitions
+            runs.append(ev.Run(number, place * 100, 100, next_offsets[number], 1, START_MS, 1, 0))
+            next_offsets[number] += 1
+        yield _entry(ev.WalCommitted(1, counter, RUNS_AN_ENTRY * 100, tuple(runs), ()))
+
+
+def _entry(*events: ev.Event, writer: int = 1) -> bytes:
+    return encode_entry(bytes(12), writer, START_MS, encode_events(events))
+
+
+async def write_log(path: Path, options: argparse.Namespace) -> None:
+    """Write the log, with a snapshot if that is wanted."""
+    state = ClusterState()
+    log = await open_file(path)
+    for payload in entries(options.slices, options.partitions, options.groups):
+        position = state.position + 1
+        await log.append(position, payload)
+        state.apply(position, decode_entry(payload, position))
+    if options.snapshot:
+        await save_verified(log, *await encode_state(state))
+        await trim_below_verified(log)
+    await log.aclose()
+
+
+def prepared(options: argparse.Namespace) -> LocalBroker:
+    """A gateway that has not been started, on such a log."""
+    folder = WORK / "brokers" / "restart"
+    shutil.rmtree(folder, ignore_errors=True)
+    data = folder / "data"
+    data.mkdir(parents=True)
+    (data / "instance.key").write_text(f"{KEY}\n")
+    trio.run(write_log, data / "metadata.db", options)
+    port, admin_port = free_ports(2)
+    command = [str(ROOT / "tidegate"), "dev", "--port", str(port), "--data", str(data)]
+    return LocalBroker([*command, "--admin-port", str(admin_port)], port, folder)
+
+
+def life(broker: LocalBroker, group: str) -> tuple[float, float]:
+    """Start the gateway; seconds to an answer and to the group's offset; kill it."""
+    begun = time.monotonic()
+    process = broker.process = spawn(broker.command, broker.log, cwd=ROOT)
+    try:
+        while not answers("127.0.0.1", broker.port):
+            late = time.monotonic() - begun > SERVING_SECONDS
+            if late or process.popen.poll() is not None:
+                raise StartFailed(f"it does not serve\n{tail(broker.log)}")
+            time.sleep(0.01)
+        serving = time.monotonic() - begun
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+        (found,) = consumer.committed([TopicPartition(TOPIC, 0)], timeout=SERVING_SECONDS)
+        if found.offset != GROUP_OFFSET:
+            raise StartFailed(f"the group has {found}")
+        claimed = time.monotonic() - begun
+        consumer.close()
+    finally:
+        broker.kill()
+    return serving, claimed
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="from kill -9 to serving with much state")
+    parser.add_argument("--slices", type=int, default=100_000)
+    parser.add_argument("--partitions", type=int, default=1_000)
+    parser.add_argument("--groups", type=int, default=100)
+    parser.add_argument("--lives", type=int, default=7)
+    parser.add_argument("--snapshot", action="store_true")
+    options = parser.parse_args()
+    broker = prepared(options)
+    lives = [life(broker, f"group-{number % options.groups}") for number in range(options.lives)]
+    shutil.rmtree(broker.folder / "data")
+    serving, claimed = zip(*lives, strict=True)
+    figures = {
+        "slices": options.slices,
+        "snapshot": options.snapshot,
+        "serving_p50_seconds": round(statistics.median(serving), 3),
+        "serving_max_seconds": round(max(serving), 3),
+        "group_p50_seconds": round(statistics.median(claimed), 3),
+        "group_max_seconds": round(max(claimed), 3),
+    }
+    print(json.dumps(figures, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

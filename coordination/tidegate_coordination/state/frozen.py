@@ -1,0 +1,107 @@
+"""The state as of one moment, encoded piece by piece while the live one goes on.
+
+A row that is about to change is encoded first, and kept.  So a snapshot of a million slices costs
+the event loop some milliseconds at a time, and no copy of the state; nor a thread, which would make
+simulated runs differ.
+
+Layout of an encoded state: pieces, each its length (u32, big-endian) and a msgpack value.  The
+first is the head, a map; the others are [name of the table, rows].  Where pieces end depends on
+what they hold alone, so equal states give equal bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from .broken import expect
+
+Key = TypeVar("Key", bound=Hashable)
+
+MAX_PIECE_ROWS: Final = 256
+MAX_PIECE_BYTES: Final = 256 << 10  # but for a row that is larger by itself
+_LENGTH: Final = struct.Struct(">I")
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class FrozenRows(Generic[Key]):
+    """The rows of one table, in the order of `keys`.
+
+    encode: returns the live row of a key as builtins.
+    """
+
+    def __init__(self, name: str, keys: Iterable[Key], encode: Callable[[Key], object]) -> None:
+        self._name = name
+        self._keys = list(keys)
+        self._left = set(self._keys)
+        self._live_row = encode
+        self._kept: dict[Key, bytes] = {}
+
+    def keep(self, keys: Iterable[Key]) -> None:
+        """Take these rows as they are: they are about to change."""
+        for key in keys:
+            if key in self._left and key not in self._kept:
+                self._kept[key] = _encode(self._live_row(key))
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield all rows; the state may change between two pieces."""
+        rows: list[msgspec.Raw] = []
+        size_bytes = 0
+        for key in self._keys:
+            row = self._take(key)
+            rows.append(msgspec.Raw(row))
+            size_bytes += len(row)
+            if len(rows) >= MAX_PIECE_ROWS or size_bytes >= MAX_PIECE_BYTES:
+                yield piece([self._name, rows])
+                rows, size_bytes = [], 0
+        if rows:
+            yield piece([self._name, rows])
+
+    def _take(self, key: Key) -> bytes:
+        self._left.discard(key)
+        kept = self._kept.pop(key, None)
+        return kept if kept is not None else _encode(self._live_row(key))
+
+
+class FrozenState:
+    """What ClusterState.frozen() gives; `position` is the last entry it holds."""
+
+    def __init__(
+        self, position: int, head: object, partitions: FrozenRows[int], groups: FrozenRows[str]
+    ) -> None:
+        self.position = position
+        self.partitions = partitions
+        self.groups = groups
+        self._head = piece(head)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the encoded state, once; some milliseconds of work a piece."""
+        yield self._head
+        yield from self.partitions.pieces()
+        yield from self.groups.pieces()
+
+
+def piece(value: object) -> bytes:
+    """Encode one piece."""
+    body = _encode(value)
+    return _LENGTH.pack(len(body)) + body
+
+
+def split(data: bytes) -> Iterator[Any]:
+    """Yield the values of all pieces.
+
+    Raises:
+      StateBroken: the data ends in the middle of one.
+    """
+    view = memoryview(data)
+    at = 0
+    while at < len(view):
+        expect(at + _LENGTH.size <= len(view), "a snapshot that is cut short")
+        (length,) = _LENGTH.unpack_from(view, at)
+        at += _LENGTH.size
+        expect(at + length <= len(view), "a snapshot that is cut short")
+        yield msgspec.msgpack.decode(view[at : at + length])
+        at += length
