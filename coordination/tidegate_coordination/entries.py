@@ -25,6 +25,9 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     ev.GatewayExpired,
     ev.ClaimTaken,
     ev.ClaimReleased,
+    ev.TimelineOpened,
+    ev.FormerLivesFound,
+    ev.SalvageEnded,
     ev.TopicCreated,
     ev.PartitionsAdded,
     ev.TopicDeleted,
@@ -61,6 +64,8 @@ class UnreadableEntry(Exception):
     """The entry is damaged or was written by a newer release.  Stop: skipping it would fork."""
 
 
+# The last for arrays in arrays in arrays, where a field is not looked at.
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Entry)
 _head_decoder = msgspec.msgpack.Decoder(_Head)
@@ -90,7 +95,7 @@ def decode_entry(payload: bytes, position: int) -> Entry:
                 f" {ENTRY_FORMAT}. Run a newer release of Tidegate"
             )
         return _decoder.decode(payload)
-    except msgspec.DecodeError as error:
+    except _DECODE_ERRORS as error:
         raise UnreadableEntry(
             f"metadata log entry {position} cannot be read ({error}). It is damaged, or holds an"
             " event of a newer release; run a newer release, or restore the log"
@@ -101,5 +106,5 @@ def entry_nonce(payload: bytes) -> bytes:
     """Return the nonce of an entry of any format this release or a newer one wrote."""
     try:
         return _head_decoder.decode(payload).nonce
-    except msgspec.DecodeError as error:
+    except _DECODE_ERRORS as error:
         raise UnreadableEntry(f"not an entry of the metadata log: {error}") from error

@@ -126,4 +126,9 @@ def _cluster_status(gateway: Gateway) -> dict[str, object]:
             "put_retries": counters.put_retries,
         },
         "cache_used_bytes": gateway.cache.used_bytes,
+        "backup": {
+            "position": gateway.backup.status.position,
+            "time_ms": gateway.backup.status.time_ms,
+            "failures": gateway.backup.status.failures,
+        },
     }

@@ -22,8 +22,13 @@ from tidegate_coordination.coordinator import (
     CoordinatorUnavailable,
     ProposalFailed,
 )
-from tidegate_coordination.metadata_log import LogUnavailable, MetadataLog
-from tidegate_coordination.rules.gateways import ExpireGateways, Renew, TakeClaim
+from tidegate_coordination.metadata_log import (
+    FIRST_POSITION,
+    LogUnavailable,
+    MetadataLog,
+    Trimmed,
+)
+from tidegate_coordination.rules.gateways import ExpireGateways, ReleaseClaim, Renew, TakeClaim
 from tidegate_coordination.rules.housekeeping import (
     ForgetObjects,
     MoveLogStarts,
@@ -32,9 +37,10 @@ from tidegate_coordination.rules.housekeeping import (
 )
 from tidegate_coordination.rules.offset_expiry import propose_expiry
 from tidegate_coordination.rules.producer_ids import ExpireProducers
-from tidegate_coordination.snapshots import save_verified, trim_below_verified
+from tidegate_coordination.snapshots import encode_state, save_verified, trim_below_verified
 from tidegate_coordination.state.topics import Topic
 from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
+from tidegate_storage.ownership import TimelineOver
 
 _log = structlog.get_logger("tidegate.housekeeper")
 
@@ -44,7 +50,6 @@ MAX_CLOCK_SKEW_MS = 10_000
 # Against the machine's own monotonic clock: a lone gateway has no others to compare with.
 MAX_CLOCK_LEAP_MS = 3_600_000
 GROUPS_A_ROUND = 1000
-CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,8 @@ class HousekeeperSettings:
 class Housekeeper:
     """See the module's head.
 
-    key_of: object key of (incarnation, counter).
+    key_of: object key of (incarnation, counter).  check_owner: raises TimelineOver when the prefix
+    is another log's; called before objects are deleted.
     """
 
     def __init__(
@@ -78,6 +84,7 @@ class Housekeeper:
         *,
         settings_of: Callable[[Topic], TopicSettings],
         key_of: Callable[[int, int], str],
+        check_owner: Callable[[], Awaitable[object]],
         wall_clock: Callable[[], float],
     ) -> None:
         self._coordinator = coordinator
@@ -86,6 +93,7 @@ class Housekeeper:
         self._settings = settings
         self._settings_of = settings_of
         self._key_of = key_of
+        self._check_owner = check_owner
         self._wall_clock = wall_clock
         self._snapshot_position = 0
         self._clock_offset_ms = (wall_clock() - trio.current_time()) * 1000
@@ -109,23 +117,51 @@ class Housekeeper:
         me = gateways.live.get(self._coordinator.incarnation)
         age_ms = gateways.lease_time_ms - me.renewed_at_ms if me else 0
         now_ms = self._wall_clock() * 1000
-        silent_ms = now_ms - me.clock_ms if me else 0
+        # A clock that went back would else keep this gateway silent until it is where it was.
+        silent_ms = abs(now_ms - me.clock_ms) if me else 0
         if max(age_ms, silent_ms) * RENEWALS_PER_LEASE >= gateways.lease_ms:
             await self._coordinator.propose(Renew())
         if gateways.expired() and self._clock_agrees():
             await self._coordinator.propose(ExpireGateways())
 
     def _clock_agrees(self) -> bool:
+        """Whether this clock may say that others are dead, its own last reading being one of two.
+
+        So of two gateways each may end the other, whichever clock is right: leases are measured
+        in lease time (decision 3).
+        """
+        return self._clock_is_steady() and self._skew_ms(0) <= MAX_CLOCK_SKEW_MS
+
+    def _clock_is_steady(self) -> bool:
         now_ms = self._wall_clock() * 1000
         leapt_ms = abs(now_ms - trio.current_time() * 1000 - self._clock_offset_ms)
         if leapt_ms > MAX_CLOCK_LEAP_MS:
             _log.error(
-                "the clock leapt; nothing expires until the gateway is started again",
+                "the clock leapt; nothing expires here until the gateway is started again",
                 hours=round(leapt_ms / 3_600_000, 1),
             )
+        return leapt_ms <= MAX_CLOCK_LEAP_MS
+
+    def _skew_ms(self, writer: int) -> float:
+        """Return how far this clock is off the median, as the one of a writer."""
+        now_ms = int(self._wall_clock() * 1000)
+        return abs(now_ms - self._coordinator.state.gateways.median_clock_ms(writer, now_ms))
+
+    def _may_expire(self) -> bool:
+        """Whether this clock is in the middle of all, and the cluster's time not ahead of it."""
+        state, me = self._coordinator.state, self._coordinator.incarnation
+        # The others' clocks are as old as their last entries.
+        tolerated_ms = MAX_CLOCK_SKEW_MS + state.gateways.lease_ms / RENEWALS_PER_LEASE
+        if not self._clock_is_steady() or self._skew_ms(me) > tolerated_ms:
             return False
-        median = self._coordinator.state.gateways.median_clock_ms(0, int(now_ms))
-        return abs(now_ms - median) <= MAX_CLOCK_SKEW_MS
+        ahead_ms = state.log_time_ms - self._wall_clock() * 1000
+        if ahead_ms > tolerated_ms:
+            # It began with a wrong clock, or its clocks went back; records would look too old.
+            _log.error(
+                "the cluster's time is ahead of its clocks; nothing expires until they reach it",
+                hours=round(ahead_ms / 3_600_000, 1),
+            )
+        return ahead_ms <= tolerated_ms
 
     async def _keep_house(self) -> None:
         while True:
@@ -133,8 +169,11 @@ class Housekeeper:
             await self._try("keep house", self.keep_house_once)
 
     async def keep_house_once(self) -> None:
-        """Do one round, if the claim is ours or free."""
-        if await self._coordinator.propose(TakeClaim(CLAIM)) is None or not self._clock_agrees():
+        """Do one round, if the claim is ours or free; with a wrong clock, leave it to others."""
+        if not self._may_expire():
+            await self._coordinator.propose(ReleaseClaim(CLAIM))
+            return
+        if await self._coordinator.propose(TakeClaim(CLAIM)) is None:
             return
         state = self._coordinator.state
         if state.log_time_ms < state.expiry_resumes_at_ms:
@@ -159,23 +198,34 @@ class Housekeeper:
 
     async def _collect(self, numbers: list[int]) -> None:
         names = [self._coordinator.state.objects.name(number) for number in numbers]
+        # A log that was restored elsewhere may still need what this one calls dead.
+        await self._check_owner()
         await self._store.delete_many([self._key_of(*name) for name in names])
         await self._coordinator.propose(ForgetObjects(tuple(numbers)))
         self.collected_objects += len(numbers)
 
     async def _take_snapshots(self) -> None:
-        self._snapshot_position = self._coordinator.state.position
         while True:
             await trio.sleep(self._settings.interval_seconds)
-            grown = self._coordinator.state.position - self._snapshot_position
-            if grown >= self._settings.snapshot_entries:
-                await self._try("take a snapshot", self.take_snapshot)
+            if self._snapshot_is_due():
+                await self._try("take a snapshot", self._take_due_snapshot)
+
+    def _snapshot_is_due(self) -> bool:
+        grown = self._coordinator.state.position - self._snapshot_position
+        return grown >= self._settings.snapshot_entries
+
+    async def _take_due_snapshot(self) -> None:
+        """Where the log begins tells of the last one, by another gateway or an earlier life."""
+        begin = await self._log.read(FIRST_POSITION, 1)
+        if isinstance(begin, Trimmed):
+            last = begin.first_position - 1 + self._settings.kept_entries
+            self._snapshot_position = max(self._snapshot_position, last)
+        if self._snapshot_is_due():
+            await self.take_snapshot()
 
     async def take_snapshot(self) -> None:
         """Save the state, read it back, and trim the log below it."""
-        position = self._coordinator.state.position
-        data = self._coordinator.state.encode()
-        chunks = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
+        position, chunks = await encode_state(self._coordinator.state)
         await save_verified(self._log, position, chunks)
         await trim_below_verified(self._log, keep_entries=self._settings.kept_entries)
         self._snapshot_position = position
@@ -184,6 +234,8 @@ class Housekeeper:
         """Do a step that the next round repeats if log or store do not answer."""
         try:
             await step()
+        except TimelineOver:
+            raise  # no later round can help
         except (
             CoordinatorUnavailable,
             ProposalFailed,

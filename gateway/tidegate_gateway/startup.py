@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 import structlog
 import trio
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.entries import decode_entry
-from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog, Trimmed
-from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.metadata_log import (
+    LogEntry,
+    LogMisconfigured,
+    LogUnavailable,
+    MetadataLog,
+    Trimmed,
+)
+from tidegate_coordination.rules.gateways import Register, Renew
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_storage.object_store import ObjectStore, StoreUnavailable
-from tidegate_storage.ownership import claim_prefix
+from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
+from tidegate_storage.ownership import check_owner, claim_prefix, read_owner
 
 _log = structlog.get_logger("tidegate.startup")
 
 READ_BYTES = 8 << 20
 RETRY_SECONDS = 1.0
+# How long a start waits for a log or a store that is away.
+PATIENCE_SECONDS = 120.0
+
+Answer = TypeVar("Answer")
 
 
 class NodeIdInUse(Exception):
@@ -29,13 +43,13 @@ async def load_state(log: MetadataLog, *, deadline_seconds: float) -> ClusterSta
     """Return the state at the log's present end: the newest snapshot, and the entries behind it.
 
     Raises:
-      LogUnavailable: not in time.
+      TooSlowError: not in time, perhaps since the log is away.
       LogMisconfigured: entries are missing.
     """
     with trio.fail_after(deadline_seconds):
         state = await _from_snapshot(log)
         while True:
-            entries = await log.read(state.position + 1, READ_BYTES)
+            entries = await _patiently(_reading(log, state.position + 1), LogUnavailable)
             if isinstance(entries, Trimmed):
                 # Another gateway may have taken a newer snapshot meanwhile, and trimmed below it.
                 newer = await _from_snapshot(log)
@@ -55,16 +69,35 @@ async def load_state(log: MetadataLog, *, deadline_seconds: float) -> ClusterSta
 
 
 async def _from_snapshot(log: MetadataLog) -> ClusterState:
-    snapshot = await log.load_snapshot()
+    snapshot = await _patiently(log.load_snapshot, LogUnavailable)
     return ClusterState() if snapshot is None else ClusterState.decode(b"".join(snapshot.chunks))
+
+
+def _reading(log: MetadataLog, position: int) -> Callable[[], Awaitable[list[LogEntry] | Trimmed]]:
+    return lambda: log.read(position, READ_BYTES)
+
+
+async def _patiently(attempt: Callable[[], Awaitable[Answer]], *away: type[Exception]) -> Answer:
+    """Repeat what could not be done because something is away; the caller has a deadline."""
+    while True:
+        try:
+            return await attempt()
+        except away as error:
+            _log.warning("waiting for what does not answer", error=str(error))
+            await trio.sleep(RETRY_SECONDS)
 
 
 def check_cluster(state: ClusterState, wanted_id: str) -> None:
     """See that the log is that of the cluster this gateway was set up for; "" is any.
 
     Raises:
-      LogMisconfigured: it is another's.  Nothing was written.
+      LogMisconfigured: it is another's, or not whole yet.  Nothing was written.
     """
+    if state.timelines.is_restoring:
+        raise LogMisconfigured(
+            "a restore to it is under way, or was cut short: wait for its end, or run the same"
+            " `tidegate log restore` again"
+        )
     if wanted_id and state.cluster_id and wanted_id != state.cluster_id:
         raise LogMisconfigured(
             f"cluster.id={wanted_id}, but the metadata log is that of cluster {state.cluster_id}"
@@ -83,37 +116,92 @@ async def register(coordinator: Coordinator, proposal: Register) -> int:
     gateways = coordinator.state.gateways
     watched: tuple[int, int] | None = None
     since = trio.current_time()
-    with trio.move_on_after(2 * gateways.lease_ms / 1000):
-        while True:
-            lease_is_over = trio.current_time() - since > gateways.lease_ms / 1000
-            silent = watched if lease_is_over else None
-            answer = await coordinator.propose(replace(proposal, silent=silent))
-            if isinstance(answer, int):
-                coordinator.incarnation = answer
-                return answer
-            present = gateways.by_node_id(proposal.node_id)
-            found = (present.incarnation, present.clock_ms) if present is not None else None
-            if found != watched:
-                watched, since = found, trio.current_time()
-            _log.info("the node id is in use; waiting for its lease", node_id=proposal.node_id)
-            await trio.sleep(RETRY_SECONDS)
+    until = since + 2 * gateways.lease_ms / 1000
+    while trio.current_time() < until:
+        lease_is_over = trio.current_time() - since > gateways.lease_ms / 1000
+        asked_at = trio.current_time()
+        wanted = replace(proposal, silent=watched if lease_is_over else None)
+        with trio.fail_after(PATIENCE_SECONDS):
+            answer = await _patiently(partial(coordinator.propose, wanted), CoordinatorUnavailable)
+        if isinstance(answer, int):
+            coordinator.incarnation = answer
+            return answer
+        present = gateways.by_node_id(proposal.node_id)
+        found = (present.incarnation, present.clock_ms) if present is not None else None
+        # While the log is away the other one cannot show that it lives.
+        away_seconds = trio.current_time() - asked_at
+        since, until = since + away_seconds, until + away_seconds
+        if found != watched:
+            watched, since = found, trio.current_time()
+        _log.info("the node id is in use; waiting for its lease", node_id=proposal.node_id)
+        await trio.sleep(RETRY_SECONDS)
     raise NodeIdInUse(
         f"node.id={proposal.node_id} belongs to another live gateway. Give this one another"
         " node.id, or stop the other; if this is a restart of it, give both the same instance.key"
     )
 
 
-async def own_prefix(store: ObjectStore, state: ClusterState, *, version: str) -> None:
+async def see_prefix(
+    store: ObjectStore, log: MetadataLog, state: ClusterState, *, deadline_seconds: float
+) -> ClusterState:
+    """Before anything is written: see that the prefix is free or this log's; return the state.
+
+    An empty log beside a prefix that a cluster owns is one that was lost, or a wrong address.
+
+    Raises:
+      StoreMisconfigured: the prefix is another cluster's, or another timeline's.
+      StoreUnavailable: the store is away for too long.
+      TooSlowError, LogMisconfigured: as load_state().
+    """
+    give_up_at = trio.current_time() + PATIENCE_SECONDS
+    while True:
+        try:
+            return await _seen(store, log, state, deadline_seconds)
+        except StoreUnavailable as error:
+            if trio.current_time() >= give_up_at:
+                raise
+            _log.warning("the object store does not answer", error=str(error))
+            await trio.sleep(RETRY_SECONDS)
+
+
+async def _seen(
+    store: ObjectStore, log: MetadataLog, state: ClusterState, deadline_seconds: float
+) -> ClusterState:
+    owner = await read_owner(store)
+    if owner is None:
+        return state
+    if not state.cluster_id:
+        # Another gateway may have created both since this one read the log.
+        state = await load_state(log, deadline_seconds=deadline_seconds)
+    if not state.cluster_id:
+        raise StoreMisconfigured(
+            f"cluster {owner.cluster_id} owns this prefix, but the metadata log is empty. If the"
+            " log was lost, `tidegate log restore` makes a new one from its backup; otherwise give"
+            " the right log, or a prefix of its own to a new cluster"
+        )
+    await check_owner(store, state.cluster_id, timeline=state.timeline)
+    return state
+
+
+async def own_prefix(store: ObjectStore, coordinator: Coordinator, *, version: str) -> None:
     """Check that the object store's prefix belongs to this cluster; claim a free one.
 
     Raises:
       StoreMisconfigured: it belongs to another.
+      StoreUnavailable: the store is away for too long.
     """
+    state = coordinator.state
+    give_up_at = trio.current_time() + PATIENCE_SECONDS
     while True:
         try:
             await claim_prefix(store, state.cluster_id, timeline=state.timeline, created_by=version)
         except StoreUnavailable as error:
+            if trio.current_time() >= give_up_at:
+                raise
             _log.warning("the object store does not answer", error=str(error))
+            # Nobody else renews the lease of a gateway that has not started.
+            with suppress(CoordinatorUnavailable):
+                await coordinator.propose(Renew())
             await trio.sleep(RETRY_SECONDS)
         else:
             return

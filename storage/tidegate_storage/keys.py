@@ -1,7 +1,10 @@
 """Names of objects (design, section 6).
 
     <cluster id>/<timeline>/wal/<zone>/<node>-<incarnation>/<counter, 12 digits>
+    <cluster id>/<timeline>/backup/...            copies of the metadata log
+    <cluster id>/<timeline>/unplaced/...          objects with records a restore had no place for
     tidegate-owner.json
+    tidegate-timelines/<timeline, 6 digits>.json
 
 Numbers that are listed in order have leading zeros, so that key order is number order.  A zone
 name goes into a key percent-encoded, so any name will do.
@@ -13,6 +16,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 OWNER_KEY = "tidegate-owner.json"
+TIMELINE_FOLDER = "tidegate-timelines/"
 
 
 class WalKey(NamedTuple):
@@ -34,6 +38,33 @@ def timeline_prefix(cluster_id: str, timeline: int) -> str:
 def wal_prefix(cluster_id: str, timeline: int) -> str:
     """All WAL objects of one timeline."""
     return f"{timeline_prefix(cluster_id, timeline)}wal/"
+
+
+def backup_prefix(cluster_id: str, timeline: int) -> str:
+    """All copies of the metadata log of one timeline."""
+    return f"{timeline_prefix(cluster_id, timeline)}backup/"
+
+
+def unplaced_key(cluster_id: str, timeline: int, key: str) -> str:
+    """Where a restore keeps a copy of an object some of whose records have no topic any more."""
+    return f"{timeline_prefix(cluster_id, timeline)}unplaced/{key.partition('/')[2]}"
+
+
+def timeline_key(timeline: int) -> str:
+    """The marker of a timeline that a restore opened."""
+    return f"{TIMELINE_FOLDER}{timeline:06}.json"
+
+
+def parse_timeline_key(key: str) -> int:
+    """Inverse of timeline_key.
+
+    Raises:
+      ValueError: key does not name such a marker.
+    """
+    timeline = int(key.removeprefix(TIMELINE_FOLDER).removesuffix(".json"))
+    if timeline_key(timeline) != key:
+        raise ValueError(f"{key!r} does not name the marker of a timeline")
+    return timeline
 
 
 def wal_key(

@@ -40,6 +40,8 @@ OWN_SETTINGS = (
     _own("lease.ms", _LONG, 30_000, at_least(3000),
          "A gateway that is not heard of for so long is taken for dead; fixed when the cluster is"
          " created."),
+    _own("log.backup.interval.ms", _LONG, 60_000, at_least(0),
+         "How often new entries of the metadata log are copied to the object store; 0: never."),
     _own("metadata.log", _ADDRESS, "sqlite:data/metadata.db", None,
          "Where the metadata log is: memory:, sqlite:<file>, or a plug-in's address."),
     _own("object.delete.grace.ms", _LONG, 600_000, at_least(0),
@@ -50,7 +52,7 @@ OWN_SETTINGS = (
          "header: check batches as a whole; full: check every record as Kafka does."),
     _own("snapshot.interval.entries", _INT, 10_000, at_least(1),
          "A snapshot is written after so many entries of the metadata log."),
-    _own("wal.efficient.object.bytes", _INT, 6 * _MIB, at_least(1),
+    _own("wal.efficient.object.bytes", _INT, 7 * _MIB, at_least(1),
          "Objects of this size cost nothing of the budget, smaller ones up to one token."),
     _own("wal.linger.ms", _LONG, 250, at_least(0),
          "How long a batch waits at most for the budget of object store requests."),

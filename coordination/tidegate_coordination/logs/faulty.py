@@ -7,7 +7,7 @@ A fault is counted when it has had its effect, so a test can demand that it land
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ import trio
 from tidegate_coordination.metadata_log import (
     AppendResult,
     LogCapabilities,
+    LogCorrupt,
     LogEntry,
     LogUnavailable,
     MetadataLog,
@@ -23,7 +24,7 @@ from tidegate_coordination.metadata_log import (
     Trimmed,
 )
 
-_LATE_CALLS_MAX: Final = 3
+_HUNG_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,14 @@ class LogFaults:
 
     ambiguous_append  done, and answered with LogUnavailable
     lost_append       not done, and answered with LogUnavailable
-    late_append       answered with LogUnavailable, and done one to three calls later
+    late_append       answered with LogUnavailable, and done one to `late_calls` calls later
     read_error        reads and snapshot loads answer with LogUnavailable
     snapshot_error    saves and trims answer with LogUnavailable, done or not
+    snapshot_damage   a load finds no snapshot whose checksums agree, and raises LogCorrupt
     lost_wakeup       a wait misses the growth and sleeps its whole time
     slow              a call takes up to `slow_seconds` more, before or after its effect
+    hung              a call takes half a minute and is then answered with LogUnavailable, not done
+    outage            every call is answered with LogUnavailable, not done
     """
 
     ambiguous_append: float = 0.0
@@ -44,9 +48,13 @@ class LogFaults:
     late_append: float = 0.0
     read_error: float = 0.0
     snapshot_error: float = 0.0
+    snapshot_damage: float = 0.0
     lost_wakeup: float = 0.0
     slow: float = 0.0
+    hung: float = 0.0
+    outage: float = 0.0
     slow_seconds: float = 5.0
+    late_calls: int = 3
 
 
 @dataclass(slots=True)
@@ -58,16 +66,31 @@ class _Late:
     calls_left: int
 
 
+def _never(kind: str) -> bool:
+    return False
+
+
 class FaultyLog:
     """`faults` may be changed at any time, also to none at all: `LogFaults()` heals.
 
     `landed` counts by the names of `LogFaults`; a late append that lost its position to another
-    counts as `late_append_refused`.
+    counts as `late_append_refused`; `count` is told each. `is_due` is asked at every call that a
+    fault could strike, and makes it strike whatever its rate.
     """
 
-    def __init__(self, log: MetadataLog, faults: LogFaults, rng: random.Random) -> None:
+    def __init__(
+        self,
+        log: MetadataLog,
+        faults: LogFaults,
+        rng: random.Random,
+        *,
+        is_due: Callable[[str], bool] = _never,
+        count: Callable[[str], object] = _never,
+    ) -> None:
         self.faults = faults
         self.landed: Counter[str] = Counter()
+        self._is_due = is_due
+        self._tell = count
         self._log = log
         self._rng = rng
         self._late: list[_Late] = []
@@ -82,7 +105,7 @@ class FaultyLog:
             case "lost_append":
                 raise self._fault("lost_append")
             case "late_append":
-                calls_left = self._rng.randint(1, _LATE_CALLS_MAX)
+                calls_left = self._rng.randint(1, self.faults.late_calls)
                 self._late.append(_Late(position, bytes(payload), calls_left))
                 raise LogUnavailable("injected: late_append")
             case fault:
@@ -96,7 +119,7 @@ class FaultyLog:
         draw = self._rng.random()
         for kind in ("ambiguous_append", "lost_append", "late_append"):
             draw -= getattr(self.faults, kind)
-            if draw < 0:
+            if draw < 0 or self._is_due(kind):
                 return kind
         return ""
 
@@ -109,9 +132,12 @@ class FaultyLog:
         return entries
 
     async def wait(self, after_position: int, timeout_seconds: float) -> None:
+        if self.faults.outage and self._strikes("outage"):
+            await trio.lowlevel.checkpoint()
+            raise self._fault("outage")
         if not self._strikes("lost_wakeup"):
             return await self._log.wait(after_position, timeout_seconds)
-        self.landed["lost_wakeup"] += 1
+        self._count("lost_wakeup")
         await trio.sleep(timeout_seconds)
 
     async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
@@ -126,6 +152,9 @@ class FaultyLog:
         await self._begin()
         if self._strikes("read_error"):
             raise self._fault("read_error")
+        if self._strikes("snapshot_damage"):
+            self._count("snapshot_damage")
+            raise LogCorrupt("injected: snapshot_damage")
         return await self._log.load_snapshot()
 
     async def trim(self, before_position: int) -> None:
@@ -155,12 +184,18 @@ class FaultyLog:
         self._late = [late for late in self._late if late.calls_left > 0]
         for late in landing:
             await self._land(late)
+        if self.faults.outage and self._strikes("outage"):
+            await trio.lowlevel.checkpoint()
+            raise self._fault("outage")
+        if self._strikes("hung"):
+            await trio.sleep(_HUNG_SECONDS)
+            raise self._fault("hung")
         return await self._dawdle()
 
     async def _land(self, late: _Late) -> None:
         result = await self._log.append(late.position, late.payload)
         taken = result is AppendResult.APPENDED
-        self.landed["late_append" if taken else "late_append_refused"] += 1
+        self._count("late_append" if taken else "late_append_refused")
 
     async def _dawdle(self) -> float:
         strikes, before = self._strikes("slow"), self._rng.random() < 0.5
@@ -168,14 +203,18 @@ class FaultyLog:
         if not strikes:
             await trio.lowlevel.checkpoint()
             return 0.0
-        self.landed["slow"] += 1
+        self._count("slow")
         await trio.sleep(seconds if before else 0)
         return 0.0 if before else seconds
 
     def _strikes(self, kind: str) -> bool:
         rate: float = getattr(self.faults, kind)
-        return self._rng.random() < rate
+        return self._rng.random() < rate or self._is_due(kind)
 
     def _fault(self, kind: str) -> LogUnavailable:
-        self.landed[kind] += 1
+        self._count(kind)
         return LogUnavailable(f"injected: {kind}")
+
+    def _count(self, kind: str) -> None:
+        self.landed[kind] += 1
+        self._tell(kind)

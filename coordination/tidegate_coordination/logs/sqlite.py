@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 
 import trio
 
+from tidegate_coordination.logs.sqlite_file import OpenedFile
 from tidegate_coordination.logs.sqlite_tables import (
     LogBusy,
     SqliteTables,
@@ -29,6 +30,7 @@ from tidegate_coordination.metadata_log import (
     FIRST_POSITION,
     AppendResult,
     LogCapabilities,
+    LogCorrupt,
     LogEntry,
     LogMisconfigured,
     LogMisuse,
@@ -36,12 +38,13 @@ from tidegate_coordination.metadata_log import (
     Snapshot,
     Trimmed,
 )
-from tidegate_coordination.snapshots import frame_chunks
+from tidegate_coordination.snapshots import frame_chunks, unframe_chunks
 
 CAPABILITIES: Final = LogCapabilities(
     forward_to_leader=False, typical_append_seconds=0.005, max_entry_bytes=1 << 20
 )
 _CALL_SECONDS: Final = 10.0
+_LOAD_BYTES: Final = 8 << 20  # of a snapshot, in one call
 _POLL_SECONDS: Final = 0.075
 _BUSY_SECONDS: Final = 0.25  # SQLite's own patience, in the thread
 _BUSY_PAUSES_SECONDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
@@ -73,6 +76,7 @@ async def open_file(path: Path, *, in_loop: bool = False) -> "SqliteLog":
     worker = StatementWorker(in_loop=in_loop)
     busy_seconds = 0.0 if in_loop else _BUSY_SECONDS
     connection = await worker.call("open", lambda: connect(str(path), busy_seconds=busy_seconds))
+    worker.file = OpenedFile(path)
     return SqliteLog(SqliteTables(connection), worker)
 
 
@@ -81,6 +85,7 @@ class StatementWorker:
 
     def __init__(self, *, in_loop: bool) -> None:
         self._in_loop = in_loop
+        self.file: OpenedFile | None = None
         self._one_at_a_time = trio.CapacityLimiter(1)
 
     async def call(self, doing: str, work: Callable[[], _T]) -> _T:
@@ -95,8 +100,21 @@ class StatementWorker:
         with translated_errors(doing):
             if self._in_loop:
                 await trio.lowlevel.checkpoint()
-                return work()
-            return await self._in_thread(doing, work)
+                return self._checked(work)
+            return await self._in_thread(doing, lambda: self._checked(work))
+
+    def _checked(self, work: Callable[[], _T]) -> _T:
+        """A statement runs, and its outcome counts, only while the file is where it was opened.
+
+        Of a file that went away SQLite may also say that it is damaged, or other than it was.
+        """
+        if self.file is None:
+            return work()
+        self.file.check()
+        try:
+            return work()
+        finally:
+            self.file.check()
 
     async def _in_thread(self, doing: str, work: Callable[[], _T]) -> _T:
         with trio.move_on_after(_CALL_SECONDS):
@@ -126,6 +144,8 @@ class SqliteLog:
         _check_append(position, payload)
         result = await self._worker.call("append", lambda: self._tables.append(position, payload))
         if result is AppendResult.APPENDED:
+            # It joined the end of the log, so it was as good as a poll.
+            self._polled_at = trio.current_time()
             self._note(position)
         return result
 
@@ -162,7 +182,32 @@ class SqliteLog:
         await call("drop old snapshots", tables.drop_old_snapshots)
 
     async def load_snapshot(self) -> Snapshot | None:
-        return await self._worker.call("load a snapshot", self._tables.load_snapshot)
+        while True:
+            listed = await self._worker.call("list snapshots", self._tables.complete_snapshots)
+            damage: LogCorrupt | None = None
+            for snapshot, position in listed:
+                try:
+                    return await self._load(snapshot, position)
+                except LogCorrupt as error:
+                    damage = damage or error
+            # What was dropped for newer ones while it was read is not damaged.
+            if listed == await self._worker.call("list snapshots", self._tables.complete_snapshots):
+                if damage:
+                    raise damage
+                return None
+
+    async def _load(self, snapshot: int, position: int) -> Snapshot:
+        """Read a snapshot, some chunks a call: each call has its own deadline."""
+        read = self._tables.read_chunks
+        frames: list[bytes] = []
+        while more := await self._worker.call(
+            "load a snapshot", partial(read, snapshot, len(frames), _LOAD_BYTES)
+        ):
+            frames += more
+        loaded = await self._worker.call("check a snapshot", lambda: unframe_chunks(frames))
+        if loaded.position != position:
+            raise LogCorrupt(f"the snapshot at {position} says it is at {loaded.position}")
+        return loaded
 
     async def trim(self, before_position: int) -> None:
         call = self._worker.call
@@ -171,6 +216,7 @@ class SqliteLog:
             pass  # a batch at a time, so that appends come between
 
     async def aclose(self) -> None:
+        self._worker.file = None
         with trio.CancelScope(shield=True):
             await self._worker.call("close", self._tables.close)
 

@@ -10,7 +10,7 @@ SQLite does not checksum its pages, so an entry carries the CRC-32C of (position
 """
 
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from typing import Final
 
@@ -23,10 +23,8 @@ from tidegate_coordination.metadata_log import (
     LogMisconfigured,
     LogMisuse,
     LogUnavailable,
-    Snapshot,
     Trimmed,
 )
-from tidegate_coordination.snapshots import unframe_chunks
 
 APPLICATION_ID: Final = 0x54644C67  # "TdLg": says whose file it is
 FORMAT: Final = 1
@@ -276,7 +274,7 @@ class SqliteTables:
 
     def drop_old_snapshots(self) -> None:
         """Keep the newest complete two, and what is still being saved above them."""
-        newest = self._complete_snapshots()[:_SNAPSHOTS_KEPT]
+        newest = self.complete_snapshots()[:_SNAPSHOTS_KEPT]
         if not newest:
             return
         kept = ", ".join(str(each) for each, _ in newest)
@@ -287,29 +285,24 @@ class SqliteTables:
             "DELETE FROM snapshot_chunk WHERE snapshot NOT IN (SELECT id FROM snapshot)"
         )
 
-    def load_snapshot(self) -> Snapshot | None:
-        damage: LogCorrupt | None = None
-        for snapshot, position in self._complete_snapshots():
-            try:
-                return self._load(snapshot, position)
-            except LogCorrupt as error:
-                damage = damage or error
-        if damage:
-            raise damage
-        return None
-
-    def _complete_snapshots(self) -> list[tuple[int, int]]:
+    def complete_snapshots(self) -> list[tuple[int, int]]:
+        """Return (id, position) of those that count, the newest first."""
         query = "SELECT id, position FROM snapshot WHERE complete ORDER BY position DESC, id DESC"
         return self._connection.execute(query).fetchall()
 
-    def _load(self, snapshot: int, position: int) -> Snapshot:
-        rows: Sequence[tuple[bytes]] = self._connection.execute(
-            "SELECT framed FROM snapshot_chunk WHERE snapshot = ? ORDER BY ordinal", (snapshot,)
-        ).fetchall()
-        loaded = unframe_chunks([framed for (framed,) in rows])
-        if loaded.position != position:
-            raise LogCorrupt(f"the snapshot at {position} says it is at {loaded.position}")
-        return loaded
+    def read_chunks(self, snapshot: int, from_ordinal: int, max_bytes: int) -> list[bytes]:
+        """Return frames from one on, in order: at least one if there is one, then what fits."""
+        query = (
+            "SELECT framed FROM snapshot_chunk WHERE snapshot = ? AND ordinal >= ? ORDER BY ordinal"
+        )
+        frames: list[bytes] = []
+        with closing(self._connection.execute(query, (snapshot, from_ordinal))) as rows:
+            for (framed,) in rows:
+                max_bytes -= len(framed)
+                if frames and max_bytes < 0:
+                    break
+                frames.append(framed)
+        return frames
 
 
 def _crc(position: int, payload: bytes) -> int:

@@ -121,7 +121,7 @@ class _OpenRun:
 
     partition: Partition
     position: int
-    length: int
+    end: int
     base_offset: int
     record_count: int
     max_timestamp: int
@@ -139,20 +139,64 @@ class _Judge:
         self._next_offsets: dict[int, int] = {}
         self._producers: dict[tuple[int, int], ProducerState] = {}
         self._runs: list[_OpenRun] = []
+        # Of the partition whose batches are judged just now; _partition is None for an unknown one.
+        self._topic_id = b""
+        self._index = -1
+        self._partition: Partition | None = None
+        self._stamp_ms = -1
+        self._next_offset = 0
+        self._run: _OpenRun | None = None
         self.producer_batches: list[ProducerBatch] = []
 
     def judge(self, batch: BatchFacts) -> BatchOutcome:
-        topic = self._view.state.topics.by_id.get(batch.topic_id)
-        if topic is None or not 0 <= batch.partition < len(topic.partition_numbers):
+        """Return a batch's outcome.  Once per batch of all that is produced: it must be quick."""
+        topic_id, index, position, length, record_count, timestamp, crc, producer_id = batch[:8]
+        if index != self._index or topic_id != self._topic_id:
+            self._turn_to(topic_id, index)
+        partition = self._partition
+        if partition is None:
             return _REFUSED[Refusal.UNKNOWN_TOPIC]
-        number = topic.partition_numbers[batch.partition]
-        partition = self._view.state.partitions[number]
-        append_time_ms = self._append_time_ms if self._is_append_time(topic) else -1
-        if batch.producer_id != NO_PRODUCER_ID:
-            settled = self._judge_sequence(batch, partition, append_time_ms)
+        if producer_id != NO_PRODUCER_ID:
+            settled = self._judge_sequence(batch, partition, self._stamp_ms)
             if settled is not None:
                 return settled
-        return self._accept(batch, partition, append_time_ms)
+        base_offset = self._next_offset
+        self._next_offset = base_offset + record_count
+        stamp_ms = self._stamp_ms
+        if stamp_ms >= 0:
+            timestamp = stamp_ms
+        run = self._run
+        if run is None or run.end != position:
+            run = self._run = _OpenRun(
+                partition, position, position, base_offset, 0, timestamp, [], stamp_ms >= 0
+            )
+            self._runs.append(run)
+        run.end = position + length
+        run.record_count += record_count
+        if timestamp > run.max_timestamp:
+            run.max_timestamp = timestamp
+        run.crcs.append(crc)
+        return BatchOutcome(None, base_offset, stamp_ms, partition.log_start)
+
+    def _turn_to(self, topic_id: bytes, index: int) -> None:
+        """Go on with the batches of another partition: in an object they lie together."""
+        self._leave_partition()
+        self._topic_id = topic_id
+        self._index = index
+        self._run = None
+        self._partition = None
+        topic = self._view.state.topics.by_id.get(topic_id)
+        if topic is None or not 0 <= index < len(topic.partition_numbers):
+            return
+        number = topic.partition_numbers[index]
+        partition = self._partition = self._view.state.partitions[number]
+        self._stamp_ms = self._append_time_ms if self._is_append_time(topic) else -1
+        overlaid = self._next_offsets.get(number, self._view.next_offsets.get(number))
+        self._next_offset = partition.next_offset if overlaid is None else overlaid
+
+    def _leave_partition(self) -> None:
+        if self._partition is not None:
+            self._next_offsets[self._partition.number] = self._next_offset
 
     def _judge_sequence(
         self, batch: BatchFacts, partition: Partition, append_time_ms: int
@@ -185,7 +229,7 @@ class _Judge:
     def _accept_producer(
         self, batch: BatchFacts, key: tuple[int, int], append_time_ms: int
     ) -> None:
-        base_offset = self._next_offset(key[0])
+        base_offset = self._next_offset
         kept = KeptBatch(batch.first_sequence, batch.last_sequence, base_offset, append_time_ms)
         self._producers[key] = with_batch(
             self._producer(key), batch.producer_epoch, kept, self._view.log_time_ms
@@ -201,41 +245,12 @@ class _Judge:
             )
         )
 
-    def _accept(self, batch: BatchFacts, partition: Partition, append_time_ms: int) -> BatchOutcome:
-        base_offset = self._next_offset(partition.number)
-        self._next_offsets[partition.number] = base_offset + batch.record_count
-        last = self._runs[-1] if self._runs else None
-        timestamp = append_time_ms if append_time_ms >= 0 else batch.max_timestamp
-        if (
-            last is not None
-            and last.partition is partition
-            and last.position + last.length == batch.position
-        ):
-            last.length += batch.length
-            last.record_count += batch.record_count
-            last.max_timestamp = max(last.max_timestamp, timestamp)
-            last.crcs.append(batch.crc)
-        else:
-            self._runs.append(
-                _OpenRun(
-                    partition,
-                    batch.position,
-                    batch.length,
-                    base_offset,
-                    batch.record_count,
-                    timestamp,
-                    [batch.crc],
-                    append_time_ms >= 0,
-                )
-            )
-        return BatchOutcome(None, base_offset, append_time_ms, partition.log_start)
-
     def runs(self) -> Iterable[Run]:
         for run in self._runs:
             yield Run(
                 run.partition.number,
                 run.position,
-                run.length,
+                run.end - run.position,
                 run.base_offset,
                 run.record_count,
                 run.max_timestamp,
@@ -244,17 +259,10 @@ class _Judge:
             )
 
     def leave_in_overlay(self, name: WalName) -> None:
+        self._leave_partition()
         self._view.next_offsets.update(self._next_offsets)
         self._view.producers.update(self._producers)
         self._view.wal_ids.add(name)
-
-    def _next_offset(self, number: int) -> int:
-        offset = self._next_offsets.get(number)
-        if offset is None:
-            offset = self._view.next_offsets.get(number)
-        if offset is None:
-            offset = self._view.state.partitions[number].next_offset
-        return offset
 
     def _producer(self, key: tuple[int, int]) -> ProducerState | None:
         return (

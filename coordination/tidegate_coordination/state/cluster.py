@@ -10,10 +10,10 @@ even once its gateway is the only one left (decision 3).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
-
-import msgspec
 
 from .. import events as ev
 from .. import group_events as gev
@@ -21,20 +21,24 @@ from ..entries import Entry
 from .broken import StateBroken, expect
 from .claims import ClaimTable
 from .configs import ConfigTable
+from .frozen import FrozenState, split
 from .gateways import GatewayTable
 from .groups import GroupTable
 from .objects import ObjectTable, WalName
 from .partitions import PartitionTable
 from .producer_ids import ProducerIdTable
+from .timelines import TimelineTable
 from .topics import TopicTable
 
-STATE_FORMAT = 1
+STATE_FORMAT = 2
 # How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
 # counts as a leap.
 MAX_LEAP_MS = 3_600_000
 TOPIC_RESOURCE = 2
 
 _Fold = Callable[[Any], None]
+# What an event raises that names an unknown number, or one that does not fit its column.
+_NOT_THERE = (LookupError, OverflowError, struct.error)
 
 
 class ClusterState:
@@ -49,6 +53,7 @@ class ClusterState:
         self.expiry_resumes_at_ms = 0
         self.cluster_id = ""
         self.timeline = 0
+        self.timelines: Final = TimelineTable()
         self.gateways: Final = GatewayTable()
         self.claims: Final = ClaimTable()
         self.topics: Final = TopicTable()
@@ -59,6 +64,7 @@ class ClusterState:
         self.configs: Final = ConfigTable()
         self.touched: Final[set[int]] = set()
         self._writer_clock_ms = 0
+        self._frozen: Final[list[FrozenState]] = []
         self._folds: Final[dict[type, _Fold]] = {
             ev.ClusterCreated: self._fold_cluster_created,
             ev.GatewayRegistered: self._fold_registered,
@@ -67,6 +73,9 @@ class ClusterState:
             ev.GatewayExpired: self._fold_expired,
             ev.ClaimTaken: self.claims.fold_taken,
             ev.ClaimReleased: self.claims.fold_released,
+            ev.TimelineOpened: self._fold_timeline_opened,
+            ev.FormerLivesFound: self._fold_former_lives,
+            ev.SalvageEnded: self._fold_salvage_ended,
             ev.TopicCreated: self._fold_topic_created,
             ev.PartitionsAdded: self._fold_partitions_added,
             ev.TopicDeleted: self._fold_topic_deleted,
@@ -107,6 +116,8 @@ class ClusterState:
                 self._folds[type(event)](event)
         except StateBroken as error:
             raise StateBroken(f"metadata log entry {position}: {error}") from error
+        except _NOT_THERE as error:
+            raise StateBroken(f"metadata log entry {position}: {error!r}") from error
         self.position = position
 
     def _fold_nothing(self, event: ev.GatewayRenewed) -> None:
@@ -117,6 +128,34 @@ class ClusterState:
         self.cluster_id = event.cluster_id
         self.timeline = event.timeline
         self.gateways.lease_ms = event.lease_ms
+
+    def timeline_of(self, incarnation: int) -> int:
+        """Return the timeline whose folder holds the incarnation's objects."""
+        return self.timelines.of(incarnation, self.timeline)
+
+    def _fold_timeline_opened(self, event: ev.TimelineOpened) -> None:
+        expect(event.timeline > self.timeline, f"timeline {event.timeline} after {self.timeline}")
+        self.timelines.fold_opened(event.restore_id, self.timeline, self.gateways.homes)
+        self.timelines.salvageable.update(self.gateways.live)
+        self.gateways.fold_all_ended(event.first_incarnation)
+        self.producer_ids.fold_skipped(event.first_producer_id)
+        self.timeline = event.timeline
+
+    def _fold_former_lives(self, event: ev.FormerLivesFound) -> None:
+        self._expect_restore(event.restore_id)
+        for life in event.lives:
+            self.gateways.fold_found(life.incarnation, life.node_id, life.zone)
+            self.timelines.fold_found(life.incarnation, life.timeline)
+
+    def _fold_salvage_ended(self, event: ev.SalvageEnded) -> None:
+        self._expect_restore(event.restore_id)
+        for incarnation in self.timelines.salvageable:
+            self.objects.end_incarnation(incarnation)
+        self.timelines.fold_ended()
+        self.producer_ids.fold_skipped(event.first_producer_id)
+
+    def _expect_restore(self, restore_id: str) -> None:
+        expect(restore_id == self.timelines.restore_id, f"an entry of another restore {restore_id}")
 
     def _fold_registered(self, event: ev.GatewayRegistered) -> None:
         self.gateways.fold_registered(event, self._writer_clock_ms)
@@ -148,6 +187,8 @@ class ClusterState:
 
     def _fold_topic_deleted(self, event: ev.TopicDeleted) -> None:
         topic = self.topics.fold_deleted(event)
+        self._keep_partitions(topic.partition_numbers)
+        self._keep_groups(self.groups.with_offsets_of(event.topic_id))
         for number in topic.partition_numbers:
             self.touched.add(number)
             partition = self.partitions.remove(number)
@@ -168,12 +209,20 @@ class ClusterState:
             len(event.runs),
             self.log_time_ms,
         )
-        append_times: dict[int, int] = {}
+        numbers = [run.partition for run in event.runs]
+        self._keep_partitions(numbers)
+        partitions = self.partitions
         for run in event.runs:
-            self.partitions[run.partition].fold_run(run, number)
-            self.touched.add(run.partition)
-            is_append_time = run.flags & ev.RUN_LOG_APPEND_TIME
-            append_times[run.partition] = run.max_timestamp if is_append_time else -1
+            partitions[run.partition].fold_run(run, number)
+        self.touched.update(numbers)
+        if event.producers:
+            self._fold_producer_batches(event)
+
+    def _fold_producer_batches(self, event: ev.WalCommitted) -> None:
+        append_times = {
+            run.partition: run.max_timestamp if run.flags & ev.RUN_LOG_APPEND_TIME else -1
+            for run in event.runs
+        }
         for batch in event.producers:
             self.partitions[batch.partition].fold_producer(
                 batch, append_times[batch.partition], self.log_time_ms
@@ -183,6 +232,7 @@ class ClusterState:
         self.objects.fold_abandoned(WalName(event.incarnation, event.counter), self.log_time_ms)
 
     def _fold_log_starts_moved(self, event: ev.LogStartsMoved) -> None:
+        self._keep_partitions(number for number, _ in event.moves)
         for number, offset in event.moves:
             self.touched.add(number)
             for row in self.partitions[number].fold_log_start(offset):
@@ -196,6 +246,7 @@ class ClusterState:
 
     def _fold_producers_expired(self, event: ev.ProducersExpired) -> None:
         self.producer_ids.fold_expired(event.before_ms)
+        self._keep_partitions(each.number for each in self.partitions.values() if each.producers)
         for partition in self.partitions.values():
             partition.expire_producers(event.before_ms)
 
@@ -203,6 +254,7 @@ class ClusterState:
         self,
         event: gev.GroupChanged | gev.OffsetsCommitted | gev.OffsetsDeleted | gev.GroupDeleted,
     ) -> None:
+        self._keep_groups((event.group_id,))
         match event:
             case gev.GroupChanged():
                 self.groups.fold_group_changed(event, self.log_time_ms)
@@ -214,51 +266,83 @@ class ClusterState:
                 self.groups.fold_group_deleted(event, self.log_time_ms)
                 self.claims.forget(f"group/{event.group_id}")
 
+    def _keep_partitions(self, numbers: Iterable[int]) -> None:
+        if self._frozen:
+            numbers = list(numbers)
+            for frozen in self._frozen:
+                frozen.partitions.keep(numbers)
+
+    def _keep_groups(self, group_ids: Sequence[str]) -> None:
+        for frozen in self._frozen:
+            frozen.groups.keep(group_ids)
+
+    @contextmanager
+    def frozen(self) -> Generator[FrozenState]:
+        """Give the state as it is now, to be encoded in pieces while this one goes on."""
+        frozen = FrozenState(
+            self.position, self._head(), self.partitions.frozen(), self.groups.frozen()
+        )
+        self._frozen.append(frozen)
+        try:
+            yield frozen
+        finally:
+            self._frozen.remove(frozen)
+
+    def _head(self) -> dict[str, object]:
+        return {
+            "format": STATE_FORMAT,
+            "position": self.position,
+            "log_time": self.log_time_ms,
+            "expiry_resumes_at": self.expiry_resumes_at_ms,
+            "cluster_id": self.cluster_id,
+            "timeline": self.timeline,
+            "timelines": self.timelines.encode(),
+            "next_partition": self.partitions.next_number,
+            "gateways": self.gateways.encode(),
+            "claims": self.claims.encode(),
+            "topics": self.topics.encode(),
+            "objects": self.objects.encode(),
+            "producer_ids": self.producer_ids.encode(),
+            "configs": self.configs.encode(),
+        }
+
     def encode(self) -> bytes:
         """Return the whole state; equal states give equal bytes."""
-        return msgspec.msgpack.encode(
-            {
-                "format": STATE_FORMAT,
-                "position": self.position,
-                "log_time": self.log_time_ms,
-                "expiry_resumes_at": self.expiry_resumes_at_ms,
-                "cluster_id": self.cluster_id,
-                "timeline": self.timeline,
-                "gateways": self.gateways.encode(),
-                "claims": self.claims.encode(),
-                "topics": self.topics.encode(),
-                "partitions": self.partitions.encode(),
-                "objects": self.objects.encode(),
-                "producer_ids": self.producer_ids.encode(),
-                "groups": self.groups.encode(),
-                "configs": self.configs.encode(),
-            }
-        )
+        with self.frozen() as frozen:
+            return b"".join(frozen.pieces())
 
     @classmethod
     def decode(cls, data: bytes) -> ClusterState:
         """Return the state that encode() was called on.
 
         Raises:
-          StateBroken: a snapshot of a newer release.
+          StateBroken: a snapshot of another release.
         """
-        table = msgspec.msgpack.decode(data)
-        expect(
-            table["format"] == STATE_FORMAT,
-            f"snapshot of format {table['format']}; this release reads {STATE_FORMAT}",
-        )
         state = cls()
-        state.position = table["position"]
-        state.log_time_ms = table["log_time"]
-        state.expiry_resumes_at_ms = table["expiry_resumes_at"]
-        state.cluster_id = table["cluster_id"]
-        state.timeline = table["timeline"]
-        state.gateways.decode(table["gateways"])
-        state.claims.decode(table["claims"])
-        state.topics.decode(table["topics"])
-        state.partitions.decode(table["partitions"])
-        state.objects.decode(table["objects"])
-        state.producer_ids.decode(table["producer_ids"])
-        state.groups.decode(table["groups"])
-        state.configs.decode(table["configs"])
+        pieces = split(data)
+        expect(bool(data), "a snapshot that is empty")
+        state._decode_head(next(pieces))
+        for name, rows in pieces:
+            expect(name in ("partitions", "groups"), f"a snapshot with a table {name}")
+            (state.partitions if name == "partitions" else state.groups).decode(rows)
         return state
+
+    def _decode_head(self, table: dict[str, Any]) -> None:
+        found = table.get("format")
+        expect(
+            found == STATE_FORMAT,
+            f"snapshot of format {found}; this release reads {STATE_FORMAT}",
+        )
+        self.position = table["position"]
+        self.log_time_ms = table["log_time"]
+        self.expiry_resumes_at_ms = table["expiry_resumes_at"]
+        self.cluster_id = table["cluster_id"]
+        self.timeline = table["timeline"]
+        self.timelines.decode(table["timelines"])
+        self.partitions.next_number = table["next_partition"]
+        self.gateways.decode(table["gateways"])
+        self.claims.decode(table["claims"])
+        self.topics.decode(table["topics"])
+        self.objects.decode(table["objects"])
+        self.producer_ids.decode(table["producer_ids"])
+        self.configs.decode(table["configs"])

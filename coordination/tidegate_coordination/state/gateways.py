@@ -7,7 +7,7 @@ expires nobody, and neither does a clock that leaps or is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,8 +69,12 @@ class GatewayTable:
         """Return the lower median of the live gateways' clocks, the writer's being clock_ms."""
         clocks = {each.incarnation: each.clock_ms for each in self.live.values()}
         clocks[writer] = clock_ms
-        ordered = sorted(clocks.values())
-        return ordered[(len(ordered) - 1) // 2]
+        return _lower_median(clocks.values())
+
+    def earlier_of_median_and(self, time_ms: int) -> int:
+        """Return the lower median of the live gateways' clocks, or the time given if earlier."""
+        clocks = [each.clock_ms for each in self.live.values()]
+        return min(time_ms, _lower_median(clocks)) if clocks else time_ms
 
     def expired(self) -> list[int]:
         """Return the incarnations whose lease ran out."""
@@ -120,6 +124,19 @@ class GatewayTable:
         del self.live[event.incarnation]
         self.version += 1
 
+    def fold_all_ended(self, first_incarnation: int) -> None:
+        """End all lives; the next ones are numbered from `first_incarnation`."""
+        expect(first_incarnation >= self.next_incarnation, f"incarnation {first_incarnation} again")
+        self.live.clear()
+        self.next_incarnation = first_incarnation
+        self.version += 1
+
+    def fold_found(self, incarnation: int, node_id: int, zone: str) -> None:
+        """Take note of a life whose registration was lost."""
+        expect(incarnation not in self.homes, f"incarnation {incarnation} is known")
+        expect(incarnation < self.next_incarnation, f"incarnation {incarnation} is yet to come")
+        self.homes[incarnation] = (node_id, zone)
+
     def encode(self) -> object:
         """Return all of it as builtins."""
         rows = [
@@ -154,3 +171,8 @@ class GatewayTable:
         self.next_incarnation = table["next"]
         self.lease_ms = table["lease"]
         self.lease_time_ms = table["lease_time"]
+
+
+def _lower_median(values: Iterable[int]) -> int:
+    ordered = sorted(values)
+    return ordered[(len(ordered) - 1) // 2]

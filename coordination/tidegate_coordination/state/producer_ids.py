@@ -22,6 +22,14 @@ class ProducerIdTable:
         self.next_id = event.first + event.count
         self._blocks.append((event.first, log_time_ms))
 
+    def fold_skipped(self, first: int) -> None:
+        """Never give out ids below `first`; no id so far counts as young any more.
+
+        What is younger than a backup may have written what the restored state does not know.
+        """
+        self.next_id = max(self.next_id, first)
+        self._blocks = []
+
     def fold_expired(self, before_ms: int) -> None:
         """Forget when blocks were reserved, for those reserved before a log time."""
         self._blocks = [block for block in self._blocks if block[1] >= before_ms]

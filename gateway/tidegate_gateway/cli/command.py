@@ -120,6 +120,64 @@ def verify(
     raise typer.Exit(run_verify(url, as_json=json))
 
 
+LogToRead = Annotated[str, typer.Option("--log", metavar="URL", help="sqlite:FILE or a plug-in's.")]
+StoreWithData = Annotated[
+    str, typer.Option("--object-store", metavar="URL", help="file:DIR or s3://BUCKET/PREFIX.")
+]
+
+
+@log_app.command()
+def backup(log: LogToRead, object_store: StoreWithData, json: Json = False) -> None:
+    """Copy a metadata log to the object store now; gateways do so by themselves."""
+    from .log_backup import run_backup
+
+    raise typer.Exit(run_backup(log, object_store, as_json=json))
+
+
+@log_app.command()
+def restore(
+    from_store: Annotated[
+        str, typer.Option("--from", metavar="URL", help="The object store with the backup.")
+    ],
+    log: Annotated[
+        str, typer.Option("--log", metavar="URL", help="The log to be made; new and empty.")
+    ],
+    object_store: Annotated[
+        str, typer.Option(metavar="URL", help="The one with the records, if it is another.")
+    ] = "",
+    cluster: Annotated[
+        str, typer.Option(metavar="ID", help="Refuse the backup of any other cluster.")
+    ] = "",
+    json: Json = False,
+) -> None:
+    """Make a new metadata log from the newest backup, and salvage what was written since."""
+    from .log_restore import RestoreOptions, run_restore
+
+    options = RestoreOptions(from_store, log, object_store, cluster)
+    raise typer.Exit(run_restore(options, as_json=json))
+
+
+@log_app.command()
+def repair(
+    url: Annotated[str, typer.Argument(help="Of the log to look at.")],
+    object_store: Annotated[
+        str, typer.Option(metavar="URL", help="The cluster's; its backups help.")
+    ] = "",
+    to: Annotated[
+        str, typer.Option(metavar="URL", help="A new log; a SQLite log is put in place without.")
+    ] = "",
+    save: Annotated[
+        str, typer.Option(metavar="DIR", help="Where to save all that can be read.")
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do it, instead of showing it.")] = False,
+    json: Json = False,
+) -> None:
+    """Show what is damaged in a metadata log; with --yes, go back to the last good position."""
+    from .log_repair import RepairOptions, run_repair
+
+    raise typer.Exit(run_repair(RepairOptions(url, object_store, to, save, yes), as_json=json))
+
+
 @app.command("version")
 def show_version() -> None:
     """Print the version."""

@@ -1,0 +1,159 @@
+"""Copying the metadata log to the object store: what a schedule, or a person, does again and again.
+
+Anyone may copy, and several at once: see copies.py.  What is there already is not copied again, and
+where another gateway has copied since the last look, this one leaves it at that.  A snapshot is
+whole by itself, so the entries below it are not needed: should the log be trimmed in the middle of
+a copy, its newest snapshot takes the place of what is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate_storage.object_store import ObjectStore
+
+from ..metadata_log import FIRST_POSITION, LogUnavailable, MetadataLog, Trimmed
+from .copies import EntriesName, chain, obsolete
+from .shelf import Copies, Shelf
+
+READ_BYTES: Final = 4 << 20
+SNAPSHOTS_KEPT: Final = 2
+
+
+@dataclass(slots=True)
+class CopyReport:
+    """What one round did.  position: everything up to it is copied.  by_others: nothing to do."""
+
+    position: int = 0
+    bytes: int = 0
+    objects: int = 0
+    entries: int = 0
+    dropped: int = 0
+    snapshot_position: int = 0
+    by_others: bool = False
+
+
+class Copier:
+    """Copies one log.
+
+    snapshot_entries: a newer snapshot is looked for after so many entries.
+    """
+
+    def __init__(
+        self,
+        log: MetadataLog,
+        store: ObjectStore,
+        cluster_id: str,
+        timeline: int,
+        *,
+        snapshot_entries: int = 10_000,
+    ) -> None:
+        self._log = log
+        self._shelf = Shelf(store, cluster_id, timeline)
+        self._snapshot_entries = snapshot_entries
+        self._covered = -1
+        self._base = 0
+        self._snapshot_due = 0
+        self._last_key = ""
+
+    async def copy(self, *, even_if_others_do: bool = True) -> CopyReport:
+        """Copy what is new.
+
+        Raises:
+          LogUnavailable, StoreUnavailable: try again later; what was copied stays.
+          LogCorrupt: the log is damaged.  Older copies are untouched.
+        """
+        report = CopyReport()
+        if self._covered < 0:
+            await self._look()
+        elif await self._others_went_on() and not even_if_others_do:
+            report.by_others = True
+        if not report.by_others:
+            # Entries first: with the older snapshot they replace a newer one that is damaged.
+            await self._copy_entries(report)
+            await self._copy_snapshot_if_due(report)
+        report.position, report.snapshot_position = self._covered, self._base
+        return report
+
+    async def _look(self) -> None:
+        copies = await self._shelf.look()
+        if copies.snapshots:
+            self._base = max(copies.snapshots).position
+        self._covered = _end_of(copies, self._base)
+        self._snapshot_due = self._base + self._snapshot_entries
+        if copies.entries:
+            self._last_key = max(map(self._shelf.key_of, copies.entries))
+
+    async def _others_went_on(self) -> bool:
+        found = await self._shelf.new_entries(self._last_key)
+        if not found:
+            return False
+        self._last_key = self._shelf.key_of(found[-1][0])
+        before = self._covered
+        for name in chain([name for name, _ in found], before):
+            self._covered = name.last
+        return self._covered > before
+
+    async def _copy_snapshot_if_due(self, report: CopyReport) -> None:
+        if self._covered >= self._snapshot_due:
+            await self._copy_snapshot(report)
+
+    async def _copy_snapshot(self, report: CopyReport) -> None:
+        """Copy the log's newest snapshot, if it is newer than the one copied last."""
+        # One that is not there yet is not asked for at every round: loading it is work.
+        self._snapshot_due = self._covered + max(1, self._snapshot_entries // 10)
+        snapshot = await self._log.load_snapshot()
+        if snapshot is None or snapshot.position <= self._base:
+            return
+        name, size_bytes = await self._shelf.put_snapshot(snapshot)
+        self._base = name.position
+        self._covered = max(self._covered, self._base)
+        self._snapshot_due = self._base + self._snapshot_entries
+        report.bytes += size_bytes
+        report.objects += 1
+        report.dropped += await self._prune()
+
+    async def _copy_entries(self, report: CopyReport) -> None:
+        while True:
+            entries = await self._log.read(self._covered + 1, READ_BYTES)
+            if isinstance(entries, Trimmed):
+                await self._step_over(entries, report)
+                continue
+            if not entries:
+                return
+            name, size_bytes = await self._shelf.put_entries(entries)
+            self._note(name)
+            report.bytes += size_bytes
+            report.objects += 1
+            report.entries += len(entries)
+
+    async def _step_over(self, trimmed: Trimmed, report: CopyReport) -> None:
+        await self._copy_snapshot(report)
+        if self._covered + 1 < trimmed.first_position:
+            raise LogUnavailable(
+                f"the log begins at {trimmed.first_position}, and its newest snapshot does not"
+                f" reach up to there: nothing can be copied beyond {self._covered}"
+            )
+
+    def _note(self, name: EntriesName) -> None:
+        self._covered = name.last
+        self._last_key = max(self._last_key, self._shelf.key_of(name))
+
+    async def _prune(self) -> int:
+        """Keep the newest whole snapshots and what lies above them; return how many went."""
+        copies = await self._shelf.look()
+        snapshots, entries = obsolete(copies.snapshots, copies.entries, SNAPSHOTS_KEPT)
+        if snapshots:
+            oldest = max(each.position for each in snapshots)
+            snapshots += [each for each in copies.unfinished if each.position <= oldest]
+        await self._shelf.drop(snapshots, entries)
+        return len(snapshots) + len(entries)
+
+
+def _end_of(copies: Copies, base: int) -> int:
+    """Return the last position that the copies reach without a gap."""
+    reached = max(base, FIRST_POSITION - 1)
+    for name in chain(copies.entries, reached):
+        reached = name.last
+    return reached

@@ -1,0 +1,280 @@
+"""A recovered state becomes a new log, in a new timeline.
+
+    1  the store's marker: from here on the old log owns nothing, whoever still runs on it
+    2  the new log's trim boundary, which a log that never held an entry takes anywhere
+    3  a snapshot of the recovered state with TimelineOpened folded: no gateway may use it yet
+    4  salvage: entries that commit what the store holds and the state does not know
+    5  SalvageEnded: gateways may begin.  The new log is backed up at once
+
+A restore that was cut short is done again with the same log: before 3 it begins anew (a timeline is
+left unused), after 3 it goes on.  A gateway of the old log that was about to delete when 1 happened
+deletes what its own log had declared dead longer ago than the grace period: no object that a
+younger backup needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+import trio
+
+from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.ownership import Owner, newest_timeline, open_timeline
+
+from ..coordinator import Coordinator
+from ..entries import ENTRY_FORMAT, Entry, decode_entry
+from ..events import FormerLife, TimelineOpened
+from ..metadata_log import FIRST_POSITION, LogMisconfigured, MetadataLog, Trimmed
+from ..rules.housekeeping import MAX_MOVES, MoveLogStarts
+from ..snapshots import encode_state, save_verified
+from ..state.cluster import ClusterState
+from .copier import Copier
+from .recovery import Recovered, Say
+from .salvage import Salvage, SalvageReport
+from .salvage_rules import AddFormerLives, EndSalvage
+from .survey import Life, Survey, cuts, needed_objects, survey
+
+READ_BYTES: Final = 4 << 20
+INCARNATION_GAP: Final = 100_000
+"""Lives that a gateway of the old log may begin, unseen, before their numbers meet new ones."""
+PRODUCER_ID_GAP: Final = 1 << 30
+LIVES_AN_ENTRY: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a restore works with.
+
+    owner: the marker of the store.  opened_by: this release, for people.  must_have_objects: the
+    copies are from elsewhere, so a store without any object is the wrong one.
+    """
+
+    store: ObjectStore
+    owner: Owner
+    log: MetadataLog
+    rng: Random
+    wall_clock: Callable[[], float]
+    say: Say
+    opened_by: str
+    must_have_objects: bool = False
+
+
+@dataclass(slots=True)
+class RestoreReport:
+    """What was restored.
+
+    backup_position: in the lost log, and the log time there; 0 when an earlier call was continued,
+    whose report has them.  log_position: of the new log.  cut_partitions: those whose
+    first records were deleted after the backup.  lost_runs: stretches of records in the middle of
+    a partition whose objects are gone.
+    """
+
+    cluster_id: str
+    timeline: int
+    backup_position: int = 0
+    backup_time_ms: int = 0
+    log_position: int = 0
+    continued: bool = False
+    cut_partitions: int = 0
+    lost_runs: int = 0
+    salvage: SalvageReport = field(default_factory=SalvageReport)
+    complaints: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class Target:
+    """What the log to be written is.
+
+    boundary: first position it takes; 0 if any.  state: of a restore that was cut short, or is
+    done.
+    """
+
+    boundary: int = 0
+    state: ClusterState | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether a restore to it came to its end."""
+        return self.state is not None and not self.state.timelines.is_restoring
+
+
+async def look_at_target(log: MetadataLog) -> Target:
+    """See whether a log may be restored to: is it empty, or was it restored to before?
+
+    Raises:
+      LogMisconfigured: neither.  Nothing was written.
+    """
+    snapshot = await log.load_snapshot()
+    if snapshot is None:
+        entries = await log.read(FIRST_POSITION, 1)
+        boundary = entries.first_position if isinstance(entries, Trimmed) else 0
+        if entries and (not boundary or await log.read(boundary, 1)):
+            raise _in_use("it holds entries")
+        return Target(boundary)
+    state = ClusterState.decode(b"".join(snapshot.chunks))
+    if not state.timelines.is_restoring:
+        raise _in_use(f"it holds cluster {state.cluster_id}")
+    while entries := await log.read(state.position + 1, READ_BYTES):
+        if isinstance(entries, Trimmed):
+            raise _in_use("it was trimmed")
+        for each in entries:
+            state.apply(each.position, decode_entry(each.payload, each.position))
+    return Target(state=state)
+
+
+def _in_use(why: str) -> LogMisconfigured:
+    return LogMisconfigured(
+        f"a new, empty log is needed to restore to, and this one is none: {why}"
+    )
+
+
+async def restore(work: Work, recovered: Recovered | None, target: Target) -> RestoreReport:
+    """Make the log of what was recovered, or go on where an earlier call was cut short.
+
+    recovered: not needed to go on.
+
+    Raises:
+      LogMisconfigured: the store or a half-restored log is not what it should be.
+      StoreUnavailable, LogUnavailable, CoordinatorUnavailable: do it again, with the same log.
+    """
+    if target.is_done:
+        raise _in_use(f"cluster {work.owner.cluster_id} was restored to it already")
+    if target.state is not None:
+        state = await _checked(work, target.state)
+        report = RestoreReport(state.cluster_id, state.timeline, continued=True)
+    else:
+        assert recovered is not None
+        report = _report_of(recovered)
+        state = await _begun(work, recovered.state, target)
+        report.timeline = state.timeline
+    coordinator = Coordinator(work.log, state, rng=work.rng, wall_clock=work.wall_clock)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(coordinator.run)
+        await _complete(work, coordinator, report)
+        nursery.cancel_scope.cancel()
+    report.log_position = state.position
+    work.say("copying the new log to the store")
+    await Copier(work.log, work.store, state.cluster_id, state.timeline).copy()
+    return report
+
+
+def _report_of(recovered: Recovered) -> RestoreReport:
+    state = recovered.state
+    return RestoreReport(
+        state.cluster_id,
+        state.timeline,
+        recovered.position,
+        state.log_time_ms,
+        complaints=recovered.complaints,
+    )
+
+
+async def _checked(work: Work, state: ClusterState) -> ClusterState:
+    newest = await newest_timeline(work.store, work.owner)
+    if (state.cluster_id, state.timeline) != (work.owner.cluster_id, newest):
+        raise LogMisconfigured(
+            f"a restore of cluster {state.cluster_id} in timeline {state.timeline} was left"
+            f" unfinished here, but cluster {work.owner.cluster_id} is in timeline {newest} now:"
+            " restore to another new log"
+        )
+    return state
+
+
+async def _begun(work: Work, state: ClusterState, target: Target) -> ClusterState:
+    """Steps 1 to 3."""
+    work.say("listing the objects of the store")
+    found = await survey(work.store, state, range(1, await newest_timeline(*_place(work)) + 1))
+    if work.must_have_objects and not found.objects:
+        check_objects(state)
+    restore_id = work.rng.randbytes(8).hex()
+    timeline = await open_timeline(
+        work.store,
+        work.owner,
+        above=state.timeline,
+        opened_by=work.opened_by,
+        nonce=restore_id,
+    )
+    lived = max(found.highest_incarnation, state.gateways.next_incarnation)
+    opened = TimelineOpened(
+        timeline,
+        lived + INCARNATION_GAP,
+        state.producer_ids.next_id + PRODUCER_ID_GAP,
+        restore_id,
+    )
+    clock_ms = int(work.wall_clock() * 1000)
+    state.apply(state.position + 1, Entry(ENTRY_FORMAT, b"", 0, clock_ms, (opened,)))
+    if target.boundary:
+        state.position = target.boundary - 1
+    else:
+        await work.log.trim(state.position + 1)
+    work.say(f"writing the new log, timeline {timeline}")
+    snapshot = await encode_state(state)
+    await save_verified(work.log, snapshot.position, snapshot.chunks)
+    return state
+
+
+def _place(work: Work) -> tuple[ObjectStore, Owner]:
+    return work.store, work.owner
+
+
+def check_objects(state: ClusterState) -> None:
+    """Refuse a store without objects, if the state needs any.
+
+    Raises:
+      LogMisconfigured: see above.  Nothing was written.
+    """
+    needed = len(needed_objects(state))
+    if needed:
+        raise LogMisconfigured(
+            f"none of the {needed} objects that hold the records of cluster {state.cluster_id} is"
+            " in the object store: name the store that has them with --object-store"
+        )
+
+
+async def _complete(work: Work, coordinator: Coordinator, report: RestoreReport) -> None:
+    """Steps 4 and 5."""
+    state = coordinator.state
+    restore_id = state.timelines.restore_id
+    found = await survey(work.store, state, range(1, state.timeline))
+    await _add_lives(coordinator, found, restore_id)
+    moves, report.lost_runs = cuts(state, found.missing)
+    report.cut_partitions = len(moves)
+    for at in range(0, len(moves), MAX_MOVES):
+        await coordinator.propose(MoveLogStarts(tuple(moves[at : at + MAX_MOVES])))
+    lives = [each for each in found.lives if _is_open(state, each)]
+    work.say(f"looking for records in the objects of {len(lives)} gateways' lives")
+    salvage = Salvage(coordinator, work.store, lives, work.say)
+    await salvage.run()
+    report.salvage = salvage.report
+    first_producer_id = salvage.index.next_producer_id + PRODUCER_ID_GAP
+    await coordinator.propose(EndSalvage(restore_id, first_producer_id))
+
+
+async def _add_lives(coordinator: Coordinator, found: Survey, restore_id: str) -> None:
+    """Take up the lives that began after the backup, in its timeline or a later one.
+
+    What an earlier timeline still got after it ended was not this cluster's any more.
+    """
+    state = coordinator.state
+    lives = [
+        FormerLife(each.incarnation, each.node_id, each.zone, each.timeline)
+        for each in found.lives
+        if each.incarnation not in state.gateways.homes and each.timeline >= state.timelines.ended
+    ]
+    for at in range(0, len(lives), LIVES_AN_ENTRY):
+        await coordinator.propose(
+            AddFormerLives(restore_id, tuple(lives[at : at + LIVES_AN_ENTRY]))
+        )
+
+
+def _is_open(state: ClusterState, life: Life) -> bool:
+    """Tell whether the folder is that of an incarnation whose objects may be committed."""
+    home = state.gateways.homes.get(life.incarnation)
+    return (
+        life.incarnation in state.timelines.salvageable
+        and state.timeline_of(life.incarnation) == life.timeline
+        and home == (life.node_id, life.zone)
+    )

@@ -1,0 +1,224 @@
+"""Reading the objects that the restored state does not know, and committing them.
+
+Every object is read twice: once to learn which producers' sequences are there, once to commit it.
+One object is held at a time, and the facts of one object for each life that is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import structlog
+
+from tidegate_protocol.errors import InvalidBatch
+from tidegate_storage.corrupt import CorruptObject, UnknownVersion
+from tidegate_storage.keys import unplaced_key
+from tidegate_storage.object_store import (
+    NoSuchObject,
+    ObjectInfo,
+    ObjectStore,
+    put_idempotent,
+)
+from tidegate_storage.wal_reader import read_wal
+
+from ..coordinator import Coordinator
+from ..rules.wal import BatchFacts, BatchOutcome, Refusal
+from ..state.cluster import ClusterState
+from ..state.objects import WalName, WalStatus
+from ..state.topics import Topic
+from .recovery import Say
+from .salvage_rules import Gaps, SalvageWal, SequenceIndex, batch_facts, gaps_of, partition_of
+from .survey import Life, ObjectsOfLife
+
+_log = structlog.get_logger("tidegate.salvage")
+
+SAID_EVERY: Final = 100
+_TIMESTAMP_TYPE: Final = "message.timestamp.type"
+
+
+class Unplaced(NamedTuple):
+    """Records of an object whose topic the restored state does not know; key: where they are."""
+
+    key: str
+    topic_id: str
+    partition: int
+    records: int
+
+
+@dataclass(slots=True)
+class SalvageReport:
+    """What came of it.
+
+    duplicates, refused: batches.  damaged: objects that cannot be read, and why; they are kept.
+    """
+
+    objects: int = 0
+    batches: int = 0
+    records: int = 0
+    duplicates: int = 0
+    refused: dict[str, int] = field(default_factory=dict[str, int])
+    unplaced: list[Unplaced] = field(default_factory=list[Unplaced])
+    damaged: list[str] = field(default_factory=list[str])
+
+
+class _Found(NamedTuple):
+    """An object to be committed."""
+
+    key: str
+    name: WalName
+    size_bytes: int
+    modified_at: float
+    batches: list[BatchFacts]
+
+
+class Salvage:
+    """Commits the objects of some lives.
+
+    coordinator: its state is the restored one; nobody else writes to its log.
+    """
+
+    def __init__(
+        self, coordinator: Coordinator, store: ObjectStore, lives: list[Life], say: Say
+    ) -> None:
+        self._coordinator = coordinator
+        self._store = store
+        self._lives = lives
+        self._say = say
+        self.index = SequenceIndex()
+        self.report = SalvageReport()
+
+    @property
+    def _state(self) -> ClusterState:
+        return self._coordinator.state
+
+    async def run(self) -> None:
+        """Do it.  After an error it can be done again, and goes on where it was.
+
+        Raises:
+          StoreUnavailable, CoordinatorUnavailable, ProposalFailed: see above.
+        """
+        await self._learn()
+        queues = [self._queue(life) for life in self._lives]
+        heads = {number: await self._next(*queue) for number, queue in enumerate(queues)}
+        while True:
+            waiting = {number: head for number, head in heads.items() if head is not None}
+            if not waiting:
+                return
+            number, gaps = self._choose(waiting)
+            await self._commit(waiting[number], gaps)
+            heads[number] = await self._next(*queues[number])
+
+    async def _learn(self) -> None:
+        looked_at = 0
+        for life in self._lives:
+            queue = self._queue(life)
+            while (found := await self._next(*queue)) is not None:
+                self.index.add(life.incarnation, found.batches)
+                looked_at += 1
+                if looked_at % SAID_EVERY == 0:
+                    self._say(f"looked at {looked_at} objects that the backup does not know")
+        # They are met again, and told of, when it comes to committing.
+        self.report.damaged.clear()
+
+    def _queue(self, life: Life) -> tuple[int, ObjectsOfLife]:
+        return life.incarnation, ObjectsOfLife(self._store, self._state.cluster_id, life)
+
+    async def _next(self, incarnation: int, objects: ObjectsOfLife) -> _Found | None:
+        """Return the next object that is neither committed nor abandoned, by counter."""
+        while (listed := await objects.next()) is not None:
+            counter, info = listed
+            name = WalName(incarnation, counter)
+            if self._state.objects.wal_status(name) is WalStatus.UNKNOWN:
+                found = await self._read(name, info)
+                if found is not None:
+                    return found
+        return None
+
+    async def _read(self, name: WalName, info: ObjectInfo) -> _Found | None:
+        try:
+            contents = read_wal(await self._store.get(info.key))
+            if contents.identity[1:] != name:
+                raise CorruptObject(f"it says that it is {contents.identity}")
+            batches = batch_facts(contents)
+        except NoSuchObject:
+            return None
+        except (CorruptObject, UnknownVersion, InvalidBatch) as error:
+            self.report.damaged.append(f"{info.key}: {error}")
+            return None
+        return _Found(info.key, name, len(contents.body), info.modified_at, batches)
+
+    def _choose(self, heads: dict[int, _Found]) -> tuple[int, Gaps]:
+        """Return the oldest object that waits for no other life's; the oldest if all wait."""
+        by_age = sorted(heads, key=lambda number: (heads[number].modified_at, heads[number].name))
+        first: Gaps | None = None
+        for number in by_age:
+            head = heads[number]
+            gaps = gaps_of(self._state, head.name.incarnation, head.batches, self.index)
+            if not gaps.waits:
+                return number, gaps
+            first = first or gaps
+        assert first is not None
+        return by_age[0], first
+
+    async def _commit(self, found: _Found, gaps: Gaps) -> None:
+        unplaced = [each for each in found.batches if partition_of(self._state, each) is None]
+        if unplaced:
+            is_all = len(unplaced) == len(found.batches)
+            self._note_unplaced(await self._kept(found, is_all=is_all), unplaced)
+            if is_all:
+                return
+        before = _next_offsets(self._state, found.batches)
+        outcomes = await self._coordinator.propose(
+            SalvageWal(
+                found.name, found.size_bytes, found.batches, self._is_append_time, gaps.bridges
+            )
+        )
+        self._count(found.batches, outcomes, before)
+
+    async def _kept(self, found: _Found, *, is_all: bool) -> str:
+        """See that records without a topic outlive the rest of their object; return where."""
+        if is_all:
+            return found.key  # nothing will refer to the object, so nothing will delete it
+        key = unplaced_key(self._state.cluster_id, self._state.timeline, found.key)
+        await put_idempotent(self._store, key, await self._store.get(found.key))
+        return key
+
+    def _note_unplaced(self, key: str, batches: list[BatchFacts]) -> None:
+        records: dict[tuple[str, int], int] = {}
+        for batch in batches:
+            place = (batch.topic_id.hex(), batch.partition)
+            records[place] = records.get(place, 0) + batch.record_count
+        rows = [Unplaced(key, *place, count) for place, count in records.items()]
+        self.report.unplaced += rows
+        for row in rows:
+            _log.warning("records of a topic that the backup does not know", **row._asdict())
+
+    def _count(
+        self, batches: list[BatchFacts], outcomes: list[BatchOutcome], before: dict[int, int]
+    ) -> None:
+        report = self.report
+        report.objects += 1
+        for batch, outcome in zip(batches, outcomes, strict=True):
+            partition = partition_of(self._state, batch)
+            if outcome.refusal is Refusal.UNKNOWN_TOPIC or partition is None:
+                continue
+            if outcome.refusal is not None:
+                reason = outcome.refusal.value
+                report.refused[reason] = report.refused.get(reason, 0) + 1
+            elif outcome.base_offset < before[partition.number]:
+                report.duplicates += 1
+            else:
+                report.batches += 1
+                report.records += batch.record_count
+        if report.objects % SAID_EVERY == 0:
+            self._say(f"salvaged {report.records} records of {report.objects} objects")
+
+    def _is_append_time(self, topic: Topic) -> bool:
+        """As the topic says; what a gateway was set up with at its start is not known here."""
+        return topic.configs.get(_TIMESTAMP_TYPE) == "LogAppendTime"
+
+
+def _next_offsets(state: ClusterState, batches: list[BatchFacts]) -> dict[int, int]:
+    partitions = [partition_of(state, each) for each in batches]
+    return {each.number: each.next_offset for each in partitions if each is not None}

@@ -1,0 +1,185 @@
+"""The copies of one timeline's log in the object store: look, put, read, drop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+import trio
+
+from tidegate_storage.keys import backup_prefix
+from tidegate_storage.object_store import (
+    NoSuchObject,
+    ObjectInfo,
+    ObjectStore,
+    put_idempotent,
+)
+
+from ..metadata_log import LogEntry, Snapshot
+from .copies import (
+    VERSION,
+    WHOLE,
+    DamagedCopy,
+    EntriesName,
+    SnapshotName,
+    WholeSnapshot,
+    decode_entries,
+    digest_of,
+    encode_entries,
+    entries_key,
+    entries_prefix,
+    join_chunks,
+    parse_entries_key,
+    parse_snapshot_key,
+    part_key,
+    snapshot_digest,
+    snapshot_folder,
+    snapshots_prefix,
+    split_chunks,
+)
+
+PART_BYTES: Final = 8 << 20
+DELETED_AT_ONCE: Final = 500
+
+
+@dataclass(slots=True)
+class Copies:
+    """What lies on the shelf.  copied_at: store's clock, seconds since 1970, of the newest."""
+
+    snapshots: list[SnapshotName] = field(default_factory=list[SnapshotName])
+    unfinished: list[SnapshotName] = field(default_factory=list[SnapshotName])
+    entries: list[EntriesName] = field(default_factory=list[EntriesName])
+    copied_at: float = 0.0
+
+
+class Shelf:
+    """See the module's head."""
+
+    def __init__(self, store: ObjectStore, cluster_id: str, timeline: int) -> None:
+        self._store = store
+        self._prefix = backup_prefix(cluster_id, timeline)
+        self.timeline = timeline
+
+    async def look(self) -> Copies:
+        """List everything.
+
+        Raises:
+          StoreUnavailable: try again later.
+        """
+        found = Copies()
+        seen: set[SnapshotName] = set()
+        async for info in listed(self._store, snapshots_prefix(self._prefix)):
+            parsed = parse_snapshot_key(self._prefix, info.key)
+            if parsed is not None:
+                seen.add(parsed[0])
+                if parsed[1]:
+                    found.snapshots.append(parsed[0])
+                found.copied_at = max(found.copied_at, info.modified_at)
+        found.unfinished = sorted(seen.difference(found.snapshots))
+        for name, modified_at in await self.new_entries(""):
+            found.entries.append(name)
+            found.copied_at = max(found.copied_at, modified_at)
+        return found
+
+    async def new_entries(self, after_key: str) -> list[tuple[EntriesName, float]]:
+        """List entries behind a key, with the time at which they were stored."""
+        prefix = entries_prefix(self._prefix)
+        parsed = [
+            (parse_entries_key(self._prefix, info.key), info.modified_at)
+            async for info in listed(self._store, prefix, after_key)
+        ]
+        return [(name, modified_at) for name, modified_at in parsed if name is not None]
+
+    def key_of(self, name: EntriesName) -> str:
+        """Return the key of entries."""
+        return entries_key(self._prefix, name)
+
+    async def put_entries(self, entries: Sequence[LogEntry]) -> tuple[EntriesName, int]:
+        """Store a stretch of entries; return its name and size in bytes."""
+        body = encode_entries(entries)
+        name = EntriesName(entries[0].position, entries[-1].position, digest_of(body))
+        await put_idempotent(self._store, entries_key(self._prefix, name), body)
+        return name, len(body)
+
+    async def put_snapshot(self, snapshot: Snapshot) -> tuple[SnapshotName, int]:
+        """Store a snapshot; return its name and size in bytes."""
+        parts: list[tuple[int, str]] = []
+        for part in join_chunks(snapshot.chunks, PART_BYTES):
+            parts.append((len(part), digest_of(part)))
+            await trio.lowlevel.checkpoint()
+        name = SnapshotName(snapshot.position, snapshot_digest(parts))
+        folder = snapshot_folder(self._prefix, name)
+        # Joined a second time: so no more than one part is held beside the snapshot itself.
+        for number, part in enumerate(join_chunks(snapshot.chunks, PART_BYTES)):
+            await put_idempotent(self._store, part_key(folder, number), part)
+        whole = WholeSnapshot(VERSION, snapshot.position, tuple(parts))
+        await put_idempotent(self._store, folder + WHOLE, msgspec.json.encode(whole))
+        return name, sum(size for size, _ in parts)
+
+    async def read_entries(self, name: EntriesName) -> list[LogEntry]:
+        """Read entries back.
+
+        Raises:
+          DamagedCopy: they are damaged, or gone.
+          StoreUnavailable: try again later.
+        """
+        try:
+            body = await self._store.get(entries_key(self._prefix, name))
+        except NoSuchObject:
+            raise DamagedCopy(f"the copy of entries {name.first} to {name.last} is gone") from None
+        return decode_entries(name, body)
+
+    async def read_snapshot(self, name: SnapshotName) -> Snapshot:
+        """Read a snapshot back.
+
+        Raises:
+          DamagedCopy: it is damaged, or gone.
+          StoreUnavailable: try again later.
+        """
+        what = f"the copy of the snapshot at {name.position}"
+        folder = snapshot_folder(self._prefix, name)
+        try:
+            raw = await self._store.get(folder + WHOLE)
+            whole = msgspec.json.decode(raw, type=WholeSnapshot)
+            chunks = [
+                chunk
+                for number, (_, digest) in enumerate(whole.parts)
+                for chunk in await self._read_part(part_key(folder, number), digest)
+            ]
+        except NoSuchObject as error:
+            raise DamagedCopy(f"{what} lacks {error}") from None
+        except msgspec.DecodeError as error:
+            raise DamagedCopy(f"{what} cannot be read: {error}") from error
+        if (whole.version, whole.position) != (VERSION, name.position):
+            raise DamagedCopy(f"{what} is of format {whole.version}, at {whole.position}")
+        return Snapshot(whole.position, chunks)
+
+    async def _read_part(self, key: str, digest: str) -> list[bytes]:
+        part = await self._store.get(key)
+        if digest_of(part) != digest:
+            raise DamagedCopy(f"{key} fails its checksum")
+        return list(split_chunks(part))
+
+    async def drop(self, snapshots: Sequence[SnapshotName], entries: Sequence[EntriesName]) -> None:
+        """Delete copies that newer ones made needless."""
+        for name in snapshots:
+            folder = snapshot_folder(self._prefix, name)
+            # What says that it is whole goes first.
+            await self._store.delete_many([folder + WHOLE])
+            keys = [info.key async for info in listed(self._store, folder)]
+            await self._store.delete_many(keys)
+        for at in range(0, len(entries), DELETED_AT_ONCE):
+            keys = [self.key_of(name) for name in entries[at : at + DELETED_AT_ONCE]]
+            await self._store.delete_many(keys)
+
+
+async def listed(
+    store: ObjectStore, prefix: str, start_after: str = ""
+) -> AsyncIterator[ObjectInfo]:
+    """Yield what lies below a prefix, page by page."""
+    while page := await store.list(prefix, start_after=start_after):
+        for info in page:
+            yield info
+        start_after = page[-1].key

@@ -1,0 +1,139 @@
+"""What a prefix holds of WAL objects: which lives stored some, and which known ones are missing."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidegate_storage.keys import backup_prefix, parse_wal_key, wal_key, wal_prefix
+from tidegate_storage.object_store import ObjectInfo, ObjectStore
+
+from ..state.cluster import ClusterState
+from ..state.objects import WalName
+from .shelf import listed
+
+
+class Life(NamedTuple):
+    """The folder of an incarnation."""
+
+    timeline: int
+    zone: str
+    node_id: int
+    incarnation: int
+
+    def folder(self, cluster_id: str) -> str:
+        """Return the prefix of its objects."""
+        key = wal_key(
+            cluster_id, self.timeline, self.zone, self.node_id, self.incarnation, counter=0
+        )
+        return key[: key.rindex("/") + 1]
+
+
+@dataclass(slots=True)
+class Survey:
+    """strange: keys that are not of WAL objects; they are left alone."""
+
+    lives: list[Life] = field(default_factory=list[Life])
+    objects: int = 0
+    missing: set[int] = field(default_factory=set[int])
+    strange: list[str] = field(default_factory=list[str])
+
+    @property
+    def highest_incarnation(self) -> int:
+        """Return the highest incarnation that stored anything; 0 if none did."""
+        return max((each.incarnation for each in self.lives), default=0)
+
+
+async def survey(store: ObjectStore, state: ClusterState, timelines: range) -> Survey:
+    """List the objects of some timelines, and compare them with those the state needs.
+
+    Raises:
+      StoreUnavailable: try again later.
+    """
+    needed = needed_objects(state)
+    found = Survey(missing=set(needed.values()))
+    lives: dict[Life, None] = {}
+    for timeline in timelines:
+        async for info in listed(store, wal_prefix(state.cluster_id, timeline)):
+            try:
+                key = parse_wal_key(info.key)
+            except ValueError:
+                found.strange.append(info.key)
+                continue
+            lives[Life(key.timeline, key.zone, key.node_id, key.incarnation)] = None
+            found.objects += 1
+            if state.timeline_of(key.incarnation) == timeline:
+                number = needed.get(WalName(key.incarnation, key.counter), -1)
+                found.missing.discard(number)
+    found.lives = list(lives)
+    return found
+
+
+async def is_in_use(store: ObjectStore, cluster_id: str, timelines: range) -> bool:
+    """Tell whether a restore that opened one of the timelines came to its end.
+
+    The first thing it has is a copy of its log.
+    """
+    for timeline in timelines:
+        for prefix in (backup_prefix(cluster_id, timeline), wal_prefix(cluster_id, timeline)):
+            if await store.list(prefix, limit=1):
+                return True
+    return False
+
+
+def needed_objects(state: ClusterState) -> dict[WalName, int]:
+    """Return the objects that hold live runs, with their numbers."""
+    numbers = {
+        partition.runs[index].object_number
+        for partition in state.partitions.values()
+        for index in range(len(partition.runs))
+    }
+    return {state.objects.name(number): number for number in numbers}
+
+
+class ObjectsOfLife:
+    """The objects of a life by their counters, a page at a time."""
+
+    def __init__(self, store: ObjectStore, cluster_id: str, life: Life) -> None:
+        self._store = store
+        self._folder = life.folder(cluster_id)
+        self._page: deque[ObjectInfo] = deque()
+        self._listed_to = ""
+
+    async def next(self) -> tuple[int, ObjectInfo] | None:
+        """Return the next counter and object; None at the end.
+
+        Raises:
+          StoreUnavailable: try again later.
+        """
+        while True:
+            if not self._page:
+                self._page.extend(await self._store.list(self._folder, start_after=self._listed_to))
+            if not self._page:
+                return None
+            info = self._page.popleft()
+            self._listed_to = info.key
+            try:
+                return parse_wal_key(info.key).counter, info
+            except ValueError:
+                continue
+
+
+def cuts(state: ClusterState, missing: set[int]) -> tuple[list[tuple[int, int]], int]:
+    """Return (partition number, new log start) past leading runs whose objects are missing.
+
+    Those were deleted after the backup: by retention, or with their topic.  Also returns how many
+    runs behind them are missing: records that are lost, which an operator must know of.
+    """
+    moves: list[tuple[int, int]] = []
+    lost = 0
+    for partition in state.partitions.values():
+        gone = [
+            partition.runs[index].object_number in missing for index in range(len(partition.runs))
+        ]
+        leading = gone.index(False) if False in gone else len(gone)
+        if leading:
+            moves.append((partition.number, partition.runs[leading - 1].next_offset))
+        lost += sum(gone[leading:])
+    return moves, lost

@@ -1,0 +1,109 @@
+"""Copies of the metadata log, made on a schedule, and the watch over who owns the prefix.
+
+Every gateway copies at its own moments; one that sees that another copied since its last look does
+nothing, so the work is shared without a claim.  Each round begins with a look at the store's
+markers: a gateway whose log was restored elsewhere stops there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+import trio
+
+from tidegate_coordination.backup.copier import Copier
+from tidegate_coordination.metadata_log import LogCorrupt, LogUnavailable, MetadataLog
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_storage.object_store import (
+    ObjectExists,
+    ObjectStore,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
+from tidegate_storage.ownership import TimelineOver, check_owner
+
+_log = structlog.get_logger("tidegate.backup")
+
+
+@dataclass(slots=True)
+class BackupStatus:
+    """What is copied.  position, time_ms: of the newest copy known here; 0 before the first."""
+
+    position: int = 0
+    time_ms: int = 0
+    bytes: int = 0
+    failures: int = 0
+
+
+class BackupSchedule:
+    """See the module's head.
+
+    interval_seconds: between two copies, 0 for none.  check_seconds: between two looks at the
+    markers when nothing is copied.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        log: MetadataLog,
+        store: ObjectStore,
+        *,
+        interval_seconds: float,
+        check_seconds: float,
+        snapshot_entries: int,
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._state = state
+        self._store = store
+        self._copier = Copier(
+            log, store, state.cluster_id, state.timeline, snapshot_entries=snapshot_entries
+        )
+        self._is_on = interval_seconds > 0
+        self._pause_seconds = interval_seconds or check_seconds
+        self._wall_clock = wall_clock
+        self.status = BackupStatus()
+
+    async def run(self) -> None:
+        """Copy and watch; forever.
+
+        Raises:
+          TimelineOver: this gateway's log is the old one.  Stop.
+        """
+        while True:
+            await trio.sleep(self._pause_seconds)
+            try:
+                await self.check_owner()
+                if self._is_on:
+                    await self.copy_once()
+            except TimelineOver:
+                raise
+            except (
+                LogCorrupt,
+                LogUnavailable,
+                ObjectExists,
+                StoreMisconfigured,
+                StoreUnavailable,
+            ) as error:
+                # A damaged log stops the gateway where it reads it; here older copies stay.
+                self.status.failures += 1
+                _log.warning("could not back the metadata log up", error=str(error))
+
+    async def check_owner(self) -> None:
+        """See that the prefix is still this log's.
+
+        Raises:
+          TimelineOver: a restore took it over.
+          StoreMisconfigured: it is another cluster's.
+          StoreUnavailable: nobody can tell now.
+        """
+        await check_owner(self._store, self._state.cluster_id, timeline=self._state.timeline)
+
+    async def copy_once(self) -> None:
+        """Copy what is new."""
+        began_ms = int(self._wall_clock() * 1000)
+        report = await self._copier.copy(even_if_others_do=False)
+        self.status.position = report.position
+        self.status.time_ms = began_ms
+        self.status.bytes += report.bytes

@@ -1,0 +1,142 @@
+"""`tidegate log restore`: a new metadata log from the newest backup and the objects behind it."""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+
+from tidegate_coordination.backup.recovery import NothingToRestore, Recovered, recover_from_copies
+from tidegate_coordination.backup.restore import (
+    RestoreReport,
+    Work,
+    look_at_target,
+    restore,
+)
+from tidegate_coordination.load import open_log
+from tidegate_coordination.metadata_log import LogMisconfigured
+from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.ownership import Owner, newest_timeline, read_owner
+
+from .log_backup_running import (
+    Lines,
+    Progress,
+    open_existing_store,
+    run_log_command,
+)
+
+SHOWN_UNPLACED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """As they were typed; "" where there is no such option."""
+
+    from_store: str
+    log: str
+    object_store: str
+    cluster: str
+
+
+def run_restore(options: RestoreOptions, *, as_json: bool) -> int:
+    """Restore; return the exit code."""
+
+    async def work(say: Progress) -> tuple[int, Lines, dict[str, object]]:
+        report = await _restored(options, say)
+        return 0, [f"cluster {report.cluster_id} is restored", *lines_of(report)], asdict(report)
+
+    return run_log_command(work, as_json=as_json)
+
+
+async def _restored(options: RestoreOptions, say: Progress) -> RestoreReport:
+    async with AsyncExitStack() as stack:
+        copies = open_existing_store(options.from_store)
+        stack.push_async_callback(copies.aclose)
+        store = copies
+        if options.object_store not in ("", options.from_store):
+            store = open_existing_store(options.object_store)
+            stack.push_async_callback(store.aclose)
+        owner = await owner_of(copies, options.cluster)
+        data_owner = await owner_of(store, owner.cluster_id)
+        log = await open_log(options.log)
+        stack.push_async_callback(log.aclose)
+        target = await look_at_target(log)
+        work = Work(
+            store,
+            data_owner,
+            log,
+            random.SystemRandom(),
+            time.time,
+            say,
+            version("tidegate"),
+            must_have_objects=store is not copies,
+        )
+        recovered: Recovered | None = None
+        if target.state is None:
+            newest = await newest_timeline(store, data_owner)
+            recovered = await recover_from_copies(copies, owner, say, newest=newest)
+        return await restore(work, recovered, target)
+
+
+async def owner_of(store: ObjectStore, cluster: str) -> Owner:
+    """Return the marker of a store that must be a cluster's; "" is any.
+
+    Raises:
+      NothingToRestore, LogMisconfigured: it is nobody's, or another's.
+    """
+    owner = await read_owner(store)
+    if owner is None:
+        raise NothingToRestore(
+            "the object store at this URL belongs to no cluster: give the URL that the gateways"
+            " have, with its prefix"
+        )
+    if cluster and owner.cluster_id != cluster:
+        raise LogMisconfigured(
+            f"the object store is that of cluster {owner.cluster_id}, not of {cluster}"
+        )
+    return owner
+
+
+def lines_of(report: RestoreReport) -> Lines:
+    """Tell a person what was restored, and what was not."""
+    salvage = report.salvage
+    lines = [f"  timeline    {report.timeline}; gateways of the old log can delete nothing more"]
+    if report.continued:
+        lines.append("  backup      as told before: this went on with a restore that was cut short")
+    else:
+        age = max(0, round(time.time() - report.backup_time_ms / 1000))
+        lines.append(
+            f"  backup      up to position {report.backup_position} of the lost log, {age} s ago;"
+            " what groups committed since is lost"
+        )
+    lines.append(
+        f"  salvaged    {salvage.records} records in {salvage.batches} batches of"
+        f" {salvage.objects} objects; {salvage.duplicates} batches were there already"
+    )
+    lines += [f"  refused     {count} batches: {why}" for why, count in salvage.refused.items()]
+    if report.cut_partitions:
+        lines.append(
+            f"  cut         {report.cut_partitions} partitions began with records that were deleted"
+            " after the backup"
+        )
+    if report.lost_runs:
+        lines.append(
+            f"  LOST        {report.lost_runs} stretches of records: their objects are gone"
+        )
+    lines += _unplaced(report)
+    lines += [f"  damaged     {each}" for each in (*salvage.damaged, *report.complaints)]
+    return lines
+
+
+def _unplaced(report: RestoreReport) -> Lines:
+    unplaced = report.salvage.unplaced
+    lines = [
+        f"  not placed  {each.records} records of unknown topic {each.topic_id} partition"
+        f" {each.partition}, kept in {each.key}"
+        for each in unplaced[:SHOWN_UNPLACED]
+    ]
+    if len(unplaced) > SHOWN_UNPLACED:
+        lines.append(f"  not placed  {len(unplaced) - SHOWN_UNPLACED} more; --json shows all")
+    return lines
