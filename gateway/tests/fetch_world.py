@@ -26,6 +26,7 @@ from tidegate_gateway.fetch_plan import FetchSettings
 from tidegate_gateway.fetch_sessions import FetchSessions
 from tidegate_gateway.fetch_waiters import FetchWaiters
 from tidegate_gateway.log_reader import LogReader
+from tidegate_gateway.read_ahead import ReadAhead
 from tidegate_gateway.requests.fetch import Fetch
 from tidegate_protocol.messages import fetch as codec
 from tidegate_protocol.messages.fetch import (
@@ -95,7 +96,15 @@ class World:
         self.waiters = FetchWaiters(self.state.partitions)
         self.coordinator.listen(self.waiters.on_change)
         self.sessions = FetchSessions(Random(node_id), max_sessions=2)
-        self.fetcher = Fetch(self.coordinator, self.reader, self.waiters, self.sessions, settings)
+        self.read_ahead = ReadAhead(self.reader)
+        self.fetcher = Fetch(
+            self.coordinator,
+            self.reader,
+            self.waiters,
+            self.sessions,
+            settings,
+            self.read_ahead,
+        )
         self.adopts = False
         self._counter = 0
 

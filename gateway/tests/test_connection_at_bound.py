@@ -8,8 +8,10 @@ from trio.testing import MockClock
 
 from tidegate_gateway.arenas import LARGE_BYTES, SMALL_BYTES, Arena, ArenaPool
 from tidegate_gateway.call import Peer
-from tidegate_gateway.connection import Connection, ConnectionLimits, fill
+from tidegate_gateway.connection import Connection, fill
 from tidegate_gateway.memory_transport import MemoryTransport, memory_transport_pair
+from tidegate_gateway.receiver import ConnectionLimits
+from tidegate_gateway.seal_pace import Inflow
 from tidegate_protocol.frames import frame
 
 HEARTBEAT = b"\x00\x0c"
@@ -18,6 +20,9 @@ PRODUCE = b"\x00\x00"
 
 class Echo:
     """Answers each request with its size."""
+
+    def handle_nowait(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
+        return False
 
     async def handle(self, connection: Connection, frame: memoryview, arena: Arena) -> None:
         fill(connection.open_slot(), b"", bytearray(len(frame).to_bytes(4, "big")))
@@ -40,7 +45,7 @@ async def test_other_requests_live_on(sizes: tuple[int, ...], autojump_clock: Mo
     client, server = memory_transport_pair()
     pool = ArenaPool(LARGE_BYTES)
     connection = Connection(
-        server, Peer("client", 1, "PLAINTEXT"), pool, Echo(), ConnectionLimits()
+        server, Peer("client", 1, "PLAINTEXT"), pool, Echo(), ConnectionLimits(), Inflow()
     )
     held = await pool.large()
     async with trio.open_nursery() as nursery:
@@ -54,4 +59,46 @@ async def test_other_requests_live_on(sizes: tuple[int, ...], autojump_clock: Mo
         held.release()
         await trio.sleep(1)
         assert answers(client) == [100_002]
+        client.close()
+
+
+class LetsGo:
+    """Lets go of each frame, waits, and answers with the size it saw."""
+
+    def __init__(self) -> None:
+        self.may_answer = trio.Event()
+
+    def handle_nowait(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
+        return False
+
+    async def handle(self, connection: Connection, frame: memoryview, arena: Arena) -> None:
+        slot, size = connection.open_slot(), len(frame)
+        connection.let_go(arena)
+        await self.may_answer.wait()
+        fill(slot, b"", bytearray(size.to_bytes(4, "big")))
+        connection.flush()
+
+
+@pytest.mark.parametrize("sizes", [(10,), (10, 20, 30), (10, SMALL_BYTES - 50, 20)])
+async def test_a_request_that_waits_holds_no_memory(
+    sizes: tuple[int, ...], autojump_clock: MockClock
+) -> None:
+    client, server = memory_transport_pair()
+    pool, handler = ArenaPool(LARGE_BYTES), LetsGo()
+    peer = Peer("client", 1, "PLAINTEXT")
+    connection = Connection(server, peer, pool, handler, ConnectionLimits(), Inflow())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.serve)
+        client.send_nowait([frame(HEARTBEAT + bytes(size - 2)) for size in sizes])
+        await trio.sleep(1)
+        is_last = len(sizes) == 1
+        assert pool.idle_small == int(is_last)
+        other = pool.small()
+        other.data[:] = b"\xff" * SMALL_BYTES  # what others write there harms nobody
+        handler.may_answer.set()
+        await trio.sleep(1)
+        assert answers(client) == list(sizes)
+        client.send_nowait([frame(HEARTBEAT + bytes(98))])
+        await trio.sleep(1)
+        assert answers(client) == [100]
         client.close()

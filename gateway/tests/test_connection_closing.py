@@ -9,8 +9,10 @@ from trio.testing import MockClock
 
 from tidegate_gateway.arenas import Arena, ArenaPool
 from tidegate_gateway.call import Peer
-from tidegate_gateway.connection import Connection, ConnectionLimits, fill
+from tidegate_gateway.connection import Connection, fill
 from tidegate_gateway.memory_transport import memory_transport_pair
+from tidegate_gateway.receiver import ConnectionLimits
+from tidegate_gateway.seal_pace import Inflow
 from tidegate_protocol.frames import frame
 
 LARGE_REPLY = bytes(100_000)
@@ -18,6 +20,9 @@ LARGE_REPLY = bytes(100_000)
 
 class Answering:
     """Answers each request with more than the pipe takes."""
+
+    def handle_nowait(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
+        return False
 
     async def handle(self, connection: Connection, frame: memoryview, arena: Arena) -> None:
         fill(connection.open_slot(), b"", bytearray(LARGE_REPLY))
@@ -43,7 +48,7 @@ async def test_a_flush_at_any_moment_harms_nobody(way: str, autojump_clock: Mock
     client, server = memory_transport_pair(pipe_bytes=1000)
     pool = ArenaPool(1 << 20)
     peer = Peer("client", 1, "PLAINTEXT")
-    connection = Connection(server, peer, pool, Answering(), ConnectionLimits())
+    connection = Connection(server, peer, pool, Answering(), ConnectionLimits(), Inflow())
     flushes = FlushesAlways(connection)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.serve)

@@ -15,6 +15,7 @@ from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import NOTHING, Decided, View
 from tidegate_coordination.rules.wal import BatchOutcome, Refusal
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_gateway.seal_pace import Inflow
 from tidegate_gateway.wal_writer import WalSettings, WalWriter
 from tidegate_protocol.records import Record, build_batch, check_batch
 from tidegate_storage.memory_store import MemoryObjectStore
@@ -95,6 +96,7 @@ async def running(
         coordinator,
         settings or WalSettings(),
         node_id=1,
+        inflow=Inflow(),
         key_of=lambda identity: f"wal/{identity.counter}",
         is_append_time=lambda topic: False,
         on_commit=lambda name, body: None,

@@ -14,6 +14,7 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.rules.wal import BatchOutcome
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_gateway.seal_pace import Inflow
 from tidegate_gateway.wal_writer import WalSettings, WalWriter
 from tidegate_protocol.records import Record, build_batch, check_batch
 from tidegate_storage.memory_store import MemoryObjectStore
@@ -51,6 +52,7 @@ def make_writer(store: MemoryObjectStore, coordinator: Coordinator) -> WalWriter
         coordinator,
         SETTINGS,
         node_id=1,
+        inflow=Inflow(),
         key_of=lambda identity: f"wal/{identity.counter}",
         is_append_time=lambda topic: False,
         on_commit=lambda name, body: None,

@@ -15,6 +15,8 @@ from __future__ import annotations
 from mmap import mmap
 from typing import Protocol
 
+import trio
+
 from .byte_budget import ByteBudget
 
 SMALL_BYTES = 64 * 1024
@@ -39,11 +41,12 @@ class Arena:
     holder: who receives into it; None once it was released.
     """
 
-    __slots__ = ("_pins", "_pool", "data", "end", "holder", "is_counted", "start")
+    __slots__ = ("_free", "_pins", "_pool", "data", "end", "holder", "is_counted", "start")
 
     def __init__(self, pool: ArenaPool, size_bytes: int) -> None:
         self._pool = pool
         self._pins = 0
+        self._free: trio.Event | None = None
         self.holder: Holder | None = None
         self.is_counted = False
         # A bytearray would be filled with zeros: a declared length alone would cost its memory.
@@ -71,10 +74,18 @@ class Arena:
         self._pins -= 1
         if self._pins:
             return
+        if self._free is not None:
+            self._free.set()
         if self.holder is None:
             self._pool.give_back(self)
         elif self.start == self.end:
             self.holder.drop_arena()
+
+    async def wait_until_free(self) -> None:
+        """Wait until no batch in it waits for its object any more."""
+        while self.is_pinned:
+            self._free = trio.Event()
+            await self._free.wait()
 
     def release(self) -> None:
         """The receiving connection needs it no more."""
@@ -103,6 +114,11 @@ class ArenaPool:
     def large_bytes(self) -> int:
         """Return what counts against the bound."""
         return self._large_budget.used_bytes + self._jumbo_budget.used_bytes
+
+    @property
+    def idle_small(self) -> int:
+        """Return how many small arenas wait for their next user."""
+        return len(self._small)
 
     def small(self) -> Arena:
         """Return an arena of SMALL_BYTES."""

@@ -12,18 +12,19 @@ A reply that cannot be sent for SEND_TIMEOUT_SECONDS closes the connection.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
 import trio
 
 from tidegate_protocol.errors import RemoteProtocolError
-from tidegate_protocol.frames import LENGTH_BYTES, Frames, split_frames
+from tidegate_protocol.frames import split_frames
 
-from .arenas import LARGE_BYTES, SMALL_BYTES, Arena, ArenaPool
+from .arenas import Arena, ArenaPool
 from .call import Peer
+from .receiver import CloseConnection, ConnectionLimits, Receiver
 from .replies import ReplyLine, ReplySlot
+from .seal_pace import Inflow
 from .transport import Buffer, Transport, TransportBroken
 
 _log = structlog.get_logger("tidegate.connection")
@@ -33,28 +34,14 @@ SEND_TIMEOUT_SECONDS = 30.0
 MAX_UNSENT_BYTES = 1 << 20
 # So do replies that wait behind a produce request's, which other requests of the connection passed.
 MAX_HELD_BYTES = 16 << 20
-PRODUCE = 0
-# A frame's first bytes: its length, then the API key.
-KEY_END = LENGTH_BYTES + 2
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """Frame sizes in bytes; times in seconds.
-
-    max_frame_bytes: of a Produce request (Kafka's socket.request.max.bytes);
-    max_control_frame_bytes: of any other.
-    """
-
-    max_frame_bytes: int = 100 << 20
-    max_control_frame_bytes: int = 8 << 20
-    max_in_flight: int = 1000
-    idle_seconds: float = 600.0
-    frame_seconds: float = 60.0
 
 
 class FrameHandler(Protocol):
     """Handles the requests of all connections; see dispatch.py."""
+
+    def handle_nowait(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
+        """Handle one frame if that takes no waiting; else do nothing and return False."""
+        ...
 
     async def handle(self, connection: Connection, frame: memoryview, arena: Arena) -> None:
         """Handle one frame.  Returns when the next one may be read.
@@ -63,10 +50,6 @@ class FrameHandler(Protocol):
           CloseConnection: with the reason for the log.
         """
         ...
-
-
-class CloseConnection(Exception):
-    """The connection must be closed; the text is the reason, for the log.  "" for a quiet close."""
 
 
 class Connection:
@@ -79,15 +62,15 @@ class Connection:
         pool: ArenaPool,
         handler: FrameHandler,
         limits: ConnectionLimits,
+        inflow: Inflow,
     ) -> None:
         self.peer = peer
+        self.receiver = Receiver(transport, pool, limits, inflow)
+        self.plain_prefix_end = 0  # a hint of requests/plain_produce.py to itself
         self._transport = transport
-        self._pool = pool
         self._handler = handler
         self._limits = limits
-        self._arena: Arena | None = None
-        self._wants_large = False
-        self._partial_since: float | None = None
+        self._frame_end = 0
         self._line = ReplyLine()
         self._draining = False
         self._sent = trio.Event()
@@ -117,8 +100,8 @@ class Connection:
             _log.warning("closed a connection", peer=_name(self.peer), reason=reason)
 
     async def _serve_requests(self) -> None:
-        while await self._receive():
-            await self._handle_frames()
+        while arena := await self.receiver.receive():
+            await self._handle_frames(arena)
         await self._answer_rest()
 
     def abort(self, reason: str = "") -> None:
@@ -129,9 +112,7 @@ class Connection:
 
     def _close(self) -> None:
         self._transport.close()
-        if self._arena is not None:
-            arena, self._arena = self._arena, None
-            arena.release()
+        self.receiver.close()
 
     async def _answer_rest(self) -> None:
         """The client sends no more, but may still read what it asked for."""
@@ -139,107 +120,50 @@ class Connection:
             while len(self._line) or self._line.unsent_bytes:
                 await self._sent.wait()
 
-    # -- receiving --------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------
 
-    async def _receive(self) -> bool:
-        """Receive once; False at the end of the stream."""
-        while True:
-            with trio.move_on_after(self._patience_seconds()) as waited:
-                await self._transport.wait_receivable()
-            if waited.cancelled_caught:
-                if self._partial_since is not None:
-                    raise CloseConnection("a request was not sent to its end in time")
-                if len(self._line):
-                    continue
-                raise CloseConnection("")
-            arena = self._arena or self._take_arena()
-            size = self._transport.receive_nowait(arena.data[arena.end :])
-            if size is not None:
-                break
-        arena.end += size
-        self._wants_large = arena.end == arena.size_bytes
-        return size > 0
-
-    def _patience_seconds(self) -> float:
-        """A frame that has begun must end in time, however it trickles: it holds memory."""
-        if self._partial_since is None:
-            return self._limits.idle_seconds
-        return self._partial_since + self._limits.frame_seconds - trio.current_time()
-
-    def _take_arena(self) -> Arena:
-        """Never waits: what comes next may be other than Produce."""
-        arena = self._pool.large_nowait() if self._wants_large else None
-        arena = arena or self._pool.small()
-        arena.holder = self
-        self._arena = arena
-        return arena
-
-    def drop_arena(self) -> None:
-        """See arenas.Holder."""
-        if self._arena is not None:
-            arena, self._arena = self._arena, None
-            arena.release()
-
-    async def _handle_frames(self) -> None:
-        arena = self._arena
-        if arena is None:
-            return
+    async def _handle_frames(self, arena: Arena) -> None:
         data = arena.data[: arena.end]
         frames = split_frames(data, arena.start, max_frame_bytes=self._limits.max_frame_bytes)
         for start, end in frames.whole:
-            await self._handler.handle(self, data[start:end], arena)
-            await self._respect_limits()
+            frame = data[start:end]
+            if not self._handler.handle_nowait(self, frame, arena):
+                self._frame_end = end
+                await self._handler.handle(self, frame, arena)
+            if self._is_behind():
+                await self._catch_up()
+            if not self.receiver.holds(arena):
+                return  # it was let go of, with its last frame
             # Only now: while start < end nobody may take the arena away (see Arena.unpin).
             arena.start = end if end < arena.end else start
-        await self._make_room(arena, frames)
+        await self.receiver.make_room(arena, frames)
 
-    async def _respect_limits(self) -> None:
+    def let_go(self, arena: Arena) -> None:
+        """The request in hand is decoded: while its answer is waited for, others use its memory."""
+        self.receiver.let_go(arena, self._frame_end)
+
+    def check_patience(self, now: float) -> None:
+        """Close if the client takes too long.  Call it every PATIENCE_STEP_SECONDS."""
+        reason = self.receiver.lost_patience(now, is_idle=not len(self._line))
+        if reason is not None:
+            self.abort(reason)
+
+    def _is_behind(self) -> bool:
+        """Tell whether replies must go out before the next request is looked at."""
+        line = self._line
+        return (
+            line.unsent_bytes > MAX_UNSENT_BYTES
+            or len(line) >= self._limits.max_in_flight
+            or line.held_bytes > MAX_HELD_BYTES
+        )
+
+    async def _catch_up(self) -> None:
         if self._line.unsent_bytes > MAX_UNSENT_BYTES:
             await self._drain()
         while (
             len(self._line) >= self._limits.max_in_flight or self._line.held_bytes > MAX_HELD_BYTES
         ):
             await self._sent.wait()
-
-    async def _make_room(self, arena: Arena, frames: Frames) -> None:
-        """See that the next receive has space for the rest of the incomplete frame."""
-        arena.start = frames.rest_position
-        if arena.start == arena.end:
-            self._partial_since = None
-            self._emptied(arena)
-            return
-        if frames.whole or self._partial_since is None:
-            self._partial_since = trio.current_time()
-        if arena.start + frames.missing_bytes <= arena.size_bytes and arena.end < arena.size_bytes:
-            return
-        rest = arena.data[arena.start : arena.end]
-        larger = await self._arena_for(rest, frames.missing_bytes)
-        larger.data[: len(rest)] = rest
-        larger.start, larger.end = 0, len(rest)
-        larger.holder = self
-        self._arena = larger
-        arena.start = arena.end
-        arena.release()
-
-    def _emptied(self, arena: Arena) -> None:
-        if not arena.is_pinned or arena.size_bytes - arena.end < arena.size_bytes // 4:
-            self._arena = None
-            arena.release()
-
-    async def _arena_for(self, rest: memoryview, frame_bytes: int) -> Arena:
-        if len(rest) < KEY_END:
-            return self._pool.small()  # a few bytes more will tell what it is
-        if int.from_bytes(rest[LENGTH_BYTES:KEY_END], "big") == PRODUCE:
-            if frame_bytes <= SMALL_BYTES // 2 and not self._wants_large:
-                return self._pool.small()
-            with trio.move_on_after(self._limits.frame_seconds):
-                return await self._pool.large(max(frame_bytes, LARGE_BYTES))
-            raise CloseConnection("there was no memory for its request in time")
-        if frame_bytes > self._limits.max_control_frame_bytes:
-            raise CloseConnection(f"a request of {frame_bytes} bytes that is not Produce")
-        if frame_bytes <= SMALL_BYTES:
-            return self._pool.small()
-        return self._pool.control(frame_bytes)
 
     # -- replying ---------------------------------------------------------------------------------
 

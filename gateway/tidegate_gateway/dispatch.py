@@ -19,12 +19,19 @@ from tidegate_protocol.headers import RequestHeader, decode_request_header, resp
 
 from .arenas import Arena
 from .call import Call, Handler
-from .connection import CloseConnection, Connection, ReplyFlusher, fill
+from .connection import Connection, ReplyFlusher, fill
+from .receiver import CloseConnection
 
 _log = structlog.get_logger("tidegate.dispatch")
 
 PRODUCE: Final = 0
+KEY_BYTES: Final = 2
+PRODUCE_KEY: Final = bytes(KEY_BYTES)
 API_VERSIONS: Final = 18
+
+
+# APIs whose answer is waited for, and whose decoded requests hold no part of their frames.
+HOLDS_NOTHING: Final = frozenset({1})  # Fetch
 
 
 class ProduceHandler(Protocol):
@@ -34,6 +41,14 @@ class ProduceHandler(Protocol):
         self, connection: Connection, header: RequestHeader, body: memoryview, arena: Arena
     ) -> None:
         """Fix the request's place in the log; its reply slot is filled later."""
+        ...
+
+
+class PlainProduceHandler(Protocol):
+    """What takes produce requests without waiting; see requests/plain_produce.py."""
+
+    def start(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
+        """Take the request in a frame, or leave it alone and return False."""
         ...
 
 
@@ -50,15 +65,26 @@ class Dispatcher:
 
     def __init__(
         self,
+        plain_produce: PlainProduceHandler,
         produce: ProduceHandler,
         handlers: Sequence[Handler],
         flusher: ReplyFlusher,
         counter: RequestCounter,
     ) -> None:
+        self._plain_produce = plain_produce
         self._produce = produce
         self._handlers: Mapping[int, Handler] = {each.api_key: each for each in handlers}
         self._flusher = flusher
         self._counter = counter
+
+    def handle_nowait(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
+        """See connection.FrameHandler."""
+        if bytes(frame[:KEY_BYTES]) != PRODUCE_KEY:
+            return False
+        if not self._plain_produce.start(connection, frame, arena):
+            return False
+        self._counter.count(PRODUCE)
+        return True
 
     async def handle(self, connection: Connection, frame: memoryview, arena: Arena) -> None:
         """See connection.FrameHandler."""
@@ -70,13 +96,13 @@ class Dispatcher:
             if facts.key == PRODUCE:
                 await self._produce.start(connection, header, body, arena)
             else:
-                await self._answer(connection, header, body)
+                await self._answer(connection, header, body, arena)
         except RemoteProtocolError as error:
             raise CloseConnection(f"{facts.name} v{header.api_version}: {error}") from error
         self._flusher.flush()
 
     async def _answer(
-        self, connection: Connection, header: RequestHeader, body: memoryview
+        self, connection: Connection, header: RequestHeader, body: memoryview, arena: Arena
     ) -> None:
         handler = self._handlers.get(header.api_key)
         if handler is None:
@@ -87,24 +113,27 @@ class Dispatcher:
             request: Any = None  # the body's version is unknown; so is its shape
         else:
             request = handler.messages.decode_request(body, version)
+            if header.api_key in HOLDS_NOTHING:
+                connection.let_go(arena)
         slot = connection.open_slot()
         call = Call(header.api_version, header.client_id or "", connection.peer)
-        response = await _handled(handler, call, request, header)
-        encoded = handler.messages.encode_response(response, version)
+        encoded = await _handled(handler, call, request, version)
         fill(slot, response_header(header.correlation_id, header.api_key, version), encoded)
         self._flusher.add(connection)
 
 
-async def _handled(handler: Handler, call: Call, request: Any, header: RequestHeader) -> Any:
+async def _handled(handler: Handler, call: Call, request: Any, version: int) -> Any:
+    """Return the encoded answer."""
     try:
-        return await handler.handle(call, request)
+        response = await handler.handle(call, request)
+        return handler.messages.encode_response(response, version)
     except (CoordinatorUnavailable, ProposalFailed) as error:
-        raise CloseConnection(f"no answer to {APIS[header.api_key].name}: {error}") from error
+        raise CloseConnection(f"no answer to {APIS[handler.api_key].name}: {error}") from error
     except (CloseConnection, RemoteProtocolError):
         raise
     except Exception as error:
         # A bug met by one client costs that client its connection, and nobody else anything.
-        _log.exception("a request could not be answered", api=APIS[header.api_key].name)
+        _log.exception("a request could not be answered", api=APIS[handler.api_key].name)
         raise CloseConnection("internal error") from error
 
 

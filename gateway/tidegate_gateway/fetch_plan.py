@@ -77,7 +77,8 @@ class ReadPass:
     """One look over the partitions of a fetch.
 
     ready: gives a run that is in memory.  known: what was loaded for this fetch, or why not.
-    remaining_bytes: of the reply.  bytes_read: of records, so far.
+    remaining_bytes: of the reply.  bytes_read: of records, so far.  behind: where the next fetch
+    will begin, by partition and index of the run.
     """
 
     ready: Ready
@@ -89,6 +90,7 @@ class ReadPass:
     bytes_read: int = 0
     starved: list[Miss] = field(default_factory=list[Miss])
     unfinished: list[Miss] = field(default_factory=list[Miss])
+    behind: list[tuple[Partition, int]] = field(default_factory=list[tuple[Partition, int]])
 
     def read(
         self, partition: Partition, offset: int, end_offset: int, max_bytes: int
@@ -120,6 +122,8 @@ class ReadPass:
             if limit <= 0 or _is_cut(run, offset, piece):
                 break
             index += 1
+        if index < count:
+            self.behind.append((partition, index))
         return pieces
 
     def misses(self, min_bytes: int) -> list[Miss]:

@@ -24,10 +24,11 @@ from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.range_cache import RangeCache
 
 from .arenas import ArenaPool
+from .backup_schedule import BackupSchedule
 from .blocking import Blocking
 from .broker_settings import BrokerSettings
 from .call import Handler, Peer
-from .connection import Connection, ConnectionLimits, ReplyFlusher
+from .connection import Connection, ReplyFlusher
 from .dispatch import Dispatcher
 from .fetch_plan import FetchSettings
 from .group_manager import GroupManager
@@ -35,9 +36,14 @@ from .handlers import group_settings, make_handlers
 from .housekeeper import Housekeeper, HousekeeperSettings
 from .log_reader import LogReader
 from .produce_deadlines import ProduceDeadlines
+from .read_ahead import MAX_BYTES as READ_AHEAD_BYTES
+from .read_ahead import ReadAhead
+from .receiver import PATIENCE_STEP_SECONDS, ConnectionLimits
 from .record_checks import RecordChecks
+from .requests.plain_produce import PlainProducePath
 from .requests.produce import Produce
-from .startup import check_cluster, load_state, own_prefix, register
+from .seal_pace import Inflow
+from .startup import check_cluster, load_state, own_prefix, register, see_prefix
 from .topic_settings import TopicSettingsCache
 from .transport import Transport
 from .wal_writer import WalSettings, WalWriter
@@ -45,6 +51,8 @@ from .wal_writer import WalSettings, WalWriter
 _log = structlog.get_logger("tidegate.gateway")
 
 LOAD_SECONDS = 120.0
+# Half of the shortest session of a group's member: see the coordinator's head.
+AWAY_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +119,26 @@ class Gateway:
           NodeIdInUse, StoreMisconfigured, LogMisconfigured: with what to do.
         """
         state = await load_state(self._log, deadline_seconds=LOAD_SECONDS)
+        state = await see_prefix(self._store, self._log, state, deadline_seconds=LOAD_SECONDS)
         check_cluster(state, self.settings.text("cluster.id"))
-        self.coordinator = Coordinator(self._log, state, rng=self._rng, wall_clock=self._wall_clock)
+        self.coordinator = Coordinator(
+            self._log,
+            state,
+            rng=self._rng,
+            wall_clock=self._wall_clock,
+            away_seconds=AWAY_SECONDS,
+        )
         nursery.start_soon(self.coordinator.run)
         await register(self.coordinator, self._registration())
-        await own_prefix(self._store, state, version=self.identity.software_version)
+        await own_prefix(self._store, self.coordinator, version=self.identity.software_version)
         self._build()
         nursery.start_soon(self.writer.run)
         nursery.start_soon(self.produce_deadlines.run)
+        nursery.start_soon(self._watch_connections)
+        nursery.start_soon(self.read_ahead.run)
         nursery.start_soon(self.groups.run)
         nursery.start_soon(self.housekeeper.run)
+        nursery.start_soon(self.backup.run)
         self.is_ready = True
 
     def _registration(self) -> Register:
@@ -142,15 +160,20 @@ class Gateway:
         self.cache: RangeCache[object] = RangeCache(settings.int("fetch.cache.bytes"))
         fetch_settings = FetchSettings(max_bytes=settings.int("fetch.max.bytes"))
         self.reader = LogReader(self.coordinator, self._store, self.cache, settings=fetch_settings)
+        ahead_bytes = min(READ_AHEAD_BYTES, settings.int("fetch.cache.bytes") // 4)
+        self.read_ahead = ReadAhead(self.reader, max_bytes=ahead_bytes)
         self.flusher = ReplyFlusher()
         self.produce_deadlines = ProduceDeadlines(self.flusher.flush)
+        self._inflow = Inflow()
         self.pool = ArenaPool(settings.int("buffered.bytes.max"))
         self.writer = self._make_writer()
         self.groups = GroupManager(self.coordinator, group_settings(settings), rng=self._rng)
+        self.backup = self._make_backup()
         self.housekeeper = self._make_housekeeper()
         handlers = make_handlers(
             self.coordinator,
             self.reader,
+            self.read_ahead,
             self.groups,
             settings,
             rng=self._rng,
@@ -179,6 +202,7 @@ class Gateway:
             self.coordinator,
             wal_settings,
             node_id=self.identity.node_id,
+            inflow=self._inflow,
             key_of=lambda identity: self.key_of(identity.incarnation, identity.counter),
             is_append_time=lambda topic: self.topic_settings.of(topic).timestamp_type_is_append,
             on_commit=self.reader.adopt,
@@ -201,6 +225,19 @@ class Gateway:
             ),
             settings_of=self.topic_settings.of,
             key_of=self.key_of,
+            check_owner=self.backup.check_owner,
+            wall_clock=self._wall_clock,
+        )
+
+    def _make_backup(self) -> BackupSchedule:
+        settings = self.settings
+        return BackupSchedule(
+            self.coordinator.state,
+            self._log,
+            self._store,
+            interval_seconds=settings.int("log.backup.interval.ms") / 1000,
+            check_seconds=settings.int("housekeeping.interval.ms") / 1000,
+            snapshot_entries=settings.int("snapshot.interval.entries"),
             wall_clock=self._wall_clock,
         )
 
@@ -217,7 +254,7 @@ class Gateway:
             self.produce_deadlines,
             self.counters.add_bytes_in,
         )
-        return Dispatcher(produce, handlers, self.flusher, self.counters)
+        return Dispatcher(PlainProducePath(produce), produce, handlers, self.flusher, self.counters)
 
     def now_ms(self) -> int:
         """Return the wall clock in ms."""
@@ -227,18 +264,29 @@ class Gateway:
         """Return the object key of a WAL id."""
         state = self.coordinator.state
         node_id, zone = state.gateways.homes[incarnation]
-        return wal_key(state.cluster_id, state.timeline, zone, node_id, incarnation, counter)
+        timeline = state.timeline_of(incarnation)
+        return wal_key(state.cluster_id, timeline, zone, node_id, incarnation, counter)
 
     async def serve(self, transport: Transport, listener: str) -> None:
         """Serve one connection until it closes."""
         host, port = transport.peer
         peer = Peer(host, port, listener)
-        connection = Connection(transport, peer, self.pool, self._dispatcher, self._limits)
+        connection = Connection(
+            transport, peer, self.pool, self._dispatcher, self._limits, self._inflow
+        )
         self.connections.add(connection)
         try:
             await connection.serve()
         finally:
             self.connections.discard(connection)
+
+    async def _watch_connections(self) -> None:
+        """Close connections whose clients are gone without a word; forever."""
+        while True:
+            await trio.sleep(PATIENCE_STEP_SECONDS)
+            now = trio.current_time()
+            for connection in tuple(self.connections):
+                connection.check_patience(now)
 
     async def drain(self) -> None:
         """Answer what is in flight, commit, and leave the cluster.  Close the listeners first."""

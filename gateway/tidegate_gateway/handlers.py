@@ -18,6 +18,7 @@ from .fetch_waiters import FetchWaiters
 from .group_manager import GroupManager
 from .internal_topics import OffsetsTopic
 from .log_reader import LogReader
+from .read_ahead import ReadAhead
 from .requests.alter_configs import AlterConfigsHandler
 from .requests.alter_partition_reassignments import AlterPartitionReassignmentsHandler
 from .requests.alter_replica_log_dirs import AlterReplicaLogDirsHandler
@@ -70,6 +71,7 @@ def group_settings(settings: BrokerSettings) -> GroupSettings:
 def make_handlers(
     coordinator: Coordinator,
     reader: LogReader,
+    read_ahead: ReadAhead,
     groups: GroupManager,
     settings: BrokerSettings,
     *,
@@ -78,7 +80,7 @@ def make_handlers(
 ) -> list[Handler]:
     """Return the handlers of all APIs but Produce, which answers in two stages (dispatch.py)."""
     handlers = [
-        *_data_handlers(coordinator, reader, settings, rng=rng, blocking=blocking),
+        *_data_handlers(coordinator, reader, read_ahead, settings, rng=rng, blocking=blocking),
         *_admin_handlers(coordinator, settings, rng=rng),
         *_group_handlers(coordinator, groups, settings, rng=rng),
     ]
@@ -89,6 +91,7 @@ def make_handlers(
 def _data_handlers(
     coordinator: Coordinator,
     reader: LogReader,
+    read_ahead: ReadAhead,
     settings: BrokerSettings,
     *,
     rng: Random,
@@ -99,7 +102,7 @@ def _data_handlers(
     fetch_settings = FetchSettings(max_bytes=settings.int("fetch.max.bytes"))
     sessions = FetchSessions(rng)
     return [
-        Fetch(coordinator, reader, waiters, sessions, fetch_settings),
+        Fetch(coordinator, reader, waiters, sessions, fetch_settings, read_ahead),
         ListOffsets(coordinator, reader, fetch_settings, blocking),
         OffsetForLeaderEpoch(coordinator),
         InitProducerId(ProducerIds(coordinator)),

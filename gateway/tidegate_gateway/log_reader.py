@@ -92,6 +92,11 @@ class LogReader:
         run = self._cache.get_nowait((*name, row.position))
         return run if isinstance(run, PreparedRun) else None
 
+    def is_in_memory(self, row: RunRow) -> bool:
+        """Tell whether ready() would return a run; does not count as a use."""
+        name = self._name(row)
+        return name in self._cache or (*name, row.position) in self._cache
+
     async def run_at(self, partition: Partition, row: RunRow) -> PreparedRun:
         """Return a run of the partition, from the store if need be.
 
@@ -153,7 +158,13 @@ class LogReader:
         async def load() -> tuple[object, int]:
             body = await self._read(name, row.position, _end(group[-1][1]))
             self._keep_neighbours(name, group, body, loaded)
-            run = self._prepare_copy(body, row.position, row, partition, self._object_key(name))
+            object_key = self._object_key(name)
+            try:
+                run = self._prepare_copy(body, row.position, row, partition, object_key)
+            except CorruptRun:
+                # Bytes damaged on their way here are whole in the store: read them again, once.
+                body = await self._read(name, row.position, _end(row))
+                run = self._prepare_copy(body, row.position, row, partition, object_key)
             return run, run.size_bytes
 
         run = await self._cache.get((*name, row.position), load, hot=is_hot)
@@ -170,7 +181,10 @@ class LogReader:
     def _keep_neighbours(
         self, name: WalName, group: _Group, body: memoryview, loaded: Loaded
     ) -> None:
-        """Prepare all runs of a group but the first; what is wrong with one harms no other."""
+        """Prepare all runs of a group but the first.
+
+        One that is damaged is left out, and read again by itself; it harms no other.
+        """
         start = group[0][1].position
         object_key = self._object_key(name)
         for partition, row in group[1:]:
@@ -178,7 +192,7 @@ class LogReader:
             try:
                 run = self._prepare_copy(body, start, row, partition, object_key)
             except CorruptRun:
-                loaded[key] = ReadProblem.CORRUPT
+                continue
             else:
                 loaded[key] = run
                 is_hot = _is_tail(partition, row)
@@ -227,7 +241,12 @@ class LogReader:
         state = self._coordinator.state
         node_id, zone = state.gateways.homes[name.incarnation]
         return wal_key(
-            state.cluster_id, state.timeline, zone, node_id, name.incarnation, name.counter
+            state.cluster_id,
+            state.timeline_of(name.incarnation),
+            zone,
+            node_id,
+            name.incarnation,
+            name.counter,
         )
 
 

@@ -61,6 +61,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
     yield from _connections(gateway)
     if gateway.is_ready:
         yield from _writer(gateway)
+        yield from _reader(gateway)
         yield from _cluster(gateway)
         yield from _partitions(gateway)
 
@@ -128,6 +129,14 @@ def _connections(gateway: Gateway) -> Iterator[Metric]:
     yield family
 
 
+def _reader(gateway: Gateway) -> Iterator[Metric]:
+    reader = gateway.reader
+    yield _counter("tidegate_store_gets", "Range reads of the object store", reader.store_reads)
+    yield _counter("tidegate_store_get_bytes", "Bytes they brought", reader.store_bytes)
+    yield _counter("tidegate_store_failed_gets", "Reads it did not answer", reader.failed_reads)
+    yield _counter("tidegate_corrupt_runs", "Runs that were damaged", reader.corrupt_runs)
+
+
 def _writer(gateway: Gateway) -> Iterator[Metric]:
     counters = gateway.writer.counters
     yield _counter("tidegate_wal_objects", "WAL objects stored", counters.objects)
@@ -135,6 +144,7 @@ def _writer(gateway: Gateway) -> Iterator[Metric]:
     yield _counter("tidegate_wal_batches", "Batches in them", counters.batches)
     yield _counter("tidegate_wal_abandoned", "WAL objects given up", counters.abandoned)
     yield _counter("tidegate_wal_put_retries", "PUTs that were repeated", counters.put_retries)
+    yield _counter("tidegate_wal_put_seconds", "Seconds PUTs took, in all", counters.put_seconds)
     yield _gauge(
         "tidegate_receive_large_bytes", "Large receive buffers in use", gateway.pool.large_bytes
     )
@@ -166,6 +176,12 @@ def _cluster(gateway: Gateway) -> Iterator[Metric]:
         ("kafka_server_groupmetadatamanager_numgroups", "Groups", len(state.groups)),
         ("tidegate_log_position", "Position of the metadata log folded here", state.position),
         ("tidegate_log_time_seconds", "Log time, since 1970", state.log_time_ms / 1000),
+        ("tidegate_backup_position", "Position copied", gateway.backup.status.position),
+        (
+            "tidegate_backup_time_seconds",
+            "When the log was last backed up, since 1970; 0: not since the start",
+            gateway.backup.status.time_ms / 1000,
+        ),
         ("tidegate_objects", "WAL objects the metadata log knows", len(state.objects)),
         ("tidegate_dead_objects", "Those that wait to be deleted", len(state.objects.dead)),
     ):

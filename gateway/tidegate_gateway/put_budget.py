@@ -21,6 +21,11 @@ class PutBudget:
     _tokens: float = 0.0
     _refilled_at: float | None = None
 
+    @property
+    def is_limited(self) -> bool:
+        """Tell whether requests cost anything."""
+        return self.tokens_per_second > 0
+
     def cost(self, size_bytes: int) -> float:
         """Return what sealing an object of that size takes."""
         if not self.tokens_per_second:

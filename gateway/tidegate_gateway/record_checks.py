@@ -53,6 +53,15 @@ class RecordChecks:
     blocking: Blocking
     now_ms: Callable[[], int]
 
+    def is_never_needed(self, settings: TopicSettings) -> bool:
+        """Tell whether is_needed() is False for all batches."""
+        return not (
+            self.always
+            or settings.is_compacted
+            or settings.timestamp_before_max_ms != NO_LIMIT
+            or settings.compression_type in CODECS
+        )
+
     def is_needed(self, settings: TopicSettings, header: BatchHeader) -> bool:
         """Tell whether check() must be called for a batch."""
         return (

@@ -18,18 +18,23 @@ JOIN_BELOW_BYTES: Final = 32 * 1024
 
 
 class ReplySlot:
-    """A place in the line; parts is None until it is filled."""
+    """A place in the line; parts is None until it is filled, and bytes for a small frame."""
 
     __slots__ = ("_line", "parts")
 
     def __init__(self, line: ReplyLine) -> None:
         self._line = line
-        self.parts: Sequence[Buffer] | None = None
+        self.parts: Sequence[Buffer] | bytes | None = None
 
     def fill(self, parts: Sequence[Buffer]) -> None:
         """Put the whole reply in."""
         self.parts = parts
         self._line.held_bytes += sum(map(len, parts))
+
+    def fill_small(self, frame: bytes) -> None:
+        """Put a whole reply in that is smaller than JOIN_BELOW_BYTES."""
+        self.parts = frame
+        self._line.held_bytes += len(frame)
 
 
 class ReplyLine:
@@ -56,22 +61,33 @@ class ReplyLine:
     def collect(self) -> bool:
         """Move what is ready at the head of the line out of its slots; tell if there is any."""
         small: list[Buffer] = []
-        while self._slots and self._slots[0].parts is not None:
-            for part in self._slots.popleft().parts or ():
-                self.held_bytes -= len(part)
-                self.unsent_bytes += len(part)
-                if len(part) < JOIN_BELOW_BYTES:
-                    small.append(part)
-                    continue
-                self._flush_small(small)
-                self._ready.append(part)
+        slots = self._slots
+        while slots and (parts := slots[0].parts) is not None:
+            slots.popleft()
+            if isinstance(parts, bytes):
+                small.append(parts)
+            else:
+                self._collect_parts(parts, small)
         self._flush_small(small)
         return bool(self._ready)
 
+    def _collect_parts(self, parts: Sequence[Buffer], small: list[Buffer]) -> None:
+        for part in parts:
+            if len(part) < JOIN_BELOW_BYTES:
+                small.append(part)
+                continue
+            self._flush_small(small)
+            self._make_ready(part)
+
     def _flush_small(self, small: list[Buffer]) -> None:
         if small:
-            self._ready.append(small[0] if len(small) == 1 else b"".join(small))
+            self._make_ready(small[0] if len(small) == 1 else b"".join(small))
             small.clear()
+
+    def _make_ready(self, part: Buffer) -> None:
+        self.held_bytes -= len(part)
+        self.unsent_bytes += len(part)
+        self._ready.append(part)
 
     def parts(self) -> list[Buffer]:
         """Return what to send next, at most MAX_PARTS parts."""

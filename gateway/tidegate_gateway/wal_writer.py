@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
 import structlog
 import trio
@@ -41,6 +41,7 @@ from tidegate_storage.wal import OpenWal, PlacedBatch, SealedWal, WalIdentity
 
 from .arenas import Arena
 from .put_budget import PutBudget
+from .seal_pace import Inflow, SealPace
 from .transport import Buffer
 
 _log = structlog.get_logger("tidegate.wal")
@@ -48,9 +49,6 @@ _log = structlog.get_logger("tidegate.wal")
 PUT_ATTEMPTS = 3
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 3.0
-# Objects of a busy gateway begin at least this far apart: each costs the event loop, the store and
-# the log about as much as a hundred requests, and one that is idle waits for nothing.
-SEAL_INTERVAL_SECONDS = 0.002
 # What one batch takes of a log entry, at most: its run and its producer state (see events.py).
 EVENT_BYTES_PER_BATCH = 120
 _ABANDONED = BatchOutcome(Refusal.ABANDONED, -1, -1, -1)
@@ -64,7 +62,7 @@ class WalSettings:
     """
 
     max_object_bytes: int = 8 << 20
-    efficient_object_bytes: int = 6 << 20
+    efficient_object_bytes: int = 7 << 20
     put_budget_per_second: float = 8.0
     linger_seconds: float = 0.25
     upload_slots: int = 4
@@ -80,12 +78,8 @@ class BatchToken(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
-class _Appended:
-    """A batch in the open object, and its header."""
-
-    header: BatchHeader
-    token: BatchToken
+_Appended: TypeAlias = tuple[tuple[int, ...], BatchToken]
+"""What the open object keeps of a batch: BatchFacts from record_count on, and who waits."""
 
 
 @dataclass(slots=True, eq=False)
@@ -106,12 +100,14 @@ class WalCounters:
     batches: int = 0
     abandoned: int = 0
     put_retries: int = 0
+    put_seconds: float = 0.0
 
 
 class WalWriter:
     """Gathers batches of all connections into shared objects.
 
     Args:
+      inflow: when produce requests come in; see seal_pace.py.
       key_of: object key of a WAL identity.
       is_append_time: tells if a topic has LogAppendTime.
       on_commit: called with the identity and body of an object once it is readable, before its
@@ -126,6 +122,7 @@ class WalWriter:
         settings: WalSettings,
         *,
         node_id: int,
+        inflow: Inflow,
         key_of: Callable[[WalIdentity], str],
         is_append_time: Callable[[Topic], bool],
         on_commit: Callable[[WalName, bytearray], None],
@@ -140,12 +137,16 @@ class WalWriter:
         self._on_commit = on_commit
         self._after_answers = after_answers
         budget = settings.put_budget_per_second if store.requests_cost_money else 0.0
-        self._budget = PutBudget(budget, settings.efficient_object_bytes)
+        self._pace = SealPace(
+            PutBudget(budget, settings.efficient_object_bytes),
+            inflow,
+            min(settings.efficient_object_bytes, settings.max_object_bytes),
+            settings.linger_seconds,
+        )
         self._max_batches = coordinator.max_entry_bytes // 4 // EVENT_BYTES_PER_BATCH
         self._open = OpenWal()
         self._pinned: list[Arena] = []
-        self._opened_at = 0.0
-        self._sealed_at = -SEAL_INTERVAL_SECONDS
+        self._wake_at_bytes = 1
         self._counter = 0
         self._in_flight: deque[_Sealed] = deque()
         self._in_flight_bytes = 0
@@ -154,6 +155,7 @@ class WalWriter:
         self._work = trio.Event()
         self._room = trio.Event()
         self.counters = WalCounters()
+        inflow.on_end = lambda: self._work.set()
 
     # -- stage one --------------------------------------------------------------------------------
 
@@ -172,16 +174,18 @@ class WalWriter:
     ) -> None:
         """Take a checked batch; its place in the log is now fixed.  The bytes must not change."""
         if not self._open.size_bytes:
-            self._opened_at = trio.current_time()
+            self._pace.opened(trio.current_time())
         self._open.append(
             topic_id,
             partition,
             batch,
             header.record_count,
             header.max_timestamp,
-            _Appended(header, token),
+            (_header_facts(header), token),
         )
-        self._work.set()
+        enough = self._open.size_bytes >= self._wake_at_bytes or not self.has_room
+        if enough and not self._work.is_set():
+            self._work.set()
 
     def pin(self, arena: Arena) -> None:
         """Keep an arena until the open object, which refers to it, is sealed.
@@ -227,8 +231,11 @@ class WalWriter:
                 pause = self._pause_seconds()
                 if pause <= 0:
                     return
+                # Only an object that need not wait any longer is a reason to look again before.
+                self._wake_at_bytes = self._pace.efficient_bytes
                 with trio.move_on_after(pause):
                     await self._work.wait()
+                self._wake_at_bytes = 1
             else:
                 await self._work.wait()
             self._work = trio.Event()
@@ -249,18 +256,13 @@ class WalWriter:
     def _pause_seconds(self) -> float:
         if self._is_full():
             return 0.0
-        now = trio.current_time()
-        lingered = now - self._opened_at
-        budget_wait = self._budget.wait_seconds(self._open.size_bytes, now)
-        pace = self._sealed_at + SEAL_INTERVAL_SECONDS - now
-        return max(pace, min(budget_wait, self._settings.linger_seconds - lingered))
+        return self._pace.pause_seconds(self._open.size_bytes, trio.current_time())
 
     def _seal(self) -> _Sealed:
         identity = WalIdentity(self._node_id, self._coordinator.incarnation, self._counter)
         self._unsettled.add(self._counter)
         self._counter += 1
-        self._sealed_at = trio.current_time()
-        self._budget.take(self._open.size_bytes, self._sealed_at)
+        self._pace.sealed(self._open.size_bytes, trio.current_time())
         sealed = self._open.seal(identity)
         self._open = OpenWal()
         self._in_flight_bytes += len(sealed.body)
@@ -277,9 +279,13 @@ class WalWriter:
     # -- storing ----------------------------------------------------------------------------------
 
     async def _upload(self, sealed: _Sealed) -> None:
+        began = trio.current_time()
         with trio.move_on_after(self._settings.put_timeout_seconds):
             await self._put(sealed)
             sealed.stored = True
+            seconds = trio.current_time() - began
+            self._pace.stored(seconds)
+            self.counters.put_seconds += seconds
         if not sealed.stored:
             sealed.given_up = True
             self.counters.abandoned += 1
@@ -344,7 +350,8 @@ class WalWriter:
 
     def _settle(self, wal: SealedWal, outcomes: list[BatchOutcome]) -> None:
         for batch, outcome in zip(wal.batches, outcomes, strict=True):
-            cast(_Appended, batch.token).token.settle(outcome)
+            _, token = cast(_Appended, batch.token)
+            token.settle(outcome)
         self._unsettled.discard(wal.identity.counter)
         self._in_flight_bytes -= len(wal.body)
         self._work.set()
@@ -356,18 +363,13 @@ def _name(wal: SealedWal) -> WalName:
     return WalName(wal.identity.incarnation, wal.identity.counter)
 
 
+def _header_facts(header: BatchHeader) -> tuple[int, ...]:
+    """Return the last fields of BatchFacts."""
+    crc, _, _, _, timestamp, producer_id, epoch, base_sequence, record_count = header[4:]
+    last = base_sequence if producer_id < 0 else last_sequence(base_sequence, record_count)
+    return record_count, timestamp, crc, producer_id, epoch, base_sequence, last
+
+
 def _facts(batch: PlacedBatch) -> BatchFacts:
-    header = cast(_Appended, batch.token).header
-    return BatchFacts(
-        batch.topic_id,
-        batch.partition,
-        batch.start_byte,
-        batch.size_bytes,
-        header.record_count,
-        header.max_timestamp,
-        header.crc,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        last_sequence(header.base_sequence, header.record_count),
-    )
+    header_facts, _ = cast(_Appended, batch.token)
+    return BatchFacts._make(batch[:4] + header_facts)

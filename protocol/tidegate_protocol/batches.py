@@ -123,8 +123,10 @@ def check_batch(data: memoryview) -> BatchHeader:
     size = len(data)
     if size < HEADER_BYTES:
         raise _too_short(data)
-    header = BatchHeader._make(HEADER.unpack_from(data))
-    (base_offset, length, _, magic, crc, attributes, last_offset_delta, *_, count) = header
+    # As BatchHeader._make() does it, without a call: this is once per batch.
+    header = tuple.__new__(BatchHeader, HEADER.unpack_from(data))  # pyright: ignore[reportUnknownMemberType]
+    base_offset, length, _, magic, crc, attributes, last_offset_delta = header[:7]
+    producer_id, _, base_sequence, count = header[9:]
     if magic != MAGIC:
         raise _old_magic(magic)
     if length != size - LENGTH_OVERHEAD:
@@ -138,8 +140,8 @@ def check_batch(data: memoryview) -> BatchHeader:
     # One test for all that is rare: time stamp type, control, a codec above zstd, a producer id.
     if attributes & (LOG_APPEND_TIME | CONTROL) or attributes & CODEC_MASK > _MAX_CODEC:
         _check_attributes(header)
-    if header.producer_id >= 0 and header.base_sequence < 0:
-        raise _invalid(f"base sequence is {header.base_sequence} with a producer id")
+    if producer_id >= 0 and base_sequence < 0:
+        raise _invalid(f"base sequence is {base_sequence} with a producer id")
     return header
 
 

@@ -63,6 +63,10 @@ class RangeCache(Generic[T]):
         self._protect(key, entry)
         return entry[0]
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether a value is here; does not count as a use."""
+        return key in self._protected or key in self._probation
+
     def put(self, key: Hashable, value: T, size_bytes: int, hot: bool) -> None:
         """Keep a value in place of any older one; one larger than the cache is not kept."""
         self.evict(key)

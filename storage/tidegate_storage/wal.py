@@ -110,19 +110,10 @@ class OpenWal:
         placed: list[PlacedBatch] = []
         start_byte = HEADER.size
         for (topic_id, partition), waiting in partitions:
-            for batch, record_count, max_timestamp, token in waiting:
-                size_bytes = len(batch)
-                placed.append(
-                    PlacedBatch(
-                        topic_id,
-                        partition,
-                        start_byte,
-                        size_bytes,
-                        record_count,
-                        max_timestamp,
-                        token,
-                    )
-                )
+            for entry in waiting:
+                size_bytes = len(entry[0])
+                place = (topic_id, partition, start_byte, size_bytes)
+                placed.append(PlacedBatch._make(place + entry[1:]))
                 start_byte += size_bytes
         return placed
 

@@ -39,6 +39,7 @@ from ..fetch_sessions import FetchContext, FetchSessions, SessionProblem, Wanted
 from ..fetch_waiters import FetchWaiters
 from ..log_reader import Loaded, LogReader
 from ..prepared_runs import LEADER_EPOCH
+from ..read_ahead import ReadAhead
 
 TOPIC_IDS_FROM: Final = 13
 ZSTD_FROM: Final = 10
@@ -78,6 +79,7 @@ class Fetch:
     waiters: FetchWaiters
     sessions: FetchSessions
     settings: FetchSettings
+    read_ahead: ReadAhead
     api_key: ClassVar[int] = 1
     messages: ClassVar[ModuleType] = codec
 
@@ -91,6 +93,7 @@ class Fetch:
         if isinstance(context, SessionProblem):
             return FetchResponse(0, _SESSION_CODES[context])
         look = await self._read(request, version, context, now)
+        self.read_ahead.want(look.behind)
         finished = self.sessions.finish(
             context, look.answers, version=version, now=trio.current_time()
         )
@@ -235,6 +238,11 @@ class _Look:
     def bytes_read(self) -> int:
         """Return the bytes of all records."""
         return self._plan.bytes_read
+
+    @property
+    def behind(self) -> list[tuple[Partition, int]]:
+        """See ReadPass."""
+        return self._plan.behind
 
     def misses(self, min_bytes: int, *, is_first: bool) -> list[Miss]:
         """Return what is to be loaded; after a first load only if there is nothing to say yet."""

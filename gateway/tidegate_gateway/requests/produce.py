@@ -38,9 +38,10 @@ from tidegate_protocol.messages.produce import (
 from tidegate_protocol.records import BatchHeader, check_batch
 
 from ..arenas import Arena
-from ..connection import CloseConnection, Connection, ReplyFlusher, fill
+from ..connection import Connection, ReplyFlusher, fill
 from ..internal_topics import INTERNAL_TOPICS
 from ..produce_deadlines import ProduceDeadlines
+from ..receiver import CloseConnection
 from ..refusals import BatchRefused
 from ..replies import ReplySlot
 from ..transport import Buffer
@@ -71,6 +72,10 @@ _REFUSAL_CODES = {
 
 class DeepCheck(Protocol):
     """Looks at the records of a batch where a topic's settings force it; see record_checks.py."""
+
+    def is_never_needed(self, settings: TopicSettings) -> bool:
+        """Tell whether is_needed() is False for all batches."""
+        ...
 
     def is_needed(self, settings: TopicSettings, header: BatchHeader) -> bool:
         """Tell whether check() must be called."""
@@ -128,7 +133,7 @@ class Pending:
             self._answer()
         elif self._slot is not None:
             # Without an answer (acks=0) there is nobody to tell that it took too long.
-            self._deadlines.add(self, timeout_ms)
+            self._deadlines.add(self, timeout_ms, received_at=trio.current_time())
 
     def settled(self, token: _Token) -> bool:
         """One batch less; False when the answer has gone out already."""
@@ -146,7 +151,7 @@ class Pending:
     def time_out(self) -> None:
         """See produce_deadlines.Expirable."""
         for token in self._waiting or ():
-            refuse(token.answer, ErrorCode.REQUEST_TIMED_OUT, "")
+            settle_answer(token.answer, None)
         self._answer()
 
     def _answer(self) -> None:
@@ -180,13 +185,20 @@ class _Token:
         """See wal_writer.BatchToken."""
         if not self.pending.settled(self):
             return
-        if outcome.refusal is None:
-            self.answer.base_offset = outcome.base_offset
-            self.answer.log_append_time_ms = outcome.append_time_ms
-            self.answer.log_start_offset = outcome.log_start_offset
-        else:
-            refuse(self.answer, _REFUSAL_CODES[outcome.refusal], outcome.refusal.value)
+        settle_answer(self.answer, outcome)
         self.pending.answer_if_done()
+
+
+def settle_answer(answer: PartitionProduceResponse, outcome: BatchOutcome | None) -> None:
+    """Fill in what became of a partition's batch; None when that is not known in time."""
+    if outcome is None:
+        refuse(answer, ErrorCode.REQUEST_TIMED_OUT, "")
+    elif outcome.refusal is None:
+        answer.base_offset = outcome.base_offset
+        answer.log_append_time_ms = outcome.append_time_ms
+        answer.log_start_offset = outcome.log_start_offset
+    else:
+        refuse(answer, _REFUSAL_CODES[outcome.refusal], outcome.refusal.value)
 
 
 def refuse(answer: PartitionProduceResponse, code: ErrorCode, message: str) -> None:
@@ -225,6 +237,15 @@ class Produce:
     deadlines: ProduceDeadlines
     on_topic_bytes: Callable[[str, int], None]
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether clients should turn to others: this gateway drains, and some other does not."""
+        gateways = self.coordinator.state.gateways
+        me = gateways.live.get(self.coordinator.incarnation)
+        if me is not None and not me.draining:
+            return False
+        return any(not each.draining for each in gateways.live.values())
+
     async def start(
         self, connection: Connection, header: RequestHeader, body: memoryview, arena: Arena
     ) -> None:
@@ -235,6 +256,9 @@ class Produce:
         room_by = trio.current_time() + ROOM_SECONDS
         received = _Received(header.api_version, arena, pending, room_by)
         whole = _error_of_all(request)
+        if whole is None and self.is_leaving:
+            # Retriable, and clients look for the leader anew: the metadata name another by now.
+            whole = ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway is about to stop"
         for topic_data in request.topic_data:
             answer = TopicProduceResponse(topic_data.name, topic_data.topic_id)
             pending.response.responses.append(answer)
@@ -246,6 +270,7 @@ class Produce:
                     refuse(partition, *whole)
                 else:
                     await self._start_partition(received, topic, data, partition)
+        connection.receiver.inflow.whole_at = connection.receiver.received_at
         pending.stage_one_done(request.timeout_ms)
 
     async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:

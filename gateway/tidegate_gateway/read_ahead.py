@@ -1,0 +1,97 @@
+"""Reading ahead of consumers that are behind what is in memory.
+
+A consumer asks for the next records only once it has the last; the store's latency would come on
+top of each fetch.  So when the records behind those that a fetch was given are not in memory, they
+are loaded while the consumer is busy.  A hint only: what goes wrong here is met again, and answered
+for, by the fetch that needs it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+
+import trio
+
+from tidegate_coordination.state.partitions import Partition
+
+from .fetch_plan import Miss, RunKey
+from .log_reader import LogReader
+
+PARTITION_BYTES = 4 << 20
+MAX_BYTES = 32 << 20
+WORKERS = 2
+# What one worker loads at a time: small, so that what is needed next comes first.
+STEP_BYTES = 8 << 20
+
+
+class ReadAhead:
+    """Loads runs into the reader's cache.
+
+    max_bytes: of what is wanted and not loaded; 0 for no reading ahead.
+    """
+
+    def __init__(self, reader: LogReader, *, max_bytes: int = MAX_BYTES) -> None:
+        self._reader = reader
+        self._max_bytes = max_bytes
+        self._pending: set[RunKey] = set()
+        self._pending_bytes = 0
+        self._queue: deque[Miss] = deque()
+        self._work = trio.Event()
+
+    def want(self, places: Iterable[tuple[Partition, int]]) -> None:
+        """Load what is not in memory of each partition's runs from an index on."""
+        for partition, index in places:
+            if self._pending_bytes >= self._max_bytes:
+                return
+            self._want_of(partition, index)
+
+    def _want_of(self, partition: Partition, index: int) -> None:
+        planned = 0
+        runs = partition.runs
+        while index < len(runs) and planned < PARTITION_BYTES:
+            row = runs[index]
+            key = (row.object_number, row.position)
+            if key not in self._pending and not self._reader.is_in_memory(row):
+                if self._pending_bytes + row.length > self._max_bytes:
+                    return
+                self._pending.add(key)
+                self._pending_bytes += row.length
+                self._queue.append(Miss(partition, [row]))
+                self._work.set()
+            planned += row.length
+            index += 1
+
+    async def run(self) -> None:
+        """Load what is wanted; forever."""
+        async with trio.open_nursery() as nursery:
+            for _ in range(WORKERS):
+                nursery.start_soon(self._load)
+
+    async def _load(self) -> None:
+        while True:
+            await self._work.wait()
+            misses = self._step()
+            if not misses:
+                self._work = trio.Event()
+                continue
+            try:
+                await self._reader.load(misses)
+            finally:
+                for miss in misses:
+                    row = miss.rows[0]
+                    self._pending.discard((row.object_number, row.position))
+                    self._pending_bytes -= row.length
+
+    def _step(self) -> list[Miss]:
+        size_bytes = count = 0
+        for miss in self._queue:
+            if size_bytes >= STEP_BYTES:
+                break
+            size_bytes += miss.rows[0].length
+            count += 1
+        misses = list(islice(self._queue, count))
+        for _ in misses:
+            self._queue.popleft()
+        return misses

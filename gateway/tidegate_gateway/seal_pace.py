@@ -1,0 +1,122 @@
+"""When to seal the open WAL object.  Pure: times are passed in, in seconds of one clock.
+
+Each object costs the event loop, the store and the log about as much as a hundred requests, so a
+busy gateway should make few of them; one that is idle should wait for nothing.  Four things can
+make a seal wait, and a full object waits for none of them:
+
+- the last seal was a moment ago: objects begin a part of a PUT's duration apart, so what a client
+  sends in one go travels together;
+- a request is just being received: what was taken before it waits a little, for the same reason;
+- the store's requests cost money, and at the rate of late the object will be large enough to be
+  free before `linger`: it is filled, as long as bytes keep coming.  Clients that wait for their
+  answers send nothing then, and are not kept waiting;
+- the request budget is used up (put_budget.py), up to `linger`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import exp
+
+from .put_budget import PutBudget
+
+LEAST_SECONDS = 0.002
+MOST_SECONDS = 0.025
+PACE_SHARE = 0.25
+QUIET_SHARE = 0.125
+LEAST_QUIET_SECONDS = 0.001
+MOST_QUIET_SECONDS = 0.005
+# How fast the measured PUT duration and byte rate follow.
+PUT_WEIGHT = 0.2
+RATE_SECONDS = 0.5
+
+
+class Inflow:
+    """What the connections tell of produce requests.
+
+    whole_at: when a request was last received to its end.  partial_at: when a part was.
+    on_end: called when no request is under way any more.
+    """
+
+    __slots__ = ("_under_way", "on_end", "partial_at", "whole_at")
+
+    def __init__(self) -> None:
+        self._under_way = 0
+        self.on_end: Callable[[], None] = _nobody
+        self.partial_at = -1.0
+        self.whole_at = -1.0
+
+    @property
+    def is_under_way(self) -> bool:
+        """Tell whether a request has begun and not ended."""
+        return self._under_way > 0
+
+    def begin(self) -> None:
+        """The first part of a request was received, and not all of it."""
+        self._under_way += 1
+
+    def end(self) -> None:
+        """It was received to its end, or will never be."""
+        self._under_way -= 1
+        if not self._under_way:
+            self.on_end()
+
+
+def _nobody() -> None:
+    pass
+
+
+@dataclass(slots=True)
+class SealPace:
+    """Decides how long the open object waits.
+
+    efficient_bytes: objects of this size are free.  inflow: shared with the connections.
+    """
+
+    budget: PutBudget
+    inflow: Inflow
+    efficient_bytes: int
+    linger_seconds: float
+    put_seconds: float = 0.0
+    _rate: float = 0.0
+    _sealed_at: float = -1.0
+    _opened_at: float = 0.0
+
+    def opened(self, now: float) -> None:
+        """The first batch of an object was appended."""
+        self._opened_at = now
+
+    def sealed(self, size_bytes: int, now: float) -> None:
+        """An object was sealed: pay for it, and learn the rate at which bytes come."""
+        self.budget.take(size_bytes, now)
+        passed = max(now - self._sealed_at, LEAST_SECONDS)
+        self._rate += (size_bytes / passed - self._rate) * (1 - exp(-passed / RATE_SECONDS))
+        self._sealed_at = now
+
+    def stored(self, seconds: float) -> None:
+        """A PUT took this long."""
+        weight = PUT_WEIGHT if self.put_seconds else 1.0
+        self.put_seconds += (seconds - self.put_seconds) * weight
+
+    def pause_seconds(self, size_bytes: int, now: float) -> float:
+        """Return how long to wait before the object is sealed, or looked at again; 0 for now."""
+        pace = min(max(self.put_seconds * PACE_SHARE, LEAST_SECONDS), MOST_SECONDS)
+        floor = self._sealed_at + pace - now
+        if size_bytes >= self.efficient_bytes:
+            return max(floor, 0.0)
+        quiet = self.put_seconds * QUIET_SHARE
+        quiet = min(max(quiet, LEAST_QUIET_SECONDS), MOST_QUIET_SECONDS)
+        left = self._opened_at + self.linger_seconds - now
+        if self._will_be_free(size_bytes, left):
+            received_at = max(self.inflow.partial_at, self.inflow.whole_at)
+            flow = min(received_at + quiet - now, left)
+        else:
+            until = min(self.inflow.partial_at + quiet, self._opened_at + pace)
+            flow = until - now if self.inflow.is_under_way else 0.0
+        wait_for_budget = min(self.budget.wait_seconds(size_bytes, now), left)
+        return max(floor, flow, wait_for_budget, 0.0)
+
+    def _will_be_free(self, size_bytes: int, left_seconds: float) -> bool:
+        missing = self.efficient_bytes - size_bytes
+        return self.budget.is_limited and left_seconds > 0 and missing <= self._rate * left_seconds
