@@ -1,1 +1,1 @@
-"""Benchmarks: what a gateway costs, in CPU per MB and milliseconds, beside Apache Kafka if asked."""
+"""Benchmarks: what a gateway costs in CPU and time, beside Apache Kafka if asked."""

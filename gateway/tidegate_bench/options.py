@@ -1,0 +1,103 @@
+"""What was asked for on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from .errors import BenchError
+
+Client = Literal["librdkafka", "java", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """How long runs are: bytes of payload, or seconds, whichever ends first.
+
+    jvm_bytes: what Apache Kafka is given before anything is measured.
+    records: of latencies.
+    """
+
+    runs: int
+    run_bytes: int
+    run_seconds: float
+    warm_bytes: int
+    warm_seconds: float
+    jvm_bytes: int
+    records: int
+    record_seconds: float
+
+
+# The warm-up is longer than what the gateway's cache holds: fresh memory costs CPU.
+FULL: Final = Lengths(3, 500_000_000, 5.0, 400_000_000, 4.0, 5_000_000_000, 3_000, 4.0)
+QUICK: Final = Lengths(1, 100_000_000, 2.0, 50_000_000, 1.0, 500_000_000, 300, 1.5)
+
+
+def _no_settings() -> dict[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options, checked.  only: texts of which a case's label must hold one; none: all cases."""
+
+    bootstrap: str | None = None
+    pid: int | None = None
+    metrics_url: str | None = None
+    store: str = "seaweedfs"
+    log: str | None = None
+    vs_kafka: bool = False
+    client: Client = "librdkafka"
+    quick: bool = False
+    all_cases: bool = False
+    only: Sequence[str] = ()
+    settings: Mapping[str, str] = field(default_factory=_no_settings)
+    delay_ms: float = 60.0
+
+    @property
+    def lengths(self) -> Lengths:
+        """Return how long runs are."""
+        return QUICK if self.quick else FULL
+
+    @property
+    def uses_librdkafka(self) -> bool:
+        """Tell whether librdkafka's cases are asked for."""
+        return self.client != "java"
+
+    @property
+    def uses_java(self) -> bool:
+        """Tell whether the cases of Kafka's Java tools are asked for."""
+        return self.client != "librdkafka"
+
+    def wants(self, label: str) -> bool:
+        """Tell whether a case is to be run."""
+        return not self.only or any(text in label for text in self.only)
+
+
+def parse_settings(assignments: Sequence[str]) -> dict[str, str]:
+    """Return NAME=VALUE texts as a mapping.
+
+    Raises:
+      BenchError: one has no "=".
+    """
+    parsed: dict[str, str] = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise BenchError(f"--set {text}: write NAME=VALUE")
+        parsed[name] = value
+    return parsed
+
+
+def check(options: Options) -> Options:
+    """Return the options.
+
+    Raises:
+      BenchError: they do not go together.
+    """
+    if options.bootstrap is None and (options.pid is not None or options.metrics_url is not None):
+        raise BenchError("--pid and --metrics go with --bootstrap")
+    if options.bootstrap is not None and options.settings:
+        raise BenchError("--set is for a gateway that the bench starts, not for --bootstrap")
+    return options
