@@ -46,7 +46,15 @@ rootLogger.level = {level}
 rootLogger.appenderRef.out.ref = OUT
 """
 
-MEMORY = ["-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+# As Kafka's own start script has it, so that comparisons are fair.
+MEMORY = [
+    "-Xms1g",
+    "-Xmx1g",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+]
 
 
 def prepare(
