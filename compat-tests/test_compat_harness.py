@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from harness.baseline import score
+from harness.baseline import passing, score
+from harness.excluded import excluded, worth_a_start
 from harness.java_tools import verifiable
 from harness.java_tools.normalise import apis, normal
 from harness.java_tools.script import Call
+from harness.librdkafka_suite import read_results
 from harness.report import Outcome, Report
 from harness.toolbox import Printed
 
@@ -21,6 +23,42 @@ def test_score_counts_only_the_baseline() -> None:
     assert [outcome.status for outcome in outcomes] == [
         "passed", "failed", "failed", "excluded", "passed"
     ]  # fmt: skip
+
+
+def test_an_excluded_test_runs_once_its_api_is_offered() -> None:
+    exclusions = [(re.compile("^a"), "ACLs are not offered yet"), (re.compile("^b"), "never")]
+    assert [worth_a_start("a", exclusions, offered) for offered in ({29, 30}, {24})] == [
+        True,
+        False,
+    ]
+    assert not worth_a_start("b", exclusions, {30})
+    assert worth_a_start("c", exclusions, set())
+
+
+@pytest.mark.parametrize("suite", ["kafka-go", "librdkafka", "librdkafka-noautocreate"])
+def test_every_exclusion_is_of_a_test_that_counts(suite: str) -> None:
+    tests = passing(suite)
+    for pattern, _ in excluded(suite):
+        assert any(pattern.search(name) for name in tests), pattern
+
+
+LIBRDKAFKA = """\
+[0081_admin / 1.0s] [ do_test_ListOffsets:4957: temp queue ]
+[0081_admin / 1.9s] [ do_test_ListOffsets:4957: temp queue: PASS (0.93s) ]
+[0081_admin / 2.0s] ================= Test 0081_admin PASSED =================
+[0082_other / 2.0s] ================= Test 0082_other FAILED =================
+[0083_more  / 2.0s] ================= Test 0083_more SKIPPED =================
+### Test "0084_lost (do_test:187: one)" failed at 0084-lost.c:142:verify() ###
+### Test "<MAIN>" failed at test.c:1950:test_wait_exit() ###
+"""
+
+
+def test_results_of_librdkafka() -> None:
+    failed = {"0082_other": False, "0084_lost": False}
+    assert read_results(LIBRDKAFKA) == {"0081_admin": True, **failed}
+    assert read_results(LIBRDKAFKA, "do_test_ListOffsets")["0081_admin/do_test_ListOffsets"]
+    assert read_results(LIBRDKAFKA, "temp queue")["0081_admin/temp queue"]
+    assert not read_results(LIBRDKAFKA, "do_test_List")["0081_admin/do_test_List"]
 
 
 @pytest.mark.parametrize(("status", "fails"), [("failed", True), ("excluded", False)])

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from harness import clients, go_suite, python_suite
+from harness import clients, go_suite, kafka_go_suite, librdkafka_suite, python_suite
 from harness.broker import running
 from harness.install import MissingTool
 from harness.java_tools import suite as java_tools
@@ -20,6 +20,11 @@ SUITES: dict[str, Suite] = {
     "java-tools": Suite(java_tools.SETTINGS, java_tools.check),
     "franz-go": Suite(go_suite.SETTINGS, go_suite.check),
     "kafka-python": Suite(python_suite.SETTINGS, python_suite.check),
+    "kafka-go": Suite(kafka_go_suite.SETTINGS, kafka_go_suite.check),
+    "librdkafka": Suite(librdkafka_suite.SETTINGS, librdkafka_suite.check_default),
+    "librdkafka-noautocreate": Suite(
+        librdkafka_suite.WITHOUT_AUTO_CREATE, librdkafka_suite.check_without_auto_create
+    ),
     **{name: Suite(clients.SETTINGS, client) for name, client in clients.CLIENTS.items()},
 }
 

@@ -64,6 +64,6 @@ def _check(name: str, command: Callable[[], Command], bootstrap: str) -> Sequenc
 CLIENTS: dict[str, Callable[[str], Sequence[Outcome]]] = {
     "kcat": partial(_check, "kcat", _kcat),
     "kafkajs": partial(_check, "kafkajs", _kafkajs),
-    "kafka-go": partial(_check, "kafka-go", partial(_go, "kafka-go")),
+    "kafka-go-client": partial(_check, "kafka-go-client", partial(_go, "kafka-go-client")),
     "kgo-client": partial(_check, "kgo-client", partial(_go, "kgo-client")),
 }

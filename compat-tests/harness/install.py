@@ -57,6 +57,38 @@ def franz_go_tests() -> Path:
     return _once("franz-go", places.FRANZ_GO_VERSION, build) / "pkg" / "kgo"
 
 
+def kafka_go_tests() -> Path:
+    """The folder of kafka-go's source, its dependencies fetched: `go test -c` works there."""
+    need("go")
+
+    def prepare(folder: Path) -> None:
+        shutil.copytree(_module("github.com/segmentio/kafka-go", places.KAFKA_GO_VERSION), folder)
+        _make_writable(folder)
+        _run(["go", "mod", "tidy"], cwd=folder)  # newer Go refuses the go.mod as it is
+
+    return _once("kafka-go", places.KAFKA_GO_VERSION, prepare)
+
+
+def librdkafka_tests() -> Path:
+    """The folder of librdkafka's `test-runner`; its libraries are in ../src and ../src-cpp."""
+    need("npm", "cc", "c++", "make", "tar", "javac")
+    jars = kafka_jars()
+
+    def build(folder: Path) -> None:
+        _need_headers()
+        folder.mkdir()
+        _run(["npm", "pack", "--silent", places.LIBRDKAFKA_PACKAGE], cwd=folder)
+        (package,) = folder.glob("*.tgz")
+        _run(["tar", "xzf", package, "--strip-components=3", "package/deps/librdkafka"], cwd=folder)
+        _run(["./configure"], cwd=folder)
+        java, jobs = folder / "tests" / "java", f"-j{os.cpu_count()}"
+        _run(["make", jobs, "libs"], cwd=folder)
+        _run(["make", jobs, "-C", "tests", "build"], cwd=folder)
+        _run(["javac", "-cp", f"{jars}/*", "-d", ".", *java.glob("*.java")], cwd=java)
+
+    return _once("librdkafka", places.LIBRDKAFKA_PACKAGE, build) / "tests"
+
+
 def kafka_python_suite() -> Path:
     """The unpacked source distribution, with `venv` beside its files."""
     version = places.KAFKA_PYTHON_VERSION
@@ -114,6 +146,27 @@ def kcat() -> Path:
     if found is None:
         raise MissingTool("kcat is not installed (Debian package kcat)")
     return Path(found)
+
+
+def _need_headers() -> None:
+    """Without these librdkafka builds too, but its tests leave something out."""
+    packages = {
+        "openssl/ssl.h": "libssl-dev",
+        "zlib.h": "zlib1g-dev",
+        "zstd.h": "libzstd-dev",
+        "rapidjson/document.h": "rapidjson-dev",
+    }
+    missing = [packages[header] for header in packages if not _has_header(header)]
+    if missing and shutil.which("apt-get") and os.geteuid() == 0:
+        _run(["apt-get", "install", "-y", *missing], cwd=WORK)
+        missing = []
+    if missing:
+        raise MissingTool(f"headers are not installed (Debian packages {' '.join(missing)})")
+
+
+def _has_header(header: str) -> bool:
+    probe = ["c++", "-x", "c++", "-fsyntax-only", "-include", header, "/dev/null"]
+    return subprocess.run(probe, capture_output=True, check=False, timeout=60).returncode == 0
 
 
 def _module(path: str, version: str) -> Path:

@@ -95,6 +95,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
         handlers = make_handlers(
             gateway.coordinator,
             gateway.reader,
+            gateway.read_ahead,
             gateway.groups,
             gateway.settings,
             rng=Random(1),

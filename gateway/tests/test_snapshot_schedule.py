@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 from tests.several_gateways import Clock, Cluster, OutageLog, Running, cluster
 from tests.wire_client import records_batch
-from tidegate_coordination.metadata_log import Trimmed
+from tidegate_coordination.metadata_log import LogCorrupt, Snapshot, Trimmed
 
 SETTINGS = {"snapshot.interval.entries": "20", "housekeeping.interval.ms": "10000"}
 
@@ -61,3 +61,37 @@ async def test_one_gateway_takes_the_snapshot_that_is_due(autojump_clock: MockCl
         await write(gateways[0], 30)
         await trio.sleep(12)
         assert log.saved == 1
+
+
+class DamagingLog(OutageLog):
+    """Stores snapshots, and cannot read them back."""
+
+    is_damaged = True
+
+    async def load_snapshot(self) -> Snapshot | None:
+        if self.is_damaged and self.position_of_snapshot:
+            raise LogCorrupt("it was the disk")
+        return await super().load_snapshot()
+
+    position_of_snapshot = 0
+
+    async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
+        self.position_of_snapshot = position
+        await super().save_snapshot(position, chunks)
+
+
+async def test_a_snapshot_that_cannot_be_read_back_trims_nothing_and_stops_nobody(
+    autojump_clock: MockClock,
+) -> None:
+    async with cluster(SETTINGS) as world:
+        log = world.log = DamagingLog()
+        await first_life(world)
+        gateway = await world.start(1, Clock())
+        await write(gateway, 30)
+        await trio.sleep(25)
+        assert gateway.gateway.housekeeper.failed_snapshots == 2
+        assert not isinstance(await log.read(1, 1), Trimmed)
+        await write(gateway, 5)
+        log.is_damaged = False
+        await trio.sleep(12)
+        assert isinstance(await log.read(1, 1), Trimmed)

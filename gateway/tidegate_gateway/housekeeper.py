@@ -24,6 +24,7 @@ from tidegate_coordination.coordinator import (
 )
 from tidegate_coordination.metadata_log import (
     FIRST_POSITION,
+    LogCorrupt,
     LogUnavailable,
     MetadataLog,
     Trimmed,
@@ -98,6 +99,7 @@ class Housekeeper:
         self._snapshot_position = 0
         self._clock_offset_ms = (wall_clock() - trio.current_time()) * 1000
         self.collected_objects = 0
+        self.failed_snapshots = 0
 
     async def run(self) -> None:
         """Keep house; forever."""
@@ -208,7 +210,19 @@ class Housekeeper:
         while True:
             await trio.sleep(self._settings.interval_seconds)
             if self._snapshot_is_due():
-                await self._try("take a snapshot", self._take_due_snapshot)
+                await self._take_snapshot_or_complain()
+
+    async def _take_snapshot_or_complain(self) -> None:
+        """What is damaged at rest harms who starts; those that run go on, and trim nothing."""
+        try:
+            await self._try("take a snapshot", self._take_due_snapshot)
+        except LogCorrupt as error:
+            self.failed_snapshots += 1
+            _log.error(
+                "a snapshot of the metadata log cannot be read back: it is not trimmed;"
+                " look at the log's disk, and at `tidegate log repair`",
+                error=str(error),
+            )
 
     def _snapshot_is_due(self) -> bool:
         grown = self._coordinator.state.position - self._snapshot_position

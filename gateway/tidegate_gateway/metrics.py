@@ -152,6 +152,11 @@ def _writer(gateway: Gateway) -> Iterator[Metric]:
         "tidegate_cache_used_bytes", "Bytes of objects in memory", gateway.cache.used_bytes
     )
     yield _counter(
+        "tidegate_failed_snapshots",
+        "Snapshots of the metadata log that could not be read back",
+        gateway.housekeeper.failed_snapshots,
+    )
+    yield _counter(
         "tidegate_collected_objects",
         "Objects that were deleted",
         gateway.housekeeper.collected_objects,

@@ -1,4 +1,4 @@
-// Command kafka-go runs the round trip with segmentio/kafka-go.
+// Command kafka-go-client runs the round trip with segmentio/kafka-go.
 package main
 
 import (
@@ -25,7 +25,7 @@ type driver struct {
 }
 
 func main() {
-	roundtrip.Main("kafka-go", func(address string) (roundtrip.Driver, error) {
+	roundtrip.Main("kafka-go-client", func(address string) (roundtrip.Driver, error) {
 		addr := kafka.TCP(address)
 		return &driver{addr, &kafka.Client{Addr: addr, Timeout: 20 * time.Second}}, nil
 	})
