@@ -15,6 +15,11 @@ def pace_of(tokens_per_second: float = 0.0) -> tuple[SealPace, Inflow]:
     return SealPace(PutBudget(tokens_per_second, EFFICIENT), inflow, EFFICIENT, LINGER), inflow
 
 
+def pause(pace: SealPace, size_bytes: int, now: float) -> float:
+    """While another object is on its way."""
+    return pace.pause_seconds(size_bytes, now, is_alone=False)
+
+
 def stream(pace: SealPace, bytes_per_second: float, until: float) -> None:
     """Let objects be sealed at a rate for a while."""
     step = 0.05
@@ -26,19 +31,20 @@ def test_an_idle_gateway_waits_for_nothing() -> None:
     pace, _ = pace_of(8.0)
     pace.stored(0.06)
     pace.opened(100.0)
-    assert pace.pause_seconds(100, 100.0) == 0.0
+    assert pause(pace, 100, 100.0) == 0.0
 
 
 def test_objects_begin_a_part_of_a_put_apart() -> None:
     pace, _ = pace_of()
     pace.sealed(MIB, 10.0)
     pace.opened(10.0)
-    assert abs(pace.pause_seconds(100, 10.0) - LEAST_SECONDS) < 1e-9
+    assert abs(pause(pace, 100, 10.0) - LEAST_SECONDS) < 1e-9
+    assert pace.pause_seconds(100, 10.0, is_alone=True) == 0.0
     pace.stored(0.06)
-    assert abs(pace.pause_seconds(100, 10.0) - 0.015) < 1e-9
-    assert pace.pause_seconds(100, 10.0151) == 0.0
+    assert abs(pause(pace, 100, 10.0) - 0.015) < 1e-9
+    assert pause(pace, 100, 10.0151) == 0.0
     pace.stored(10.0)
-    assert abs(pace.pause_seconds(100, 10.0) - MOST_SECONDS) < 1e-9
+    assert abs(pause(pace, 100, 10.0) - MOST_SECONDS) < 1e-9
 
 
 def test_a_request_on_its_way_is_waited_for_but_not_long() -> None:
@@ -46,13 +52,13 @@ def test_a_request_on_its_way_is_waited_for_but_not_long() -> None:
     pace.stored(0.06)
     pace.opened(10.0)
     inflow.partial_at = 10.0
-    assert pace.pause_seconds(MIB, 10.0) == 0.0  # it has ended
+    assert pause(pace, MIB, 10.0) == 0.0  # it has ended
     inflow.begin()
-    assert 0 < pace.pause_seconds(MIB, 10.0) <= 0.0051
+    assert 0 < pause(pace, MIB, 10.0) <= 0.0051
     inflow.partial_at = 10.014
-    assert 0 < pace.pause_seconds(MIB, 10.014) <= 0.0011
+    assert 0 < pause(pace, MIB, 10.014) <= 0.0011
     inflow.partial_at = 10.016  # it trickles
-    assert pace.pause_seconds(MIB, 10.016) == 0.0
+    assert pause(pace, MIB, 10.016) == 0.0
 
 
 def test_who_waits_is_told_when_all_requests_have_ended() -> None:
@@ -72,8 +78,8 @@ def test_a_stream_fills_objects_where_requests_cost_money() -> None:
     stream(pace, 50 * MIB, 5.0)
     pace.opened(5.1)
     inflow.whole_at = 5.1
-    assert pace.pause_seconds(MIB, 5.1) > 0.0
-    assert pace.pause_seconds(EFFICIENT, 5.1) == 0.0
+    assert pause(pace, MIB, 5.1) > 0.0
+    assert pause(pace, EFFICIENT, 5.1) == 0.0
 
 
 def test_clients_that_wait_for_their_answers_are_not_kept_waiting() -> None:
@@ -81,7 +87,7 @@ def test_clients_that_wait_for_their_answers_are_not_kept_waiting() -> None:
     stream(pace, 50 * MIB, 5.0)
     pace.opened(5.1)
     inflow.whole_at = 5.1
-    assert pace.pause_seconds(MIB, 5.106) == 0.0
+    assert pause(pace, MIB, 5.106) == 0.0
 
 
 def test_a_stream_is_not_held_up_beyond_the_linger() -> None:
@@ -89,7 +95,7 @@ def test_a_stream_is_not_held_up_beyond_the_linger() -> None:
     stream(pace, 50 * MIB, 5.0)
     pace.opened(5.1)
     inflow.whole_at = 5.351
-    assert pace.pause_seconds(MIB, 5.351) == 0.0
+    assert pause(pace, MIB, 5.351) == 0.0
 
 
 def test_a_slow_stream_is_left_to_the_budget() -> None:
@@ -97,11 +103,11 @@ def test_a_slow_stream_is_left_to_the_budget() -> None:
     stream(pace, MIB, 5.0)
     pace.opened(5.1)
     inflow.whole_at = 5.1
-    assert pace.pause_seconds(1000, 5.1) == 0.0  # tokens are left
+    assert pause(pace, 1000, 5.1) == 0.0  # tokens are left
     for _ in range(1000):
         pace.budget.take(0, 5.1)
-    assert pace.pause_seconds(1000, 5.1) == LINGER
-    assert pace.pause_seconds(1000, 5.36) == 0.0
+    assert pause(pace, 1000, 5.1) == LINGER
+    assert pause(pace, 1000, 5.36) == 0.0
 
 
 def test_without_a_budget_no_object_is_filled_up() -> None:
@@ -109,4 +115,4 @@ def test_without_a_budget_no_object_is_filled_up() -> None:
     stream(pace, 500 * MIB, 5.0)
     pace.opened(5.1)
     inflow.whole_at = 5.1
-    assert pace.pause_seconds(MIB, 5.1) == 0.0
+    assert pause(pace, MIB, 5.1) == 0.0

@@ -4,8 +4,8 @@ Each object costs the event loop, the store and the log about as much as a hundr
 busy gateway should make few of them; one that is idle should wait for nothing.  Four things can
 make a seal wait, and a full object waits for none of them:
 
-- the last seal was a moment ago: objects begin a part of a PUT's duration apart, so what a client
-  sends in one go travels together;
+- an object is on its way and was sealed a moment ago: objects begin a part of a PUT's duration
+  apart, so what clients send meanwhile travels together;
 - a request is just being received: what was taken before it waits a little, for the same reason;
 - the store's requests cost money, and at the rate of late the object will be large enough to be
   free before `linger`: it is filled, as long as bytes keep coming.  Clients that wait for their
@@ -99,10 +99,13 @@ class SealPace:
         weight = PUT_WEIGHT if self.put_seconds else 1.0
         self.put_seconds += (seconds - self.put_seconds) * weight
 
-    def pause_seconds(self, size_bytes: int, now: float) -> float:
-        """Return how long to wait before the object is sealed, or looked at again; 0 for now."""
+    def pause_seconds(self, size_bytes: int, now: float, *, is_alone: bool) -> float:
+        """Return how long to wait before the object is sealed, or looked at again; 0 for now.
+
+        is_alone: no object sealed before it is still on its way.
+        """
         pace = min(max(self.put_seconds * PACE_SHARE, LEAST_SECONDS), MOST_SECONDS)
-        floor = self._sealed_at + pace - now
+        floor = 0.0 if is_alone else self._sealed_at + pace - now
         if size_bytes >= self.efficient_bytes:
             return max(floor, 0.0)
         quiet = self.put_seconds * QUIET_SHARE

@@ -256,7 +256,9 @@ class WalWriter:
     def _pause_seconds(self) -> float:
         if self._is_full():
             return 0.0
-        return self._pace.pause_seconds(self._open.size_bytes, trio.current_time())
+        return self._pace.pause_seconds(
+            self._open.size_bytes, trio.current_time(), is_alone=not self._unsettled
+        )
 
     def _seal(self) -> _Sealed:
         identity = WalIdentity(self._node_id, self._coordinator.incarnation, self._counter)

@@ -4,9 +4,9 @@ Brokers are the live gateways that advertise the client's listener.  Any of them
 partition; a leader only spreads the load (see `placement`).  Leader epochs are 0 for ever: there is
 nothing to elect.
 
-A name that is not known here is looked for again after a read of the log's end, then created if the
-client and `auto.create.topics.enable` allow it.  As in Kafka, a topic so created is still unknown in
-that answer, and clients ask again.
+A name that is not known here is looked for again after a read of the log's end, then created if
+the client and `auto.create.topics.enable` allow it.  As in Kafka, a topic so created is still
+unknown in that answer, and clients ask again.
 """
 
 from __future__ import annotations
