@@ -4,9 +4,10 @@ Brokers are the live gateways that advertise the client's listener.  Any of them
 partition; a leader only spreads the load (see `placement`).  Leader epochs are 0 for ever: there is
 nothing to elect.
 
-A name that is not known here is looked for again after a read of the log's end, then created if
-the client and `auto.create.topics.enable` allow it.  As in Kafka, a topic so created is still
-unknown in that answer, and clients ask again.
+A name that is not known here is looked for again after a read of the log's end, then created if the
+client and `auto.create.topics.enable` allow it.  Differs from Kafka: a created topic is in the same
+answer.  (Kafka calls it unknown and creates it afterwards.  A client that takes "unknown" for "no
+partitions", as kafka-go's group readers do, would miss that it came to be a moment later.)
 """
 
 from __future__ import annotations
@@ -108,19 +109,12 @@ class MetadataHandler:
             prepared = self._prepared_for(call)
             results = [prepared.of(each) for each in self._state.topics.by_name.values()]
         else:
-            created = await self._find_or_create(
-                topics, may_create=request.allow_auto_topic_creation
-            )
+            await self._find_or_create(topics, may_create=request.allow_auto_topic_creation)
             prepared = self._prepared_for(call)
             # What stands twice is answered once, as in Kafka: an answer may be 10,000 times as
             # large as the question.
             once = {(each.name, each.topic_id): each for each in topics}
-            results = [
-                MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, each.name)
-                if each.name in created
-                else self._answer(each, prepared, call)
-                for each in once.values()
-            ]
+            results = [self._answer(each, prepared, call) for each in once.values()]
         if request.include_topic_authorized_operations:
             results = [replace(each, topic_authorized_operations=ALL_ON_TOPIC) for each in results]
         response = self._without_topics(prepared.view, request)
@@ -154,21 +148,17 @@ class MetadataHandler:
 
     async def _find_or_create(
         self, asked: Sequence[MetadataRequestTopic], *, may_create: bool
-    ) -> frozenset[str]:
-        """Read the log's end if anything is unknown; then create what may be created.
-
-        Returns the names that are topics now and were none.
-        """
+    ) -> None:
+        """Read the log's end if anything is unknown; then create what may be created."""
         if not any(self._is_unknown(each) for each in asked):
-            return frozenset()
+            return
         await self.coordinator.catch_up()
         if not (may_create and self.settings.bool("auto.create.topics.enable")):
-            return frozenset()
+            return
         named = (each for each in asked if each.name and each.topic_id == ZERO_UUID)
         names = {each.name or "" for each in named if self._is_unknown(each)}
         topics = [self._new_topic(name) for name in sorted(names)]
         await create_topics(self.coordinator, self.settings, topics)
-        return frozenset(name for name in names if name in self._state.topics.by_name)
 
     def _new_topic(self, name: str) -> NewTopic:
         topic_id = self.new_topic_id()
