@@ -108,7 +108,7 @@ def lost_behind_a_last_reader(h: History) -> None:
 
 
 def lost_without_an_offset(h: History) -> None:
-    send(h, [1], -1)
+    send(h, [1], -1, producer=[7, 0])
     drained(h, 0)
 
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
+from struct import Struct
 
 from crc32c import crc32c
 
@@ -24,11 +26,10 @@ from tidegate_coordination.state.runs import RunRow
 from tidegate_protocol.batches import (
     CODEC_MASK,
     CRC_START,
-    HEADER,
     HEADER_BYTES,
+    LEADER_EPOCH_POSITION,
     LENGTH_OVERHEAD,
     MAGIC,
-    set_base_offset,
     set_log_append_time,
 )
 from tidegate_protocol.compression import Codec
@@ -40,7 +41,11 @@ LEADER_EPOCH = 0
 _FIXED_BYTES_PER_RUN = 512
 _FIXED_BYTES_PER_BATCH = 16
 
-_unpack_header = HEADER.unpack_from
+_ZSTD = int(Codec.ZSTD)
+# The first fields of a batch header, up to the last offset delta.
+_unpack_first = Struct(">qiibIhi").unpack_from
+_pack_base_offset = Struct(">q").pack_into
+_pack_leader_epoch = Struct(">i").pack_into
 
 
 class CorruptRun(Exception):
@@ -117,27 +122,37 @@ def prepare_run(
     """
     walk = _verify(region, row, partition, object_key)
     starts = walk.starts
-    for index, base_offset in enumerate(walk.base_offsets):
-        start = starts[index]
-        set_base_offset(region, start, base_offset=base_offset, leader_epoch=LEADER_EPOCH)
-        if row.flags & RUN_LOG_APPEND_TIME:
-            size = starts[index + 1] - start
-            set_log_append_time(region, start, size=size, timestamp_ms=row.max_timestamp)
+    for start, base_offset in zip(starts, walk.base_offsets, strict=False):
+        _pack_base_offset(region, start, base_offset)
+        _pack_leader_epoch(region, start + LEADER_EPOCH_POSITION, LEADER_EPOCH)
+    if row.flags & RUN_LOG_APPEND_TIME:
+        for start, end in pairwise(starts):
+            set_log_append_time(region, start, size=end - start, timestamp_ms=row.max_timestamp)
     return PreparedRun(
         region.toreadonly(), walk.base_offsets, starts, row.next_offset, tuple(walk.zstd)
     )
 
 
 def _verify(region: memoryview, row: RunRow, partition: Partition, object_key: str) -> _Walk:
+    """Walk over all batches.  Once per batch that is read: it must be quick."""
     walk = _Walk(array("q"), array("I"), [], [])
     start, offset, size = 0, row.base_offset, len(region)
     while start < size:
-        reason, end, records = _verify_batch(region, start, walk)
-        if reason:
+        if size - start < HEADER_BYTES:
+            raise CorruptRun(object_key, partition, offset, "a batch header is cut short")
+        _, length, _, magic, crc, attributes, last_delta = _unpack_first(region, start)
+        end = start + LENGTH_OVERHEAD + length
+        if magic != MAGIC or not start + HEADER_BYTES <= end <= size or last_delta < 0:
+            reason = f"no batch of {length} bytes, magic {magic}, can lie here"
             raise CorruptRun(object_key, partition, offset, reason)
+        if crc32c(region[start + CRC_START : end]) != crc:
+            raise CorruptRun(object_key, partition, offset, "the CRC of the batch is wrong")
+        if attributes & CODEC_MASK == _ZSTD:
+            walk.zstd.append(len(walk.crcs))
+        walk.crcs.append(crc)
         walk.base_offsets.append(offset)
         walk.starts.append(start)
-        offset += records
+        offset += last_delta + 1
         start = end
     walk.starts.append(size)
     if offset != row.next_offset or size != row.length:
@@ -147,20 +162,3 @@ def _verify(region: memoryview, row: RunRow, partition: Partition, object_key: s
         reason = "these batches were not committed for this partition"
         raise CorruptRun(object_key, partition, row.base_offset, reason)
     return walk
-
-
-def _verify_batch(region: memoryview, start: int, walk: _Walk) -> tuple[str, int, int]:
-    """Return what is wrong or "", the first byte behind the batch, and its record count."""
-    if len(region) - start < HEADER_BYTES:
-        return "a batch header is cut short", 0, 0
-    header = _unpack_header(region, start)
-    _, length, _, magic, crc, attributes, last_delta = header[:7]
-    end = start + LENGTH_OVERHEAD + length
-    if magic != MAGIC or end < start + HEADER_BYTES or end > len(region) or last_delta < 0:
-        return f"no batch of {length} bytes, magic {magic}, can lie here", 0, 0
-    if crc32c(region[start + CRC_START : end]) != crc:
-        return "the CRC of the batch is wrong", 0, 0
-    if attributes & CODEC_MASK == Codec.ZSTD:
-        walk.zstd.append(len(walk.crcs))
-    walk.crcs.append(crc)
-    return "", end, last_delta + 1

@@ -149,6 +149,7 @@ class Client:
         self.world = world
         self.name = name
         self.rng = world.rng(f"client {name}")
+        self.link = 0  # the number of the last connection
         self._connection: ClientConnection | None = None
         self._node_id = 0
 
@@ -175,6 +176,7 @@ class Client:
             await trio.sleep(self.rng.random() * 0.5)
             raise Disconnected from error
         self._node_id = node_id
+        self.link += 1
         self._connection = ClientConnection(transport, self.name)
         self.world.nursery.start_soon(self._connection.run)
         await self._greet(self._connection)

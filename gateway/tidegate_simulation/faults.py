@@ -1,38 +1,91 @@
 """What goes wrong in a run: each seed draws its own subset of faults, with rates and timings.
 
 A run with every fault at once tests little, since nothing gets far ("swarm testing").  So each kind
-is in or out by the toss of a coin, and some runs are calm.
+is in or out by the toss of a coin, and some runs are calm.  A kind that was drawn is a promise: the
+run is prolonged until it has landed, and fails if it never does.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
 
 from tidegate_coordination.logs.faulty import LogFaults
 
 from .store import StoreFaults
 
-LOG_KINDS = tuple(each.name for each in fields(LogFaults) if each.name != "slow_seconds")
-STORE_KINDS = tuple(each.name for each in fields(StoreFaults) if not each.name.endswith("seconds"))
-# What happens to whole gateways and connections:
-#   crash        all memory lost, at any moment
-#   crash_point  the same, just before or after a call to log or store
-#   drain        the orderly stop
-#   cut          all connections of a gateway reset
-#   hang         connections of a gateway stay open and carry nothing for a while
-#   isolate      a gateway cannot reach the log for longer than its lease
-#   skew         one wall clock is wrong by a day (landed from the start)
-EVENT_KINDS = ("crash", "crash_point", "drain", "cut", "hang", "isolate")
+# See LogFaults and StoreFaults.
+LOG_KINDS = (
+    "ambiguous_append",
+    "lost_append",
+    "late_append",
+    "read_error",
+    "snapshot_error",
+    "snapshot_damage",
+    "lost_wakeup",
+    "slow",
+    "hung",
+)
+STORE_KINDS = (
+    "lost_put",
+    "ambiguous_put",
+    "late_put",
+    "read_error",
+    "truncated_get",
+    "flipped_bit",
+    "missing_object",
+    "delete_error",
+    "throttled",
+    "slow",
+    "hung",
+)
+# What happens to whole gateways and their connections; see nemesis.py:
+#   crash            all memory lost, at any moment
+#   crash_point      the same, just before or after a call to log or store
+#   crash_all        all gateways at once
+#   restart_storm    one gateway dies again and again, as soon as it is up or sooner
+#   drain            the orderly stop
+#   rolling_restart  one gateway after the other stops in order
+#   stall            a gateway stands still while the world goes on (SIGSTOP)
+#   isolate          a gateway cannot reach the log, often for longer than its lease
+#   log_outage       no gateway can
+#   store_outage     no gateway can reach the store
+#   cut              all connections of a gateway are reset
+#   hang             they carry nothing for a while
+#   half_open        they carry nothing for ever, and nobody is told
+#   one_way          they carry nothing in one direction for a while
+#   trickle          they carry a few bytes a second
+#   partition        no client can reach a gateway, on old connections or new ones
+#   clock_forward, clock_back  one wall clock jumps
+GATEWAY_KINDS = (
+    "crash",
+    "crash_point",
+    "crash_all",
+    "restart_storm",
+    "drain",
+    "rolling_restart",
+    "stall",
+    "isolate",
+    "log_outage",
+    "store_outage",
+)
+LINK_KINDS = ("cut", "hang", "half_open", "one_way", "trickle", "partition")
+CLOCK_KINDS = ("clock_forward", "clock_back")
+EVENT_KINDS = (*GATEWAY_KINDS, *LINK_KINDS, *CLOCK_KINDS)
+# One wall clock is wrong by a day, or runs far too fast or too slow, from the start.
+WRONG_CLOCKS = ("skew", "drift")
 KINDS = (
     *(f"log.{each}" for each in LOG_KINDS),
     *(f"store.{each}" for each in STORE_KINDS),
     *EVENT_KINDS,
-    "skew",
+    *WRONG_CLOCKS,
 )
 _CALM_SHARE = 0.1
+_MAX_EVENT_KINDS = 4
+_MAX_RATE_KINDS = 6
 _DAY_SECONDS = 86_400.0
+_RARE = frozenset({"log.hung", "store.hung", "log.snapshot_damage"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +93,7 @@ class FaultPlan:
     """One seed's faults.  kinds: the names that were drawn, of KINDS.
 
     event_seconds: mean time between two events.  latency_seconds: the longest a packet takes.
+    skew_seconds, clock_rate: of the one clock that is wrong.
     """
 
     kinds: tuple[str, ...]
@@ -49,24 +103,73 @@ class FaultPlan:
     event_seconds: float
     latency_seconds: float
     skew_seconds: float
+    clock_rate: float
 
 
-def draw_plan(rng: Random) -> FaultPlan:
-    """Return the faults of a run."""
+def draw_settings(rng: Random) -> dict[str, str]:
+    """Return the settings of all gateways of a run: caches, graces and intervals of any size."""
+    return {
+        "lease.ms": rng.choice(("6000", "30000")),
+        "housekeeping.interval.ms": rng.choice(("1000", "10000")),
+        "object.delete.grace.ms": rng.choice(("0", "5000", "600000")),
+        "snapshot.interval.entries": rng.choice(("10", "100")),
+        "wal.max.object.bytes": rng.choice(("1024", "8388608")),
+        "wal.upload.slots": rng.choice(("1", "4")),
+        "wal.put.timeout.ms": rng.choice(("1000", "30000")),
+        "wal.linger.ms": rng.choice(("0", "250", "2000")),
+        "fetch.cache.bytes": rng.choice(("0", "500", "1000000")),
+        "fetch.max.bytes": rng.choice(("1024", "57671680")),
+        "connections.max.idle.ms": rng.choice(("15000", "600000")),
+        "group.initial.rebalance.delay.ms": "0",
+    }
+
+
+def draw_plan(rng: Random, settings: Mapping[str, str]) -> FaultPlan:
+    """Return the faults of a run with these settings."""
     calm = rng.random() < _CALM_SHARE
-    share = 0.0 if calm else rng.choice((0.15, 0.3, 0.5))
-    kinds = tuple(each for each in KINDS if rng.random() < share)
-    rates = {each: rng.choice((0.05, 0.15, 0.3)) for each in KINDS}
+    share = 0.0 if calm else rng.choice((0.05, 0.1, 0.2, 0.35))
+    drawn = [each for each in KINDS if rng.random() < share and _can_land(each, settings)]
+    kinds = _some(drawn, rng)
+    rates = {each: _rate(each, rng) for each in KINDS}
     slow_seconds = rng.choice((0.5, 2.0, 8.0))
+    log = LogFaults(
+        **_rates("log.", kinds, rates), slow_seconds=slow_seconds, late_calls=rng.choice((3, 40))
+    )
     return FaultPlan(
         kinds,
-        LogFaults(**_rates("log.", kinds, rates), slow_seconds=slow_seconds),
+        log,
         StoreFaults(**_rates("store.", kinds, rates), slow_seconds=slow_seconds),
         tuple(each for each in EVENT_KINDS if each in kinds),
         rng.choice((1.0, 3.0, 10.0)),
         rng.choice((0.0, 0.01, 0.3)),
         _DAY_SECONDS * rng.choice((-1, 1)) if "skew" in kinds else 0.0,
+        rng.choice((0.1, 0.9, 1.1, 10.0)) if "drift" in kinds else 1.0,
     )
+
+
+def _some(drawn: list[str], rng: Random) -> tuple[str, ...]:
+    """Return no more kinds than can all land while something still gets done."""
+    events = [each for each in drawn if each in EVENT_KINDS]
+    rates = [each for each in drawn if each not in EVENT_KINDS]
+    chosen = [
+        *rng.sample(events, min(len(events), _MAX_EVENT_KINDS)),
+        *rng.sample(rates, min(len(rates), _MAX_RATE_KINDS)),
+    ]
+    return tuple(each for each in KINDS if each in chosen)
+
+
+def _can_land(kind: str, settings: Mapping[str, str]) -> bool:
+    """Promise nothing about calls that a run with these settings may never make."""
+    if kind == "store.delete_error":
+        return int(settings["object.delete.grace.ms"]) <= 5000
+    if kind in ("log.snapshot_error", "log.snapshot_damage"):
+        return settings["snapshot.interval.entries"] == "10"
+    return True
+
+
+def _rate(kind: str, rng: Random) -> float:
+    rate = rng.choice((0.02, 0.05, 0.15, 0.3))
+    return min(rate, 0.02) if kind in _RARE else rate
 
 
 def _rates(prefix: str, kinds: tuple[str, ...], rates: dict[str, float]) -> dict[str, float]:
@@ -79,9 +182,3 @@ class Landed:
 
     counts: dict[str, int]
     missing: tuple[str, ...]
-
-
-def tally(plan: FaultPlan, landed: Counter[str]) -> Landed:
-    """Compare what was promised with what struck."""
-    missing = tuple(each for each in plan.kinds if not landed[each])
-    return Landed(dict(sorted(landed.items())), missing)

@@ -15,6 +15,7 @@ _OF_MEMBERS = frozenset(
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.FENCED_INSTANCE_ID,
     }
 )
 
@@ -46,7 +47,7 @@ class GroupClient:
     ) -> Any:
         """See Client.call."""
         if self._node_id is None:
-            self._node_id = await find_node(self.client, self.group_id)
+            self._node_id = await self.choose_node()
         try:
             return await self.client.call(
                 name,
@@ -60,12 +61,22 @@ class GroupClient:
             self._node_id = None
             raise
 
+    async def choose_node(self) -> int:
+        """Return the node id to talk to."""
+        return await find_node(self.client, self.group_id)
+
     def forget(self) -> None:
         """The coordinator is elsewhere."""
         self._node_id = None
 
     async def commit(
-        self, key: Key, offset: int, *, generation: int = -1, member_id: str = ""
+        self,
+        key: Key,
+        offset: int,
+        *,
+        generation: int = -1,
+        member_id: str = "",
+        instance_id: str | None = None,
     ) -> ErrorCode:
         """Commit one offset, and write the history of it.
 
@@ -75,12 +86,12 @@ class GroupClient:
         history = self.client.world.history
         value: dict[str, Any] = {"group": self.group_id, "key": key.number, "offset": offset}
         if generation >= 0:
-            value["generation"] = generation
+            value |= {"generation": generation, "member": member_id}
         invoke = history.invoke(self.client.name, "commit", value)
         part = offset_commit.OffsetCommitRequestPartition(key.partition, offset)
         topic = offset_commit.OffsetCommitRequestTopic(key.topic, partitions=[part])
         request = offset_commit.OffsetCommitRequest(
-            self.group_id, generation, member_id, topics=[topic]
+            self.group_id, generation, member_id, instance_id, topics=[topic]
         )
         try:
             response = await self.call("OffsetCommit", offset_commit, 8, request)
@@ -90,10 +101,11 @@ class GroupClient:
         code = ErrorCode(response.topics[0].partitions[0].error_code)
         if code == ErrorCode.NONE:
             history.ok(invoke)
+        elif code in _OF_MEMBERS:
+            history.fail(invoke, error=code.name)
         else:
             history.info(invoke, error=code.name)
-            if code not in _OF_MEMBERS:
-                self.forget()
+            self.forget()
         return code
 
     async def fetch(self, key: Key) -> int | None:
@@ -129,7 +141,7 @@ class Committer:
     def __init__(self, workload: Workload, name: str, group_id: str) -> None:
         self.client = Client(workload.world, name)
         self._workload = workload
-        self._group = GroupClient(self.client, group_id)
+        self.group = GroupClient(self.client, group_id)
         self._next = 0
 
     async def run(self) -> None:
@@ -140,9 +152,9 @@ class Committer:
             try:
                 if rng.random() < 0.5:
                     self._next += rng.randint(1, 1000)
-                    await self._group.commit(key, self._next)
+                    await self.group.commit(key, self._next)
                 else:
-                    await self._group.fetch(key)
+                    await self.group.fetch(key)
             except Disconnected:
                 await self.client.pause(1.0)
             await self.client.pause(4.0)

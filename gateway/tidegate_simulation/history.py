@@ -3,29 +3,48 @@
     {"index", "time_ns", "process", "type", "f", "value"}
 
 index counts from 0.  time_ns is since the start of the run.  process names a client; each has at
-most one operation open, but for `send`, which may have several.  type:
+most one operation open, but for `send` and `poll`, which may have several.  type:
 
     invoke  the operation began
     ok      it was done
     fail    it was certainly not done
     info    nobody knows; it may be done at any later time
 
-Every ok, fail and info carries "of": the index of its invoke.  f and its value, where key is a
-small integer that stands for one partition, and values of records are integers, each sent once:
+Every ok, fail and info that ends an operation carries "of": the index of its invoke, and the
+invoke's value with more in it.  fail and info may carry "error" (Kafka's name).  A note is an event
+without an invoke.  What stands in [brackets] may be left out; a checker then checks less.
 
-    send     {"key", "values", "producer"}: [id, epoch], or null for a plain one.
-             ok: "offset" of the first value, -1 when no longer known.  fail and info may carry
-             "error" (Kafka's name)
-    assign   ok {"keys"}: the reader's positions start anew
-    poll     {"key", "position"}.  ok: "records" [[offset, value], ...] and "next"
-             fail: "error"
-    trim     {"key", "before"}: records below may go.  ok: "low", the first offset that stays
-    end      {"key"}: what is the end offset?  ok: "offset"
-    commit   {"group", "key", "offset"}, of a member also "generation"
-    joined   {"group"}: JoinGroup and SyncGroup.  ok: "generation", "member", "keys"
-    fetched  {"group", "key"}: what is committed?  ok: "offset", null for nothing
-    healed   info, value null: no faults from here on
-    drained  ok {"key", "offset"}: a last reader reached this end of the key
+f and its value, where key is a small integer that stands for one partition of one topic id (a topic
+that is created again has new keys), and values of records are integers, each sent once:
+
+    send       {"key", "values", "producer": [id, epoch] or null, ["ts"], ["by_name"]}
+               ts: time stamp of the records, ms on the clock of time_ns.  by_name: true when the
+               topic was not named by its id.  ok: "offset" of the first value, -1 when no longer
+               known.  fail, info: ["error"]
+    assign     note ok {"keys"}: the reader's positions start anew
+    poll       {"key", "position", ["wait_ms"] for how long it waits for records}.  ok: "records"
+               [[offset, value], ...], "next", ["start"] the log start, ["hw"] the high watermark,
+               ["link"] what names the connection.  fail: "error"
+    trim       {"key", "before"}: records below may go.  ok: "low", the first offset that stays
+    low        {"key"}: what is the log start?  ok: "offset"
+    end        {"key"}: what is the end offset?  ok: "offset"
+    seek       {"key", "ts"}: the first record of this time or later?  ok: "offset", -1 for none
+    created    note ok {"topic", "keys"}: a topic that is made anew, or may go; others need no note
+    delete     {"keys"}: the topic of these keys is deleted
+    retention  note ok {"key", "ms", "bytes"}: from the start of the key on; -1 for no limit
+    commit     {"group", "key", "offset", ["generation", "member"]}; the last two of members
+    forget     {"group"}: the group is deleted, with its offsets
+    fetched    {"group", "key"}: what is committed?  ok: "offset", null for nothing
+    joined     {"group"}: JoinGroup and SyncGroup.  ok: "generation", "member", "keys",
+               ["instance"] a static member's, ["session_ms"].  info: ["error"], and then "member",
+               "" for a new one
+    heartbeat  {"group", "member", "generation"}.  fail: "error"
+    left       note ok {"group", "member"}: the member is about to leave
+    healed     note info, value null: no faults from here on
+    drained    note ok {"key", "offset"}: a last reader reached this end of the key
+
+Register reads (end, low, fetched, seek) are asked of a gateway that first reads the log to its end;
+polls may be answered by one that is behind.
 """
 
 from __future__ import annotations
@@ -92,7 +111,7 @@ class History:
         return self._finish(invoke, "info", more)
 
     def note(self, process: str, kind: str, f: str, value: Value) -> Event:
-        """Add an event without an invoke (assign, healed, drained)."""
+        """Add an event without an invoke (assign, created, healed, drained, ...)."""
         return self._add(process, kind, f, value, -1)
 
     def lines(self) -> list[str]:

@@ -1,7 +1,12 @@
-"""Members of a consumer group: they join, read what they are given, commit, and leave or die."""
+"""Members of a consumer group: they join, read what they are given, commit, and leave or die.
+
+A static one (KIP-345) keeps its instance id over all of its lives; two that share one put each
+other out.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +51,9 @@ class _Joined:
 class GroupMember:
     """See the module's head."""
 
-    def __init__(self, workload: Workload, name: str, group_id: str) -> None:
+    def __init__(
+        self, workload: Workload, name: str, group_id: str, *, instance_id: str | None = None
+    ) -> None:
         self.client = Client(workload.world, name)
         self.rng = self.client.rng
         self._workload = workload
@@ -54,6 +61,8 @@ class GroupMember:
         self._group = GroupClient(self.client, group_id)
         self._reader = Reader(workload, f"{name} reader")
         self._member_id = ""
+        self._instance_id = instance_id
+        self._generation = -1
 
     async def run(self) -> None:
         """Take part until no operation is left."""
@@ -63,27 +72,60 @@ class GroupMember:
             except Disconnected:
                 await self.client.pause(1.0)
             except Rejoin:
-                await self.client.pause(0.2)
+                await self.client.pause(0.2 if self._member_id else 3.0)
         self.client.close()
         self._reader.client.close()
 
     async def _take_part(self) -> None:
         """One generation."""
+        joined, keys = await self.join()
+        positions = {key: await self._group.fetch(key) or 0 for key in keys}
+        self._reader.assign(positions)
+        former, self._generation = self._generation, joined.generation
+        if keys and self.rng.random() < 0.3:
+            await self._haunt(keys[0], former)
+        await self._read(joined.generation)
+
+    async def join(self) -> tuple[_Joined, list[Key]]:
+        """Join, and return what the leader dealt.
+
+        Raises:
+          Disconnected, Rejoin
+        """
         began = self._history.invoke(self.client.name, "joined", {"group": self._group.group_id})
+        before = self._member_id
         try:
             joined = await self._join()
             keys = await self._sync(joined)
-        except (Disconnected, Rejoin):
+        except Disconnected:
             self._history.info(began)
             raise
+        except Rejoin as refused:
+            self._history.info(began, error=str(refused), member=before)
+            raise
         self._joined(began, joined, keys)
-        positions = {key: await self._group.fetch(key) or 0 for key in keys}
-        self._reader.assign(positions)
-        await self._read(joined.generation)
+        return joined, keys
 
     def _joined(self, began: Event, joined: _Joined, keys: list[Key]) -> None:
-        numbers = [key.number for key in keys]
-        self._history.ok(began, generation=joined.generation, member=self._member_id, keys=numbers)
+        self._history.ok(
+            began,
+            generation=joined.generation,
+            member=self._member_id,
+            keys=[key.number for key in keys],
+            instance=self._instance_id,
+            session_ms=SESSION_MS,
+        )
+
+    async def _haunt(self, key: Key, generation: int) -> None:
+        """A commit of a former generation comes late; it must be refused."""
+        if 0 <= generation < self._generation:
+            await self._group.commit(
+                key,
+                self.rng.randint(0, 9),
+                generation=generation,
+                member_id=self._member_id,
+                instance_id=self._instance_id,
+            )
 
     async def _read(self, generation: int) -> None:
         """Read and commit, until the member leaves, dies, or is told to join again."""
@@ -91,22 +133,35 @@ class GroupMember:
             if not self._workload.take():
                 break
             await self._reader.poll()
-            for key, position in self._reader.positions.items():
-                if position:
-                    code = await self._group.commit(
-                        key, position, generation=generation, member_id=self._member_id
-                    )
-                    self._heed(code)
-            await self._heartbeat(generation)
+            with suppress(Disconnected):  # the membership outlives a connection, and a coordinator
+                await self._report(generation)
             await self.client.pause(2.0)
         match self.rng.randrange(3):
             case 0:
-                await self._leave()
+                await self.leave()
             case 1:
                 self._member_id = ""  # dies; its session runs out
                 self.client.close()
             case _:
                 pass
+
+    async def _report(self, generation: int) -> None:
+        """Commit, and say that it lives.
+
+        Raises:
+          Disconnected, Rejoin
+        """
+        for key, position in self._reader.positions.items():
+            if position:
+                code = await self._group.commit(
+                    key,
+                    position,
+                    generation=generation,
+                    member_id=self._member_id,
+                    instance_id=self._instance_id,
+                )
+                self._heed(code)
+        await self._heartbeat(generation)
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -121,6 +176,7 @@ class GroupMember:
                 SESSION_MS,
                 SESSION_MS,
                 self._member_id,
+                self._instance_id,
                 protocol_type="consumer",
                 protocols=protocols,
             )
@@ -138,6 +194,7 @@ class GroupMember:
             self._group.group_id,
             joined.generation,
             self._member_id,
+            self._instance_id,
             protocol_type="consumer",
             protocol_name=_PROTOCOL,
             assignments=self._deal(joined.members) if joined.is_leader else [],
@@ -167,12 +224,36 @@ class GroupMember:
         return dealt
 
     async def _heartbeat(self, generation: int) -> None:
-        request = heartbeat.HeartbeatRequest(self._group.group_id, generation, self._member_id)
-        answer = await self._call("Heartbeat", heartbeat, 4, request)
-        self._heed(ErrorCode(answer.error_code))
+        value = {
+            "group": self._group.group_id,
+            "member": self._member_id,
+            "generation": generation,
+        }
+        invoke = self._history.invoke(self.client.name, "heartbeat", value)
+        request = heartbeat.HeartbeatRequest(
+            self._group.group_id, generation, self._member_id, self._instance_id
+        )
+        try:
+            answer = await self._call("Heartbeat", heartbeat, 4, request)
+        except Disconnected:
+            self._history.info(invoke)
+            raise
+        code = ErrorCode(answer.error_code)
+        if code == ErrorCode.NONE:
+            self._history.ok(invoke)
+        else:
+            self._history.fail(invoke, error=code.name)
+        self._heed(code)
 
-    async def _leave(self) -> None:
-        who = leave_group.MemberIdentity(self._member_id)
+    async def leave(self) -> None:
+        """Leave the group.
+
+        Raises:
+          Disconnected: perhaps it did.
+        """
+        who = leave_group.MemberIdentity(self._member_id, self._instance_id)
+        value = {"group": self._group.group_id, "member": self._member_id}
+        self._history.note(self.client.name, "ok", "left", value)
         self._member_id = ""
         request = leave_group.LeaveGroupRequest(self._group.group_id, members=[who])
         await self._call("LeaveGroup", leave_group, 4, request)
@@ -184,7 +265,8 @@ class GroupMember:
         """Do what a client does about an error.
 
         Raises:
-          Rejoin: there is one.
+          Rejoin: there is one that ends the membership, or changes it.
+          Disconnected: another gateway has to be asked.
         """
         match code:
             case ErrorCode.NONE:
@@ -200,6 +282,7 @@ class GroupMember:
                 | ErrorCode.REQUEST_TIMED_OUT
             ):
                 self._group.forget()
+                raise Disconnected
             case _:
                 raise ProtocolBroken(f"{self.client.name} was told {code.name}")
-        raise Rejoin
+        raise Rejoin(code.name)

@@ -1,35 +1,70 @@
-"""Does to whole gateways what the plan says, until the world is healed."""
+"""Does to whole gateways what the plan says, until the world is healed.
+
+Every kind of event that was drawn comes once, in random order, before any comes again; one that
+had no effect is tried again.  An event that is over rests for about as long as it took, and now and
+then nothing new begins for a while: a world that is never well shows little.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 
 import trio
 
 from tidegate_coordination.logs.faulty import LogFaults
 
 from .crash_points import PLACES
+from .network import Link
 from .node import Node
 from .store import StoreFaults
 from .world import World
 
 _NO_FAULTS = (LogFaults(), StoreFaults())
-_UNREACHABLE = LogFaults(lost_append=1.0, read_error=1.0, snapshot_error=1.0, lost_wakeup=1.0)
 _LOOK_SECONDS = 0.25
+_UP_SECONDS = 30.0
+_HURRY_SECONDS = 0.5
+_QUIET_SHARE = 0.15
+_QUIET_SECONDS = 20.0
+_HOUR_SECONDS = 3600.0
 
 
 class Nemesis:
-    """See the module's head."""
+    """See the module's head.  is_late: the work is done, and a promised event has not landed."""
 
     def __init__(self, world: World, nodes: list[Node]) -> None:
+        self.is_late = False
         self._world = world
         self._nodes = nodes
         self._rng = world.rng("nemesis")
+        self._busy: set[str] = set()
+        self._lease_seconds = int(world.settings["lease.ms"]) / 1000
+        self._events: dict[str, Callable[[Node], Awaitable[None]]] = {
+            "crash": self._crash,
+            "crash_point": self._crash_point,
+            "crash_all": self._crash_all,
+            "restart_storm": self._restart_storm,
+            "drain": self._drain,
+            "rolling_restart": self._rolling_restart,
+            "stall": self._stall,
+            "isolate": self._isolate,
+            "log_outage": self._log_outage,
+            "store_outage": self._store_outage,
+            "cut": self._cut,
+            "hang": self._hang,
+            "half_open": self._half_open,
+            "one_way": self._one_way,
+            "trickle": self._trickle,
+            "partition": self._partition,
+            "clock_forward": self._clock_forward,
+            "clock_back": self._clock_back,
+        }
 
     async def run(self, is_over: Callable[[], bool], seconds: float) -> None:
         """Trouble the world until is_over() or for so long; then heal it."""
         for node in self._nodes:
             node.set_faults(self._world.plan.log, self._world.plan.store)
+        self._world.strikes.turn_on()
         with trio.move_on_after(seconds):
             async with trio.open_nursery() as troubles:
                 if self._world.plan.events:
@@ -44,47 +79,183 @@ class Nemesis:
             node.set_faults(*_NO_FAULTS)
             node.crash_point.disarm()
             for link in node.links:
-                link.resume()
+                link.flow()
+        self._world.strikes.turn_off()
         self._world.healed = True
         self._world.history.note("nemesis", "info", "healed", None)
 
     async def _trouble(self, nursery: trio.Nursery) -> None:
         while True:
-            await trio.sleep(self._rng.expovariate(1 / self._world.plan.event_seconds))
-            node = self._rng.choice(self._nodes)
-            match self._rng.choice(self._world.plan.events):
-                case "crash":
-                    await self._crash(node)
-                case "crash_point":
-                    node.crash_point.arm(self._rng.choice(PLACES), self._rng.randint(1, 3))
-                case "drain":
-                    node.drain()
-                case "cut":
-                    self._world.landed["cut"] += node.cut()
-                case "hang":
-                    nursery.start_soon(self._hang, node)
-                case _:
-                    nursery.start_soon(self._isolate, node)
+            mean_seconds = _HURRY_SECONDS if self.is_late else self._world.plan.event_seconds
+            await trio.sleep(self._rng.expovariate(1 / mean_seconds))
+            if self._rng.random() < _QUIET_SHARE and not self.is_late:
+                await trio.sleep(self._rng.uniform(0.0, _QUIET_SECONDS))
+            kind = self._next_kind()
+            if kind:
+                self._busy.add(kind)
+                nursery.start_soon(self._befall, kind, self._rng.choice(self._nodes))
+
+    def _next_kind(self) -> str:
+        """Return a kind that has not landed yet, or else any; "" if all are under way."""
+        missing = self._world.strikes.missing()
+        free = [each for each in self._world.plan.events if each not in self._busy]
+        outstanding = [each for each in free if each in missing]
+        return self._rng.choice(outstanding or free) if free else ""
+
+    async def _befall(self, kind: str, node: Node) -> None:
+        since = trio.current_time()
+        await self._events[kind](node)
+        lasted = trio.current_time() - since
+        await trio.sleep(_LOOK_SECONDS + lasted * self._rng.uniform(0.5, 2.0))
+        self._busy.discard(kind)
+
+    async def _up(self, node: Node) -> None:
+        """Wait until it serves, for a while."""
+        with trio.move_on_after(_UP_SECONDS):
+            while node.gateway is None:  # noqa: ASYNC110 - it may die again at any moment
+                await trio.sleep(_LOOK_SECONDS)
+
+    def _count(self, kind: str, times: int = 1) -> None:
+        self._world.strikes.count(kind, times)
+
+    # -- gateways ---------------------------------------------------------------------------------
 
     async def _crash(self, node: Node) -> None:
         """At any checkpoint of a burst of work."""
+        await self._up(node)
         for _ in range(self._rng.randrange(100)):
             await trio.lowlevel.checkpoint()
-        self._world.landed["crash"] += node.gateway is not None
+        self._count("crash", node.gateway is not None)
         node.crash()
 
-    async def _hang(self, node: Node) -> None:
-        links = list(node.links)
-        self._world.landed["hang"] += len(links)
-        for link in links:
-            link.hang()
-        await trio.sleep(self._rng.uniform(0.5, 50.0))
-        for link in links:
-            link.resume()
+    async def _crash_point(self, node: Node) -> None:
+        await trio.lowlevel.checkpoint()
+        node.crash_point.arm(self._rng.choice(PLACES), self._rng.randint(1, 3))
+
+    async def _crash_all(self, node: Node) -> None:
+        for each in self._nodes:
+            await self._up(each)
+        alive = sum(each.gateway is not None for each in self._nodes)
+        self._count("crash_all", alive > 1)
+        for each in self._nodes:
+            each.crash()
+
+    async def _restart_storm(self, node: Node) -> None:
+        await self._up(node)
+        deaths = 0
+        for _ in range(self._rng.randint(3, 6)):
+            deaths += node.gateway is not None
+            node.crash(comes_back_fast=True)
+            await trio.sleep(self._rng.uniform(0.1, 1.5))
+        self._count("restart_storm", deaths > 1)
+
+    async def _drain(self, node: Node) -> None:
+        await self._up(node)
+        self._count("drain", node.gateway is not None)
+        node.drain()
+
+    async def _rolling_restart(self, node: Node) -> None:
+        """Each when the one before it is back, as an operator would."""
+        stopped = 0
+        for each in self._nodes:
+            await self._up(each)
+            before = each.gateway
+            each.drain()
+            with trio.move_on_after(3 * _UP_SECONDS):
+                while each.gateway in (None, before):  # noqa: ASYNC110 - it may die on the way
+                    await trio.sleep(_LOOK_SECONDS)
+                stopped += 1
+        self._count("rolling_restart", stopped == len(self._nodes))
+
+    async def _stall(self, node: Node) -> None:
+        await self._up(node)
+        self._count("stall", node.gateway is not None)
+        node.stall()
+        try:
+            await trio.sleep(self._rng.choice((self._rng.uniform(1, 5), self._rng.uniform(5, 60))))
+        finally:
+            node.go_on()
 
     async def _isolate(self, node: Node) -> None:
-        self._world.landed["isolate"] += node.gateway is not None
-        node.set_faults(_UNREACHABLE, node.store_faults)
-        lease_seconds = int(self._world.settings["lease.ms"]) / 1000
-        await trio.sleep(lease_seconds * self._rng.uniform(0.2, 3.0))
-        node.set_faults(self._world.plan.log, self._world.plan.store)
+        await self._up(node)
+        self._count("isolate", node.gateway is not None)
+        with node.without_log():
+            await trio.sleep(self._lease_seconds * self._rng.uniform(0.2, 3.0))
+
+    async def _log_outage(self, node: Node) -> None:
+        self._count("log_outage")
+        with ExitStack() as outages:
+            for each in self._nodes:
+                outages.enter_context(each.without_log())
+            await trio.sleep(self._rng.uniform(1, 60))
+
+    async def _store_outage(self, node: Node) -> None:
+        self._count("store_outage")
+        with ExitStack() as outages:
+            for each in self._nodes:
+                outages.enter_context(each.without_store())
+            await trio.sleep(self._rng.uniform(1, 60))
+
+    # -- connections ------------------------------------------------------------------------------
+
+    async def _cut(self, node: Node) -> None:
+        await trio.lowlevel.checkpoint()
+        self._count("cut", node.cut())
+
+    async def _hang(self, node: Node) -> None:
+        await self._while(node, "hang", Link.hang, self._rng.uniform(0.5, 50.0))
+
+    async def _half_open(self, node: Node) -> None:
+        """Until the run ends, or whoever looks for dead connections finds them."""
+        links = list(node.links)
+        self._count("half_open", len(links))
+        for link in links:
+            link.hang()
+        await trio.sleep(_UP_SECONDS)
+
+    async def _one_way(self, node: Node) -> None:
+        direction = self._rng.randrange(2)
+
+        def hang(link: Link) -> None:
+            link.wires[direction].hang()
+
+        await self._while(node, "one_way", hang, self._rng.uniform(0.5, 50.0))
+
+    async def _trickle(self, node: Node) -> None:
+        await self._while(node, "trickle", Link.trickle, self._rng.uniform(5.0, 50.0))
+
+    async def _while(
+        self, node: Node, kind: str, harm: Callable[[Link], None], seconds: float
+    ) -> None:
+        """Harm the connections that there are now, for so long."""
+        links = list(node.links)
+        self._count(kind, len(links))
+        for link in links:
+            harm(link)
+        await trio.sleep(seconds)
+        for link in links:
+            link.flow()
+
+    async def _partition(self, node: Node) -> None:
+        await self._up(node)
+        self._count("partition", node.gateway is not None)
+        node.is_unreachable = True
+        try:
+            await self._while(node, "hang", Link.hang, self._rng.uniform(1.0, 50.0))
+        finally:
+            node.is_unreachable = False
+
+    # -- clocks -----------------------------------------------------------------------------------
+
+    async def _clock_forward(self, node: Node) -> None:
+        await self._jump("clock_forward", 1.0)
+
+    async def _clock_back(self, node: Node) -> None:
+        await self._jump("clock_back", -1.0)
+
+    async def _jump(self, kind: str, sign: float) -> None:
+        """Of one gateway only: the cluster's time is the median of three."""
+        await trio.lowlevel.checkpoint()
+        node = self._nodes[-1]
+        self._count(kind, node.gateway is not None)
+        node.jump_clock(sign * self._rng.choice((1.0, 60.0, _HOUR_SECONDS, 30 * _HOUR_SECONDS)))

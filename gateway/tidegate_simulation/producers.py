@@ -1,7 +1,8 @@
 """Producers: an idempotent one that never gives up, and a plain one that never repeats.
 
 The idempotent one keeps up to five batches in flight, as Kafka's own client does, and after a lost
-connection or a retriable error sends the same batches again, in order, to any gateway.
+connection or a retriable error sends the same batches again, in order, to any gateway.  After an
+error that is not retriable it goes on with another producer id, or raises its epoch (KIP-360).
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import trio
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import init_producer_id, produce
 
-from .client import Client, ClientConnection, Disconnected, Reply
+from .client import Client, ClientConnection, Disconnected, ProtocolBroken, Reply
 from .history import Event
 from .workload import Key, Workload, batch_bytes
+from .world import EPOCH_SECONDS
 
 MAX_IN_FLIGHT = 5
-_SEQUENCE_LIMIT = 2**31
-_RETRIABLE = frozenset(
+SEQUENCE_LIMIT = 2**31
+_IDS_FROM = 13
+RETRIABLE = frozenset(
     {
         ErrorCode.INVALID_TIMESTAMP,  # of a gateway whose clock is wrong
         ErrorCode.CORRUPT_MESSAGE,
@@ -33,13 +36,13 @@ _RETRIABLE = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-_DONE = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+DONE = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 # Nothing was written and nothing will be.
 _CERTAIN = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS})
 
 
 @dataclass(eq=False, slots=True)
-class _Batch:
+class Batch:
     """One batch, the same in every attempt."""
 
     key: Key
@@ -48,10 +51,10 @@ class _Batch:
 
 
 @dataclass(slots=True)
-class _Sent:
+class Request:
     """One request: batches of different keys."""
 
-    batches: list[_Batch]
+    batches: list[Batch]
     reply: Reply
 
 
@@ -65,24 +68,50 @@ class Producer:
         self.history = workload.world.history
         self._version = self.rng.choice((3, 9, 13))
 
-    def make(self, producer: tuple[int, int] | None, sequences: dict[int, int]) -> _Batch:
-        """Make the next batch of a random key."""
-        key = self.rng.choice(self.workload.keys)
-        values = self.workload.values(self.rng.randint(1, 3))
+    @property
+    def uses_ids(self) -> bool:
+        """Tell whether it names topics by their ids."""
+        return self._version >= _IDS_FROM
+
+    def make(self, key: Key, producer: tuple[int, int] | None, sequences: dict[int, int]) -> Batch:
+        """Make the next batch of a key."""
+        values = self.workload.values(self._record_count())
         sequence = -1
         if producer is not None:
             sequence = sequences.get(key.number, 0)
-            sequences[key.number] = (sequence + len(values)) % _SEQUENCE_LIMIT
+            sequences[key.number] = (sequence + len(values)) % SEQUENCE_LIMIT
         timestamp = int(self.workload.world.wall_clock() * 1000)
         data = batch_bytes(values, timestamp, producer=producer or (-1, -1), sequence=sequence)
-        value = {
+        value: dict[str, Any] = {
             "key": key.number,
             "values": values,
             "producer": list(producer) if producer is not None else None,
         }
-        return _Batch(key, data, self.history.invoke(self.client.name, "send", value))
+        if key.number not in self.workload.append_time:
+            value["ts"] = timestamp - int(EPOCH_SECONDS * 1000)
+        if not self.uses_ids:
+            value["by_name"] = True
+        return Batch(key, data, self.history.invoke(self.client.name, "send", value))
 
-    async def submit(self, connection: ClientConnection, batches: list[_Batch], acks: int) -> _Sent:
+    def _record_count(self) -> int:
+        return self.rng.randint(20, 60) if self.rng.random() < 0.03 else self.rng.randint(1, 3)
+
+    async def introduce(self) -> tuple[int, int]:
+        """Return a new producer id, and its epoch."""
+        request = init_producer_id.InitProducerIdRequest(None, 60_000)
+        while True:
+            try:
+                answer = await self.client.call("InitProducerId", init_producer_id, 4, request)
+            except Disconnected:
+                await self.client.pause(1.0)
+                continue
+            if answer.error_code == ErrorCode.NONE:
+                return (answer.producer_id, answer.producer_epoch)
+            await self.client.pause(1.0)
+
+    async def submit(
+        self, connection: ClientConnection, batches: list[Batch], acks: int
+    ) -> Request:
         """Send one request."""
         topics = [
             produce.TopicProduceData(
@@ -96,16 +125,22 @@ class Producer:
         reply = await connection.send(
             "Produce", produce, self._version, request, answered=acks != 0
         )
-        return _Sent(batches, reply)
+        return Request(batches, reply)
 
-    def results(self, sent: _Sent, response: Any) -> list[tuple[_Batch, ErrorCode, int]]:
+    def results(self, sent: Request, response: Any) -> list[tuple[Batch, ErrorCode, int]]:
         """Return (batch, error, base offset) of each batch."""
-        found: dict[int, tuple[ErrorCode, int]] = {}
+        found: dict[tuple[object, int], tuple[ErrorCode, int]] = {}
         for topic in response.responses:
+            name = topic.topic_id if self.uses_ids else topic.name
             for part in topic.partition_responses:
-                key = self.workload.key_of(topic.name, topic.topic_id, part.index)
-                found[key.number] = (ErrorCode(part.error_code), part.base_offset)
-        return [(each, *found[each.key.number]) for each in sent.batches]
+                found[name, part.index] = (ErrorCode(part.error_code), part.base_offset)
+        results: list[tuple[Batch, ErrorCode, int]] = []
+        for each in sent.batches:
+            name = each.key.topic_id if self.uses_ids else each.key.topic
+            if (name, each.key.partition) not in found:
+                raise ProtocolBroken(f"Produce does not answer {each.key}")
+            results.append((each, *found[name, each.key.partition]))
+        return results
 
 
 @dataclass(slots=True)
@@ -115,13 +150,17 @@ class _Identity:
     producer: tuple[int, int]
     sequences: dict[int, int] = field(default_factory=dict[int, int])
 
+    def raised(self) -> _Identity:
+        """Return the same id with the next epoch."""
+        return _Identity((self.producer[0], self.producer[1] + 1))
+
 
 class IdempotentProducer(Producer):
     """See the module's head."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         super().__init__(workload, name)
-        self._window: list[_Batch] = []
+        self._window: list[Batch] = []
         self._identity: _Identity | None = None
 
     async def run(self) -> None:
@@ -129,7 +168,7 @@ class IdempotentProducer(Producer):
         more = True
         while more or self._window:
             if self._identity is None:
-                self._identity = await self._introduce()
+                self._identity = _Identity(await self.introduce())
             room = MAX_IN_FLIGHT - len(self._window)
             for _ in range(min(room, self.rng.randint(1, MAX_IN_FLIGHT))):
                 more = more and self._add(self._identity)
@@ -140,20 +179,9 @@ class IdempotentProducer(Producer):
     def _add(self, identity: _Identity) -> bool:
         if not self.workload.take():
             return False
-        self._window.append(self.make(identity.producer, identity.sequences))
+        key = self.rng.choice(self.workload.keys)
+        self._window.append(self.make(key, identity.producer, identity.sequences))
         return True
-
-    async def _introduce(self) -> _Identity:
-        request = init_producer_id.InitProducerIdRequest(None, 60_000)
-        while True:
-            try:
-                answer = await self.client.call("InitProducerId", init_producer_id, 4, request)
-            except Disconnected:
-                await self.client.pause(1.0)
-                continue
-            if answer.error_code == ErrorCode.NONE:
-                return _Identity((answer.producer_id, answer.producer_epoch))
-            await self.client.pause(1.0)
 
     async def _round(self) -> None:
         """Send all that is not acknowledged, in order, and take the answers."""
@@ -168,9 +196,9 @@ class IdempotentProducer(Producer):
             self.client.close()
             await self.client.pause(1.0)
 
-    def _requests(self) -> list[list[_Batch]]:
+    def _requests(self) -> list[list[Batch]]:
         """Put neighbours of different keys together, sometimes."""
-        requests: list[list[_Batch]] = []
+        requests: list[list[Batch]] = []
         for batch in self._window:
             keys = {each.key for each in requests[-1]} if requests else {batch.key}
             if batch.key in keys or self.rng.random() < 0.5:
@@ -179,15 +207,15 @@ class IdempotentProducer(Producer):
                 requests[-1].append(batch)
         return requests
 
-    def _settle(self, batch: _Batch, code: ErrorCode, offset: int) -> None:
+    def _settle(self, batch: Batch, code: ErrorCode, offset: int) -> None:
         if batch not in self._window:
             return  # given up with its producer id
-        if code in _DONE:
+        if code in DONE:
             self._window.remove(batch)
             self.history.ok(batch.invoke, offset=offset if code == ErrorCode.NONE else -1)
             return
         is_first = next(each for each in self._window if each.key == batch.key) is batch
-        if code in _RETRIABLE or (code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_first):
+        if code in RETRIABLE or (code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_first):
             if code == ErrorCode.INVALID_TIMESTAMP:
                 self.client.close()
             return
@@ -197,7 +225,9 @@ class IdempotentProducer(Producer):
         for each in self._window:
             self.history.info(each.invoke)
         self._window = []
-        self._identity = None
+        self._identity = (
+            self._identity.raised() if self._identity and self.rng.random() < 0.5 else None
+        )
 
 
 class PlainProducer(Producer):
@@ -207,12 +237,17 @@ class PlainProducer(Producer):
         """Send until no operation is left."""
         while self.workload.take():
             acks = self.rng.choice((-1, 1, 0))
-            batches = [self.make(None, {}) for _ in range(self.rng.randint(1, 3))]
+            keys = self.rng.choices(self.workload.keys, k=self.rng.randint(1, 3))
+            batches = [self.make(key, None, {}) for key in keys]
             await self._round(batches, acks)
             await self.client.pause(3.0)
         self.client.close()
 
-    async def _round(self, batches: list[_Batch], acks: int) -> None:
+    async def send_one(self, key: Key) -> None:
+        """Send one batch, and wait for its answer."""
+        await self._round([self.make(key, None, {})], -1)
+
+    async def _round(self, batches: list[Batch], acks: int) -> None:
         left = list(batches)
         try:
             connection = await self.client.connection()
@@ -228,10 +263,29 @@ class PlainProducer(Producer):
             self.history.info(batch.invoke)
         await trio.lowlevel.checkpoint()
 
-    def _settle(self, batch: _Batch, code: ErrorCode, offset: int) -> None:
+    def _settle(self, batch: Batch, code: ErrorCode, offset: int) -> None:
         if code == ErrorCode.NONE:
             self.history.ok(batch.invoke, offset=offset)
         elif code in _CERTAIN:
             self.history.fail(batch.invoke, error=code.name)
         else:
             self.history.info(batch.invoke, error=code.name)
+
+
+class Pipeliner(PlainProducer):
+    """Sends a few batches of one key without waiting for answers; they must stand in this order."""
+
+    async def run(self) -> None:
+        """Send until no operation is left."""
+        while self.workload.take():
+            key = self.rng.choice(self.workload.keys)
+            await self._round([self.make(key, None, {}) for _ in range(4)], -1)
+            await self.client.pause(4.0)
+        self.client.close()
+
+    async def submit(
+        self, connection: ClientConnection, batches: list[Batch], acks: int
+    ) -> Request:
+        """Leave some time between two, so that they do not share an object."""
+        await self.client.pause(0.3)
+        return await super().submit(connection, batches, acks)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,39 +17,45 @@ from structlog.typing import EventDict
 
 from tidegate_coordination.logs.faulty import LogFaults
 
+from .actors import Actor, make_actors
 from .checker import Violation, check
-from .faults import Landed, draw_plan, tally
-from .groups import Committer
+from .faults import FaultPlan, Landed, draw_plan, draw_settings
 from .history import Event
 from .livelock import LivelockGuard
-from .members import GroupMember
 from .nemesis import Nemesis
 from .node import Node
-from .producers import IdempotentProducer, PlainProducer
-from .readers import Admin, FinalReader, Reader
+from .readers import Admin, FinalReader
 from .scheduling import seeded_scheduling
 from .store import StoreFaults
+from .strikes import Strikes
 from .workload import Workload, create_topics_and_keys
 from .world import World
 
 NODES: Final = 3
 TOPICS: Final = {"orders": 2, "clicks": 1}
-# Virtual seconds: the faulty part at most, and each of the two parts after it.
-FAULTY_SECONDS: Final = 600.0
+# Virtual seconds: the faulty part at most, and more for each operation; each part after it.
+FAULTY_SECONDS: Final = 900.0
+FAULTY_SECONDS_PER_OPERATION: Final = 4.0
 CALM_SECONDS: Final = 240.0
+# The work is prolonged by so many operations when it nears its end and a promised fault is missing.
+MORE_OPERATIONS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """What came of a run.
 
+    operations_done: more than were asked for when a promised fault took its time.
+    lives: gateways that were started.
     trace: the log's entries (hex) and the history's lines, for comparisons.
     """
 
     seed: int
     operations: int
+    operations_done: int
     virtual_seconds: float
     entries: int
+    lives: int
     landed: Landed
     violations: tuple[Violation, ...]
     trace: tuple[str, ...]
@@ -58,10 +63,7 @@ class Report:
     @property
     def replay(self) -> str:
         """Return the command that does it again."""
-        return (
-            f"python -m tidegate_simulation --seeds {self.seed}-{self.seed}"
-            f" --operations {self.operations}"
-        )
+        return f"tidegate simulate --seeds {self.seed}-{self.seed} --operations {self.operations}"
 
 
 def simulate(seed: int, operations: int = 150) -> Report:
@@ -74,6 +76,16 @@ def simulate(seed: int, operations: int = 150) -> Report:
             instruments=[run.guard],
         )
     return run.report()
+
+
+def plan_of(seed: int) -> FaultPlan:
+    """Return the faults of a seed, without running it."""
+    return _draw(Random(f"{seed}/run"))[1]
+
+
+def _draw(rng: Random) -> tuple[dict[str, str], FaultPlan]:
+    settings = draw_settings(rng)
+    return settings, draw_plan(rng, settings)
 
 
 def run_seeds(seeds: Iterable[int], operations: int = 150) -> Iterator[Report]:
@@ -89,9 +101,11 @@ class _Run:
         self._seed = seed
         self._operations = operations
         self._rng = Random(f"{seed}/run")
-        self._plan = draw_plan(self._rng)
+        self._settings, self._plan = _draw(self._rng)
+        self._strikes = Strikes(self._plan.kinds, self._rng)
+        self._asked = operations
+        self._operations_done = 0
         self._world: World | None = None
-        self._landed: Counter[str] = Counter()
         self._violations: list[Violation] = []
         self._seconds = 0.0
         self.guard = LivelockGuard()
@@ -104,19 +118,25 @@ class _Run:
         """Judge what happened."""
         history: list[Event] = []
         payloads: list[bytes] = []
+        lives = 0
         if self._world is not None:
             history, payloads = self._world.history.events, self._world.watch.payloads
             self._violations += self._world.violations
-            self._landed.update(self._world.landed)
+            lives = self._world.lives
+        missing = self._strikes.missing()
+        if missing:
+            self.note("fault did not land", " ".join(missing))
         trace = [each.hex() for each in payloads] + [each.as_json() for each in history]
         return Report(
-            self._seed,
-            self._operations,
-            round(self._seconds, 3),
-            len(payloads),
-            tally(self._plan, self._landed),
-            (*self._violations, *check(history)),
-            tuple(trace),
+            seed=self._seed,
+            operations=self._operations,
+            operations_done=self._operations_done,
+            virtual_seconds=round(self._seconds, 3),
+            entries=len(payloads),
+            lives=lives,
+            landed=Landed(dict(sorted(self._strikes.landed.items())), missing),
+            violations=(*self._violations, *check(history)),
+            trace=tuple(trace),
         )
 
     async def main(self) -> None:
@@ -133,7 +153,7 @@ class _Run:
         self._seconds = trio.current_time()
 
     async def _phases(self, nursery: trio.Nursery) -> None:
-        world = World(self._seed, self._plan, self._settings(), nursery)
+        world = World(self._seed, self._plan, self._settings, nursery, self._strikes)
         self._world = world
         nodes = self._make_nodes(world)
         for node in nodes:
@@ -147,57 +167,51 @@ class _Run:
         await self._await_nodes(nodes)
         await self._final_phase(workload, nodes)
 
-    def _settings(self) -> dict[str, str]:
-        rng = self._rng
-        return {
-            "lease.ms": rng.choice(("6000", "30000")),
-            "housekeeping.interval.ms": rng.choice(("1000", "10000")),
-            "object.delete.grace.ms": rng.choice(("0", "5000", "600000")),
-            "snapshot.interval.entries": rng.choice(("10", "100")),
-            "wal.max.object.bytes": rng.choice(("1024", "8388608")),
-            "wal.upload.slots": rng.choice(("1", "4")),
-            "wal.put.timeout.ms": rng.choice(("1000", "30000")),
-            "fetch.cache.bytes": rng.choice(("0", "500", "1000000")),
-            "group.initial.rebalance.delay.ms": "0",
-        }
-
     def _make_nodes(self, world: World) -> list[Node]:
+        """The last one's clock is wrong if any is: the cluster's time is the median of three."""
         nodes: list[Node] = []
         for node_id in range(1, NODES + 1):
-            skew = self._plan.skew_seconds if node_id == NODES else 0.0
-            world.landed["skew"] += bool(skew)
-            node = Node(world, node_id, self._rng.uniform(-2, 2) + skew)
+            offset, rate = self._rng.uniform(-2, 2), 1.0
+            if node_id == NODES:
+                offset, rate = offset + self._plan.skew_seconds, self._plan.clock_rate
+                self._strikes.count("skew", self._plan.skew_seconds != 0.0)
+                self._strikes.count("drift", rate != 1.0)
+            node = Node(world, node_id, offset, rate)
             world.nodes[node_id] = node
             nodes.append(node)
         return nodes
 
     async def _faulty_phase(self, workload: Workload, nemesis: Nemesis) -> None:
         """All clients at work; faults until no operation is left."""
-        actors: list[Any] = [
-            IdempotentProducer(workload, "producer 1"),
-            IdempotentProducer(workload, "producer 2"),
-            PlainProducer(workload, "plain producer"),
-            Reader(workload, "reader 1", sessions=True),
-            Reader(workload, "reader 2"),
-            Admin(workload, "admin", self._rng.choice((0.0, 0.2, 0.6))),
-            Committer(workload, "committer 1", "shared"),
-            Committer(workload, "committer 2", "shared"),
-            *(GroupMember(workload, f"member {place}", "readers") for place in range(1, 4)),
-        ]
+        actors = make_actors(workload, self._rng)
+        if "store.delete_error" in self._plan.kinds:
+            actors.append(Admin(workload, "sweeper", 0.6))
         done: set[str] = set()
 
-        async def act(actor: Any) -> None:
+        async def act(actor: Actor) -> None:
             await actor.run()
             done.add(actor.client.name)
 
         async with trio.open_nursery() as clients:
             for actor in actors:
                 clients.start_soon(act, actor)
-            await nemesis.run(lambda: workload.operations_left <= 0, FAULTY_SECONDS)
+            seconds = FAULTY_SECONDS + FAULTY_SECONDS_PER_OPERATION * self._operations
+            await nemesis.run(lambda: self._is_over(workload, nemesis), seconds)
             clients.cancel_scope.deadline = trio.current_time() + CALM_SECONDS
         stuck = [each.client.name for each in actors if each.client.name not in done]
         if stuck:
             self.note("stuck", f"{stuck} did not end within {CALM_SECONDS} s after healing")
+
+    def _is_over(self, workload: Workload, nemesis: Nemesis) -> bool:
+        """Tell whether all is done; ask for more while a promised fault has not landed."""
+        left = workload.operations_left
+        self._operations_done = self._asked - left
+        if left < MORE_OPERATIONS and self._strikes.missing():
+            workload.operations_left += MORE_OPERATIONS
+            self._asked += MORE_OPERATIONS
+            nemesis.is_late = True
+            return False
+        return left <= 0
 
     async def _await_nodes(self, nodes: list[Node]) -> None:
         """Every gateway must come back by itself."""
@@ -220,7 +234,6 @@ class _Run:
         for name in watch.missing_objects():
             self.note("not stored", f"{name} holds live records and is gone")
         for node in nodes:
-            self._landed.update(node.log_faults_landed())
             if node.gateway is not None:
                 watch.compare(f"node {node.node_id}", node.gateway.coordinator.state)
 

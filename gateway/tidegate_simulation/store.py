@@ -1,24 +1,32 @@
-"""An object store that fails as real ones do, and breaks nothing that the contract promises.
+"""An object store that fails as real ones do, and harms nothing that it holds.
 
-One FaultyStore wraps the store for one gateway; all share what lies beneath.
+One FaultyStore wraps the store for one gateway; all share what lies beneath.  Bytes are damaged on
+their way to the reader, never where they lie, and those of an object once: so whoever checks what
+it reads, and reads again, is served.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
+from typing import Protocol, TypeAlias
 
 import trio
 
 from tidegate_storage.object_store import (
     Buffer,
+    NoSuchObject,
     ObjectExists,
     ObjectInfo,
     ObjectStore,
     StoreUnavailable,
 )
+
+Read: TypeAlias = Callable[[], Awaitable[bytes]]
+
+_HUNG_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +37,48 @@ class StoreFaults:
     ambiguous_put   done, and answered with StoreUnavailable
     late_put        answered with StoreUnavailable, and done up to late_seconds later
     read_error      get, get_range and list answer with StoreUnavailable
+    truncated_get   a get or get_range answers with the first part only
+    flipped_bit     a get or get_range answers with one bit wrong
+    missing_object  a get or get_range of an object that exists answers with NoSuchObject
     delete_error    delete_many answers with StoreUnavailable, done in part
+    throttled       from this call on all are refused, for up to slow_seconds
     slow            a call takes up to slow_seconds more, before or after its effect
+    hung            a call takes half a minute and is then answered with StoreUnavailable, not done
+    outage          any call is answered with StoreUnavailable, not done
     """
 
     lost_put: float = 0.0
     ambiguous_put: float = 0.0
     late_put: float = 0.0
     read_error: float = 0.0
+    truncated_get: float = 0.0
+    flipped_bit: float = 0.0
+    missing_object: float = 0.0
     delete_error: float = 0.0
+    throttled: float = 0.0
     slow: float = 0.0
+    hung: float = 0.0
+    outage: float = 0.0
     slow_seconds: float = 5.0
     late_seconds: float = 20.0
+
+
+class Ledger(Protocol):
+    """Keeps the account of faults; see strikes.py.  Kinds are named "store.<name of a rate>"."""
+
+    def is_due(self, kind: str) -> bool:
+        """Count a call that a fault can strike; True when it has to."""
+        ...
+
+    def count(self, kind: str, times: int = 1) -> None:
+        """Note that a fault had its effect."""
+        ...
 
 
 class FaultyStore:
     """faults may be changed at any time.
 
     late: where puts go that are still under way when their caller has given up.
-    count: called with the name of each fault that had its effect.
     """
 
     requests_cost_money = False
@@ -58,13 +89,15 @@ class FaultyStore:
         faults: StoreFaults,
         rng: Random,
         late: trio.Nursery,
-        count: Callable[[str], None],
+        ledger: Ledger,
     ) -> None:
         self.faults = faults
-        self._count = count
+        self._ledger = ledger
         self._store = store
         self._rng = rng
         self._late = late
+        self._throttled_until = 0.0
+        self._damaged: set[str] = set()
 
     async def put(self, key: str, body: Buffer) -> None:
         """See ObjectStore."""
@@ -73,7 +106,7 @@ class FaultyStore:
             raise self._fault("lost_put")
         if self._strikes("late_put"):
             self._late.start_soon(self._put_late, key, bytes(body))
-            raise self._fault("late_put")
+            raise StoreUnavailable("injected: late_put")
         await self._store.put(key, body)
         if self._strikes("ambiguous_put"):
             raise self._fault("ambiguous_put")
@@ -84,20 +117,15 @@ class FaultyStore:
         # The name is taken when a repeated put was faster; then nothing comes of this one.
         with suppress(ObjectExists):
             await self._store.put(key, body)
+        self._count("late_put")
 
     async def get(self, key: str) -> bytes:
         """See ObjectStore."""
-        after_seconds = await self._begin_read()
-        body = await self._store.get(key)
-        await trio.sleep(after_seconds)
-        return body
+        return await self._read(key, lambda: self._store.get(key))
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
         """See ObjectStore."""
-        after_seconds = await self._begin_read()
-        body = await self._store.get_range(key, start, length)
-        await trio.sleep(after_seconds)
-        return body
+        return await self._read(key, lambda: self._store.get_range(key, start, length))
 
     async def delete_many(self, keys: Sequence[str]) -> None:
         """See ObjectStore."""
@@ -112,7 +140,9 @@ class FaultyStore:
         self, prefix: str, *, start_after: str = "", limit: int = 1000
     ) -> list[ObjectInfo]:
         """See ObjectStore."""
-        after_seconds = await self._begin_read()
+        after_seconds = await self._begin()
+        if self._strikes("read_error"):
+            raise self._fault("read_error")
         infos = await self._store.list(prefix, start_after=start_after, limit=limit)
         await trio.sleep(after_seconds)
         return infos
@@ -121,26 +151,78 @@ class FaultyStore:
         """Nothing to let go of: other gateways hold the same store."""
         await trio.lowlevel.checkpoint()
 
-    async def _begin_read(self) -> float:
+    # -- reads ------------------------------------------------------------------------------------
+
+    async def _read(self, key: str, read: Read) -> bytes:
         after_seconds = await self._begin()
         if self._strikes("read_error"):
             raise self._fault("read_error")
-        return after_seconds
+        body = await read()
+        await trio.sleep(after_seconds)
+        return body if key in self._damaged else self._damage(key, body)
+
+    def _damage(self, key: str, body: bytes) -> bytes:
+        """Return the body, or what came of it on its way.
+
+        Raises:
+          NoSuchObject: wrongly.
+        """
+        kind = self._draw_damage()
+        if not kind:
+            return body
+        self._damaged.add(key)
+        self._count(kind)
+        if kind == "missing_object":
+            raise NoSuchObject(key)
+        at = self._rng.randrange(len(body))
+        if kind == "truncated_get":
+            return body[:at]
+        flipped = body[at] ^ 1 << self._rng.randrange(8)
+        return body[:at] + bytes((flipped,)) + body[at + 1 :]
+
+    def _draw_damage(self) -> str:
+        for kind in ("missing_object", "truncated_get", "flipped_bit"):
+            if self._strikes(kind):
+                return kind
+        return ""
+
+    # -- all calls --------------------------------------------------------------------------------
 
     async def _begin(self) -> float:
-        """Let time pass before a call; return the seconds for after."""
+        """Let time pass before a call; return the seconds for after.
+
+        Raises:
+          StoreUnavailable: the call goes no further.
+        """
+        await trio.lowlevel.checkpoint()
+        self._refuse()
+        if self._strikes("hung"):
+            await trio.sleep(_HUNG_SECONDS)
+            raise self._fault("hung")
         strikes, before = self._strikes("slow"), self._rng.random() < 0.5
         seconds = self._rng.random() * self.faults.slow_seconds
-        await trio.lowlevel.checkpoint()
         if not strikes:
             return 0.0
         self._count("slow")
         await trio.sleep(seconds if before else 0.0)
         return 0.0 if before else seconds
 
+    def _refuse(self) -> None:
+        if self.faults.outage and self._strikes("outage"):
+            raise self._fault("outage")
+        now = trio.current_time()
+        if self._strikes("throttled"):
+            self._throttled_until = now + self._rng.random() * self.faults.slow_seconds
+            raise self._fault("throttled")
+        if self.faults.throttled and now < self._throttled_until:
+            raise self._fault("throttled")
+
     def _strikes(self, kind: str) -> bool:
         rate: float = getattr(self.faults, kind)
-        return self._rng.random() < rate
+        return self._rng.random() < rate or self._ledger.is_due(f"store.{kind}")
+
+    def _count(self, kind: str) -> None:
+        self._ledger.count(f"store.{kind}")
 
     def _fault(self, kind: str) -> StoreUnavailable:
         self._count(kind)

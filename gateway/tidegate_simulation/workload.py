@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
@@ -26,12 +26,18 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class Workload:
-    """operations_left: each actor takes one for each thing it does."""
+    """operations_left: each actor takes one for each thing it does.
+
+    keys: of topics that stay; all clients use them, and last readers read them.
+    append_time: numbers of keys whose records may get the gateway's time.
+    """
 
     world: World
     operations_left: int
     keys: list[Key] = field(default_factory=list[Key])
+    append_time: set[int] = field(default_factory=set[int])
     _values: count[int] = field(default_factory=lambda: count(1))
+    _numbers: count[int] = field(default_factory=count)
 
     def take(self) -> bool:
         """Take one operation; False when none is left."""
@@ -43,6 +49,10 @@ class Workload:
     def values(self, how_many: int) -> list[int]:
         """Return values that nobody else sends."""
         return [next(self._values) for _ in range(how_many)]
+
+    def new_keys(self, topic: str, topic_id: bytes, partitions: Iterable[int]) -> list[Key]:
+        """Number the partitions of a topic."""
+        return [Key(next(self._numbers), topic, topic_id, index) for index in partitions]
 
     def key_of(self, topic: str, topic_id: bytes, partition: int) -> Key:
         """Return the key of a partition that an answer names, by name or by id."""
@@ -69,24 +79,63 @@ def batch_bytes(
 async def create_topics_and_keys(workload: Workload, topics: dict[str, int]) -> None:
     """Create topics with so many partitions each, and number their partitions."""
     admin = Client(workload.world, "setup")
-    request = create_topics.CreateTopicsRequest(
-        [create_topics.CreatableTopic(name, parts, 1) for name, parts in topics.items()], 30_000
+    for name, parts in topics.items():
+        topic_id = await create_topic(admin, name, parts)
+        workload.keys += workload.new_keys(name, topic_id, range(parts))
+    await _compare_metadata(admin, workload)
+    admin.close()
+
+
+async def create_topic(
+    client: Client,
+    name: str,
+    partitions: int,
+    configs: Mapping[str, str] | None = None,
+    known: Iterable[bytes] = (),
+) -> bytes:
+    """Create a topic, for as long as it takes, and return its id.
+
+    known: ids of former topics of the name.
+    """
+    rows = [
+        create_topics.CreatableTopicConfig(each, value) for each, value in (configs or {}).items()
+    ]
+    topic = create_topics.CreatableTopic(name, partitions, 1, configs=rows)
+    request = create_topics.CreateTopicsRequest([topic], 30_000)
+    is_first = True
+    while True:
+        try:
+            response = await client.call("CreateTopics", create_topics, 7, request)
+        except Disconnected:
+            is_first = False
+            await client.pause(1.0)
+            continue
+        answer = response.topics[0]
+        match ErrorCode(answer.error_code):
+            case ErrorCode.NONE:
+                return bytes(answer.topic_id)
+            case ErrorCode.TOPIC_ALREADY_EXISTS if not is_first:
+                return await _find_id(client, name, frozenset(known))
+            case code:
+                raise ProtocolBroken(f"CreateTopics of {name}: {code.name}")
+
+
+async def _find_id(client: Client, name: str, known: frozenset[bytes]) -> bytes:
+    """Ask until a gateway names an id that is new."""
+    request = metadata.MetadataRequest(
+        [metadata.MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
     )
     while True:
         try:
-            response = await admin.call("CreateTopics", create_topics, 7, request)
-            break
+            response = await client.call("Metadata", metadata, 12, request)
         except Disconnected:
-            await admin.pause(1.0)
-    created = {each.name: each for each in response.topics}
-    for name, parts in topics.items():
-        if created[name].error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            raise ProtocolBroken(f"CreateTopics: {response}")
-        topic_id = created[name].topic_id
-        for index in range(parts):
-            workload.keys.append(Key(len(workload.keys), name, topic_id, index))
-    await _compare_metadata(admin, workload)
-    admin.close()
+            await client.pause(1.0)
+            continue
+        topic_id = bytes(response.topics[0].topic_id)
+        if not response.topics[0].error_code and topic_id not in known:
+            return topic_id
+        client.close()
+        await client.pause(1.0)
 
 
 async def _compare_metadata(admin: Client, workload: Workload) -> None:
@@ -95,7 +144,12 @@ async def _compare_metadata(admin: Client, workload: Workload) -> None:
         [metadata.MetadataRequestTopic(name=name) for name in names],
         allow_auto_topic_creation=False,
     )
-    response = await admin.call("Metadata", metadata, 12, request)
+    while True:
+        try:
+            response = await admin.call("Metadata", metadata, 12, request)
+            break
+        except Disconnected:
+            await admin.pause(1.0)
     found = {
         (topic.name, topic.topic_id, part.partition_index)
         for topic in response.topics

@@ -20,6 +20,8 @@ from .checker import Violation
 from .faults import FaultPlan
 from .history import History
 from .invariants import StateWatch, WatchedLog
+from .stalls import Stalls
+from .strikes import Strikes
 
 EPOCH_SECONDS = 1_700_000_000.0
 
@@ -52,16 +54,18 @@ class Machine(Protocol):
 class World:
     """What all parts of a run share.
 
-    nodes: by node id.  healed: no faults any more.
+    nodes: by node id.  healed: no faults any more.  lives: gateways that were started.
     """
 
     seed: int
     plan: FaultPlan
     settings: dict[str, str]
     nursery: trio.Nursery
-    landed: Counter[str] = field(default_factory=Counter[str])
+    strikes: Strikes
     violations: list[Violation] = field(default_factory=list[Violation])
     healed: bool = False
+    lives: int = 0
+    stalls: Stalls = field(default_factory=Stalls)
     history: History = field(init=False)
     store: WatchedStore = field(init=False)
     watch: StateWatch = field(init=False)
@@ -74,6 +78,11 @@ class World:
         self.store = WatchedStore(self.wall_clock)
         self.watch = StateWatch(self.store.holds, self.complain)
         self.log = WatchedLog(self.watch)
+
+    @property
+    def landed(self) -> Counter[str]:
+        """Return what struck so far, by kind; anyone may count more kinds."""
+        return self.strikes.landed
 
     def rng(self, name: str) -> Random:
         """Return the randomness of a named part."""

@@ -1,0 +1,328 @@
+"""Planted bugs, as in test_simulation_planted_bugs.py: those of log, groups and topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import trio
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.entries import decode_entry
+from tidegate_coordination.events import ClaimTaken, GatewayExpired
+from tidegate_coordination.group_events import GroupChanged
+from tidegate_coordination.groups.classic import ClassicGroup
+from tidegate_coordination.groups.values import MemberIdentity
+from tidegate_coordination.rules import groups as group_rules
+from tidegate_coordination.rules import offsets as offset_rules
+from tidegate_coordination.rules import wal as wal_rules
+from tidegate_coordination.rules.gateways import ExpireGateways, Renew, TakeClaim
+from tidegate_coordination.rules.offsets import CommitOffsets
+from tidegate_coordination.rules.proposal import Decided
+from tidegate_coordination.snapshots import save_verified
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.topics import TopicTable
+from tidegate_gateway import housekeeper
+from tidegate_gateway.hosted_group import HostedGroup
+from tidegate_gateway.requests import fetch
+from tidegate_simulation.run import simulate
+
+SEEDS = 200
+OPERATIONS = 150
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+# -- the log --------------------------------------------------------------------------------------
+
+
+def forgets_its_nonce(patch: pytest.MonkeyPatch) -> None:
+    async def holds(self: Any, position: int, nonce: bytes) -> bool:
+        await trio.lowlevel.checkpoint()
+        return False
+
+    patch.setattr(Coordinator, "_holds", holds)
+
+
+def takes_any_entry_for_its_own(patch: pytest.MonkeyPatch) -> None:
+    async def holds(self: Any, position: int, nonce: bytes) -> bool:
+        await trio.lowlevel.checkpoint()
+        return True
+
+    patch.setattr(Coordinator, "_holds", holds)
+
+
+def drops_what_met_a_conflict(patch: pytest.MonkeyPatch) -> None:
+    real = Coordinator._append
+
+    async def append(self: Any, draft: Any) -> bool:
+        done = await real(self, draft)
+        if not done:
+            draft.answers.clear()
+        return done
+
+    patch.setattr(Coordinator, "_append", append)
+
+
+def applies_entries_twice(patch: pytest.MonkeyPatch) -> None:
+    real = Coordinator._fold
+
+    def fold(self: Any, entries: Any) -> None:
+        real(self, entries)
+        for each in entries[-1:]:
+            self.state.position -= 1
+            self.state.apply(each.position, decode_entry(each.payload, each.position))
+
+    patch.setattr(Coordinator, "_fold", fold)
+
+
+def goes_on_when_it_has_ended(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Coordinator, "_has_ended", False)
+
+
+def answers_from_where_it_stands(patch: pytest.MonkeyPatch) -> None:
+    """A refusal, or a duplicate, is answered without proof of being at the log's end."""
+
+    async def commit_waiting(self: Any) -> None:
+        while self._queue:
+            draft = self._draft()
+            if not draft.events or await self._append(draft):
+                for waiting, answer in draft.answers:
+                    waiting.deliver(answer)
+                return
+            self._queue.extendleft(waiting for waiting, _ in reversed(draft.answers))
+
+    patch.setattr(Coordinator, "_commit_waiting", commit_waiting)
+
+
+def snapshot_misses_an_entry(patch: pytest.MonkeyPatch) -> None:
+    async def wrong(log: Any, position: int, chunks: Any) -> Any:
+        state = ClusterState.decode(b"".join(chunks))
+        state.position += 1
+        return await save_verified(log, position + 1, [state.encode()])
+
+    patch.setattr("tidegate_gateway.housekeeper.save_verified", wrong)
+
+
+def trims_above_the_snapshot(patch: pytest.MonkeyPatch) -> None:
+    async def wrong(log: Any, *, keep_entries: int) -> None:
+        snapshot = await log.load_snapshot()
+        await log.trim(snapshot.position + 3)
+
+    patch.setattr("tidegate_gateway.housekeeper.trim_below_verified", wrong)
+
+
+def expires_by_its_own_clock(patch: pytest.MonkeyPatch) -> None:
+    def decide(self: Any, view: Any) -> Any:
+        gateways = view.state.gateways
+        ended = [
+            each.incarnation
+            for each in gateways.live.values()
+            if view.clock_ms - each.clock_ms > gateways.lease_ms and each.incarnation != view.writer
+        ]
+        return Decided([GatewayExpired(each) for each in ended], ended)
+
+    async def renew_once(self: Any) -> None:
+        await self._coordinator.propose(Renew())
+        await self._coordinator.propose(ExpireGateways())
+
+    patch.setattr(ExpireGateways, "decide", decide)
+    patch.setattr(housekeeper.Housekeeper, "_renew_once", renew_once)
+
+
+# -- claims and groups ----------------------------------------------------------------------------
+
+
+def claims_are_not_checked(patch: pytest.MonkeyPatch) -> None:
+    for module in (group_rules, offset_rules):
+        patch.setattr(module, "holds_claim", lambda view, group_id, claim_epoch: True)
+
+
+def claims_are_stolen(patch: pytest.MonkeyPatch) -> None:
+    def decide(self: TakeClaim, view: Any) -> Any:
+        claim = view.state.claims.get(self.name)
+        if claim is not None and claim.incarnation == view.writer:
+            return Decided((), claim.epoch)
+        epoch = claim.epoch + 1 if claim is not None else 1
+        return Decided((ClaimTaken(self.name, view.writer, epoch),), epoch)
+
+    patch.setattr(TakeClaim, "decide", decide)
+    patch.setattr("tidegate_gateway.group_table.holder", lambda state, group_id: None)
+    patch.setattr("tidegate_gateway.group_table.may_serve", lambda state, me: True)
+
+
+def all_expire_when_the_claim_moves(patch: pytest.MonkeyPatch) -> None:
+    real = ClassicGroup.restore.__func__  # type: ignore[attr-defined]
+
+    def restore(known: GroupChanged, *, claim_epoch: int, settings: Any, now: float) -> Any:
+        return real(ClassicGroup, known, claim_epoch=claim_epoch, settings=settings, now=now - 1e6)
+
+    patch.setattr(ClassicGroup, "restore", staticmethod(restore))
+
+
+def generations_begin_anew(patch: pytest.MonkeyPatch) -> None:
+    real = ClassicGroup.restore.__func__  # type: ignore[attr-defined]
+
+    def restore(known: GroupChanged, **more: Any) -> Any:
+        empty = GroupChanged(known.group_id, known.claim_epoch, known.protocol_type, 0, "", "", ())
+        return real(ClassicGroup, empty, **more)
+
+    patch.setattr(ClassicGroup, "restore", staticmethod(restore))
+    patch.setattr(group_rules.ChangeGroup, "decide", _decide_without_generations)
+
+
+def _decide_without_generations(self: group_rules.ChangeGroup, view: Any) -> Any:
+    held = group_rules.holds_claim(view, self.record.group_id, self.record.claim_epoch)
+    return Decided((self.record,) if held else (), held)
+
+
+def assignments_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
+    real = HostedGroup._persisted
+
+    def carry_out(self: Any) -> None:
+        while self.machine.storing:
+            real(self, self.machine, True)
+
+    plain = HostedGroup.carry_out
+
+    def both(self: Any) -> None:
+        plain(self)
+        carry_out(self)
+
+    patch.setattr(HostedGroup, "carry_out", both)
+    patch.setattr(HostedGroup, "_persisted", lambda self, machine, held: None)
+
+
+def static_members_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
+    for name in ("heartbeat", "check_commit"):
+        _let_in(patch, name)
+
+
+def _let_in(patch: pytest.MonkeyPatch, name: str) -> None:
+    real = getattr(ClassicGroup, name)
+
+    def wrong(self: ClassicGroup, member: MemberIdentity, generation: int, now: float) -> Any:
+        present = self.roster.by_instance.get(member.instance_id or "")
+        return real(self, replace(member, member_id=present or member.member_id), generation, now)
+
+    patch.setattr(ClassicGroup, name, wrong)
+
+
+def old_generations_commit(patch: pytest.MonkeyPatch) -> None:
+    real = CommitOffsets.decide
+    patch.setattr(
+        ClassicGroup,
+        "check",
+        lambda self, member, generation: self.roster.check(member.member_id, member.instance_id),
+    )
+    patch.setattr(
+        CommitOffsets, "decide", lambda self, view: real(replace(self, generation=-1), view)
+    )
+
+
+def offsets_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
+    real = Coordinator.propose
+
+    async def propose(self: Any, proposal: Any) -> Any:
+        if not isinstance(proposal, CommitOffsets):
+            return await real(self, proposal)
+        self.submit(proposal, lambda answer: None, lambda failure: None)
+        return [True] * len(proposal.offsets)
+
+    patch.setattr(Coordinator, "propose", propose)
+
+
+# -- topics ---------------------------------------------------------------------------------------
+
+_names: dict[bytes, str] = {}
+
+
+def _remember_names(patch: pytest.MonkeyPatch) -> None:
+    real = TopicTable.fold_created
+
+    def fold_created(self: Any, event: Any, numbers: Any) -> None:
+        _names[event.topic_id] = event.name
+        real(self, event, numbers)
+
+    patch.setattr(TopicTable, "fold_created", fold_created)
+
+
+def writes_to_the_topic_of_that_name(patch: pytest.MonkeyPatch) -> None:
+    _remember_names(patch)
+    real = wal_rules._Judge.judge
+
+    def judge(self: Any, batch: Any) -> Any:
+        topics = self._view.state.topics
+        successor = topics.by_name.get(_names.get(batch.topic_id, ""))
+        if batch.topic_id not in topics.by_id and successor is not None:
+            batch = batch._replace(topic_id=successor.topic_id)
+        return real(self, batch)
+
+    patch.setattr(wal_rules._Judge, "judge", judge)
+
+
+def reads_the_topic_of_that_name(patch: pytest.MonkeyPatch) -> None:
+    _remember_names(patch)
+    real = fetch._Look._partition
+
+    def partition(self: Any, wanted: Any) -> Any:
+        topics = self._state.topics
+        successor = topics.by_name.get(_names.get(wanted.topic_id, ""))
+        if wanted.topic_id not in topics.by_id and successor is not None:
+            wanted = replace(wanted, topic_id=successor.topic_id)
+        return real(self, wanted)
+
+    patch.setattr(fetch._Look, "_partition", partition)
+
+
+def keeps_deleted_topics(patch: pytest.MonkeyPatch) -> None:
+    """A partition that is gone is served from what was known of it."""
+    real = fetch._Look._partition
+    known: dict[tuple[bytes, int], Any] = {}
+
+    def partition(self: Any, wanted: Any) -> Any:
+        key = (wanted.topic_id, wanted.request.partition)
+        known[key] = real(self, wanted) or known.get(key)
+        return known[key]
+
+    patch.setattr(fetch._Look, "_partition", partition)
+
+
+# first_seed: one that finds it, so that it does not take long.
+@pytest.mark.parametrize(
+    ("plant", "expected", "first_seed"),
+    [
+        (forgets_its_nonce, {"no offset", "false error"}, 6),
+        (takes_any_entry_for_its_own, {"invariant 5", "gateway died"}, 2),
+        (drops_what_met_a_conflict, {"stuck"}, 8),
+        (applies_entries_twice, {"invariant 5", "gateway died"}, 1),
+        (goes_on_when_it_has_ended, {"invariant 8"}, 22),
+        (answers_from_where_it_stands, {"false error"}, 8),
+        (snapshot_misses_an_entry, {"invariant 5", "gateway died"}, 1),
+        (trims_above_the_snapshot, {"gateway died", "stuck"}, 1),
+        (expires_by_its_own_clock, {"expired too soon"}, 6),
+        (claims_are_not_checked, {"invariant 7"}, 30),
+        (claims_are_stolen, {"claim stolen"}, 1),
+        (all_expire_when_the_claim_moves, {"expired early"}, 42),
+        (generations_begin_anew, {"generation fell", "expired early"}, 3),
+        (assignments_before_they_are_durable, {"generation fell", "two owners"}, 13),
+        (static_members_are_not_fenced, {"static member not fenced"}, 1),
+        (old_generations_commit, {"zombie commit"}, 1),
+        (offsets_before_they_are_durable, {"stale commit", "vanished commit"}, 12),
+        (writes_to_the_topic_of_that_name, {"foreign record", "deleted topic written"}, 8),
+        (reads_the_topic_of_that_name, {"foreign record", "deleted data read"}, 3),
+        (keeps_deleted_topics, {"deleted data read"}, 7),
+    ],
+)
+def test_planted_bug_of_log_groups_topics_is_found(
+    plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for seed in range(first_seed, first_seed + SEEDS):
+        found = {each.kind for each in simulate(seed, OPERATIONS).violations}
+        if found & expected:
+            print(f"found in seed {seed}: {sorted(found)}")
+            return
+    pytest.fail(f"not found in {SEEDS} seeds")

@@ -1,0 +1,62 @@
+"""Reads the metadata log as it grows, for rules about time that no single state can show.
+
+- A claim is not taken from a gateway that lives.
+- Nobody expires a gateway that wrote an entry half a lease ago or less.  Clocks may be wrong by any
+  amount; where one runs far too fast, leases are as much shorter, and this is not demanded.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from tidegate_coordination import events as ev
+from tidegate_coordination.entries import Entry, decode_entry
+from tidegate_coordination.state.broken import StateBroken
+from tidegate_coordination.state.cluster import ClusterState
+
+from .client import Client
+from .workload import Workload
+
+LOOK_SECONDS = 0.25
+FASTEST_CLOCK = 1.5
+
+
+class Auditor:
+    """See the module's head."""
+
+    def __init__(self, workload: Workload, name: str) -> None:
+        self.client = Client(workload.world, name)
+        self._workload = workload
+        self._state = ClusterState()
+        self._written: dict[int, float] = {}
+
+    async def run(self) -> None:
+        """Do so until no operation is left."""
+        try:
+            while self._workload.operations_left > 0:
+                self._read()
+                await trio.sleep(LOOK_SECONDS)
+        except (StateBroken, KeyError):
+            pass  # the world's own watch has complained
+
+    def _read(self) -> None:
+        payloads = self._workload.world.watch.payloads
+        now = trio.current_time()
+        for position in range(self._state.position + 1, len(payloads) + 1):
+            entry = decode_entry(payloads[position - 1], position)
+            self._audit(entry, now)
+            self._state.apply(position, entry)
+            self._written[entry.writer] = now
+
+    def _audit(self, entry: Entry, now: float) -> None:
+        state, complain = self._state, self._workload.world.complain
+        for event in entry.events:
+            if isinstance(event, ev.ClaimTaken):
+                claim = state.claims.get(event.name)
+                if claim is not None and state.gateways.is_live(claim.incarnation):
+                    complain("claim stolen", f"{event} from {claim}, which lives")
+            elif isinstance(event, ev.GatewayExpired) and event.incarnation != entry.writer:
+                silent = now - self._written.get(event.incarnation, 0.0)
+                is_early = silent + LOOK_SECONDS < state.gateways.lease_ms / 2000
+                if is_early and self._workload.world.plan.clock_rate <= FASTEST_CLOCK:
+                    complain("expired too soon", f"{event} by {entry.writer} after {silent:.2f} s")

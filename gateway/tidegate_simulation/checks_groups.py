@@ -1,0 +1,149 @@
+"""Checks of consumer groups: committed offsets, generations, members."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .facts import Facts, Violation, value_of
+from .history import Event
+
+
+@dataclass(slots=True)
+class _Commit:
+    """One commit, or with None a deletion; done: index of its ok.
+
+    Without one it may take effect at any time.
+    """
+
+    offset: int | None
+    began: int
+    done: int | None = None
+
+
+def commits(facts: Facts) -> Iterator[Violation]:
+    """Committed offsets are a register: a read gives the last commit, or one that was under way."""
+    registers = _gather_commits(facts)
+    for event, table in facts.finished("fetched"):
+        possible = _possible(registers[table["group"], table["key"]], event)
+        if table["offset"] not in possible:
+            kind = "vanished commit" if table["offset"] is None else "stale commit"
+            text = f"group {table['group']} of key {table['key']} had {table['offset']}, not"
+            yield Violation(kind, f"{text} {possible}", (event.index,))
+
+
+def _gather_commits(facts: Facts) -> dict[tuple[str, int], list[_Commit]]:
+    """Return what was written to each register; a deletion of a group is written to all of its."""
+    registers: dict[tuple[str, int], list[_Commit]] = defaultdict(list)
+    for _, table in facts.finished("fetched", "invoke"):
+        registers.setdefault((table["group"], table["key"]), [])
+    for _, table in facts.finished("commit", "invoke"):
+        registers.setdefault((table["group"], table["key"]), [])
+    by_index: dict[int, _Commit] = {}
+    failed = {each.of for each in facts.events if each.type == "fail"}
+    for event in facts.events:
+        if event.f not in ("commit", "forget"):
+            continue
+        table = value_of(event)
+        if event.type == "invoke" and event.index not in failed:
+            commit = by_index[event.index] = _Commit(table.get("offset"), event.index)
+            for (group, key), register in registers.items():
+                if group == table["group"] and table.get("key", key) == key:
+                    register.append(commit)
+        elif event.type == "ok":
+            by_index[event.of].done = event.index
+    return registers
+
+
+def _possible(written: Sequence[_Commit], read: Event) -> list[int | None]:
+    """Return what a read may give: nothing that was overwritten for certain before it began."""
+    before = [c for c in written if c.done is not None and c.done < read.of]
+    last_begun = max((c.began for c in before), default=-1)
+    open_yet = [
+        c.offset
+        for c in written
+        if c.began < read.index and (c.done is None or c.done >= last_begun)
+    ]
+    return open_yet if before else [None, *open_yet]
+
+
+def generations(facts: Facts) -> Iterator[Violation]:
+    """Generations rise; within one, each key has one owner; commits of former ones are refused."""
+    highest: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    owners: dict[tuple[str, int, int], tuple[str, str]] = {}
+    for event, table in facts.finished("joined"):
+        group, generation = table["group"], table["generation"]
+        if generation < _generation_before(highest[group], event.of):
+            text = (
+                f"{table['member']} joined generation {generation} of group {group} after a later"
+            )
+            yield Violation("generation fell", text, (event.index,))
+        highest[group].append((event.index, generation))
+        me = (table.get("instance") or table["member"], table["member"])
+        for key in table["keys"]:
+            owner = owners.setdefault((group, generation, key), me)
+            if owner[0] != me[0]:
+                text = f"key {key} in generation {generation}: {owner[1]} and {me[1]}"
+                yield Violation("two owners", text, (event.index,))
+    for event, table in facts.finished("commit"):
+        before = _generation_before(highest[table["group"]], event.of)
+        if table.get("generation", before) < before:
+            text = f"generation {table['generation']} committed when {before} was complete"
+            yield Violation("zombie commit", text, (event.index,))
+
+
+def _generation_before(joined: Sequence[tuple[int, int]], index: int) -> int:
+    return max((generation for at, generation in joined if at < index), default=-1)
+
+
+def static_members(facts: Facts) -> Iterator[Violation]:
+    """Once another has joined with its instance id, a static member is heard no more."""
+    ended: dict[tuple[str, str], int] = {}
+    joined = [(event, table) for event, table in facts.finished("joined") if table.get("instance")]
+    for event, table in joined:
+        for later, other in joined:
+            same = (other["group"], other["instance"]) == (table["group"], table["instance"])
+            if same and other["member"] != table["member"] and later.of > event.index:
+                who = (table["group"], table["member"])
+                ended[who] = min(later.index, ended.get(who, later.index))
+    for event in facts.events:
+        if event.f not in ("commit", "heartbeat") or event.type != "ok":
+            continue
+        table = value_of(event)
+        who = (table["group"], table.get("member", ""))
+        if ended.get(who, event.of) < event.of:
+            text = f"{event.process} as {who[1]}: another has its instance id"
+            yield Violation("static member not fenced", text, (event.index,))
+
+
+def expired_early(facts: Facts) -> Iterator[Violation]:
+    """Nobody who was heard of is put out of a group before its session timeout is over."""
+    heard: dict[tuple[str, str], tuple[int, int]] = {}
+    for event in facts.events:
+        table = event.value or {}
+        who = (table.get("group", ""), table.get("member", ""))
+        if event.f == "left":
+            heard.pop(who, None)
+        elif event.f == "joined" and event.type == "ok" and "session_ms" in table:
+            heard[who] = (facts.events[event.of].time_ns, table["session_ms"])
+        elif event.f in ("heartbeat", "commit", "joined") and event.of >= 0:
+            yield from _heard(facts, event, heard, who)
+
+
+def _heard(
+    facts: Facts, event: Event, heard: dict[tuple[str, str], tuple[int, int]], who: tuple[str, str]
+) -> Iterator[Violation]:
+    table: dict[str, Any] = value_of(event)
+    since = heard.get(who)
+    if since is None:
+        return
+    began_ns = facts.events[event.of].time_ns
+    if event.type == "ok":
+        heard[who] = (max(since[0], began_ns), since[1])
+    elif table.get("error") == "UNKNOWN_MEMBER_ID":
+        silent_ms = (event.time_ns - since[0]) / 1e6
+        if silent_ms < since[1]:
+            text = f"{who[1]} of group {who[0]} was put out after {silent_ms:.0f} ms"
+            yield Violation("expired early", text, (event.index,))

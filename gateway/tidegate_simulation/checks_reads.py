@@ -1,0 +1,194 @@
+"""Checks of reads: what a reader got, was told, and was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from .facts import Facts, Violation, log_starts, value_of
+from .history import Event
+
+# Clocks of gateways may be so far apart without anything being wrong.
+CLOCK_MS: Final = 5_000
+_UNKNOWN = frozenset({"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"})
+
+
+def polls(facts: Facts) -> Iterator[Violation]:
+    """What an assigned reader got: rising offsets, nothing left out, no false end."""
+    positions: dict[tuple[str, int], int] = {}
+    for event in facts.events:
+        if event.f == "assign":
+            positions = {at: p for at, p in positions.items() if at[0] != event.process}
+        elif event.f == "poll" and event.type == "ok":
+            table = value_of(event)
+            yield from _poll(facts, event, positions.get((event.process, table["key"]), 0))
+            positions[event.process, table["key"]] = table["next"]
+        elif event.f == "poll" and event.type == "fail":
+            yield from _false_range(facts, event)
+
+
+def _poll(facts: Facts, event: Event, position: int) -> Iterator[Violation]:
+    table = value_of(event)
+    key, offsets = table["key"], [offset for offset, _ in table["records"]]
+    falls = any(one >= other for one, other in pairwise(offsets))
+    if falls or (offsets and offsets[0] < position):
+        text = f"{event.process} at {position} of key {key} read {offsets}"
+        yield Violation("non-monotonic poll", text, (event.index,))
+    got = set(offsets)
+    first = max(table["position"], facts.trimmed[key])
+    skipped = [o for o in facts.at[key] if first <= o < table["next"] and o not in got]
+    if skipped:
+        text = f"{event.process} went past {sorted(skipped)} of key {key} without seeing them"
+        yield Violation("skipped", text, (event.index,))
+    if offsets and offsets[-1] >= table.get("hw", offsets[-1] + 1):
+        text = f"{event.process} read {offsets[-1]} of key {key} at high watermark {table['hw']}"
+        yield Violation("above high watermark", text, (event.index,))
+
+
+def _false_range(facts: Facts, event: Event) -> Iterator[Violation]:
+    """OFFSET_OUT_OF_RANGE at a position that somebody had reached before."""
+    table = value_of(event)
+    key, position = table["key"], table["position"]
+    if table["error"] != "OFFSET_OUT_OF_RANGE" or position < facts.trimmed[key]:
+        return
+    reached = [
+        each.index
+        for each, other in facts.finished("poll")
+        if other["key"] == key and other["next"] >= position and each.index < event.of
+    ]
+    if reached or not position:
+        text = f"{event.process} was told that {position} of key {key} does not exist"
+        yield Violation("false out of range", text, (event.index,))
+
+
+def links(facts: Facts) -> Iterator[Violation]:
+    """On one connection neither log start nor high watermark moves back."""
+    last: dict[tuple[object, ...], tuple[int, int]] = {}
+    for event, table in facts.finished("poll"):
+        if "link" not in table:
+            continue
+        where = (event.process, table["link"], table["key"])
+        start, mark = last.get(where, (0, 0))
+        now = (table.get("start", 0), table.get("hw", 0))
+        if now[0] < start:
+            text = f"key {table['key']}: log start {start}, then {now[0]}"
+            yield Violation("log start fell", text, (event.index,))
+        if now[1] < mark:
+            text = f"key {table['key']}: high watermark {mark}, then {now[1]}"
+            yield Violation("high watermark fell", text, (event.index,))
+        last[where] = now
+
+
+def ends(facts: Facts) -> Iterator[Violation]:
+    """An end offset is above everything that was acknowledged or read before it was asked for."""
+    for event, table in facts.finished("end"):
+        key, reached = table["key"], -1
+        for each in facts.events[: event.of]:
+            if each.type == "ok" and each.value is not None and each.value.get("key") == key:
+                reached = max(reached, _reached(each))
+        if table["offset"] <= reached:
+            text = f"key {key} was said to end at {table['offset']}, with {reached} known before"
+            yield Violation("stale end", text, (event.index,))
+
+
+def _reached(event: Event) -> int:
+    table = value_of(event)
+    match event.f:
+        case "send" if table["offset"] >= 0:
+            return int(table["offset"]) + len(table["values"]) - 1
+        case "poll":
+            last = int(table["records"][-1][0]) if table["records"] else -1
+            return max(last, int(table.get("hw", 0)) - 1)
+        case "end":
+            return int(table["offset"]) - 1
+        case _:
+            return -1
+
+
+def log_starts_moved(facts: Facts) -> Iterator[Violation]:
+    """A log start never moves back, and only as far up as somebody asked for."""
+    told = list(log_starts(facts))
+    for event, key, start in told:
+        if event.f != "poll":
+            known = [s for each, k, s in told if k == key and each.index < event.of]
+            if start < max(known, default=0):
+                text = f"key {key} begins at {start}, and began at {max(known)} before"
+                yield Violation("log start fell", text, (event.index,))
+        yield from _too_high(facts, event, key, start)
+
+
+def _too_high(facts: Facts, event: Event, key: int, start: int) -> Iterator[Violation]:
+    asked = 0
+    for each in facts.events[: event.index]:
+        if each.f == "trim" and each.type == "invoke" and value_of(each)["key"] == key:
+            asked = max(asked, value_of(each)["before"])
+    if start <= asked:
+        return
+    if key not in facts.retention:
+        text = f"key {key} begins at {start}, but nothing from {asked} on was deleted"
+        yield Violation("log start too high", text, (event.index,))
+        return
+    limit_ms, limit_bytes = facts.retention[key]
+    if limit_bytes < 0:
+        yield from _too_young(facts, event, key, (asked, start), limit_ms)
+
+
+def _too_young(
+    facts: Facts, event: Event, key: int, taken: tuple[int, int], limit_ms: int
+) -> Iterator[Violation]:
+    now_ms = event.time_ns / 1e6
+    for value, sent in facts.sent.items():
+        ts = value_of(sent.invoke).get("ts")
+        is_taken = sent.key == key and taken[0] <= sent.acked_offset < taken[1]
+        if is_taken and ts is not None and now_ms - ts < limit_ms - CLOCK_MS:
+            text = f"value {value} of key {key} went when {now_ms - ts:.0f} of {limit_ms} ms old"
+            yield Violation("retained too short", text, (event.index,))
+
+
+def seeks(facts: Facts) -> Iterator[Violation]:
+    """A search by time finds the first record of that time or later."""
+    for event, table in facts.finished("seek"):
+        key, found, ts = table["key"], table["offset"], table["ts"]
+        for value, sent in facts.sent.items():
+            stamp, offset = value_of(sent.invoke).get("ts"), sent.acked_offset
+            if sent.key != key or stamp is None or sent.outcome is None or offset < 0:
+                continue
+            is_old = sent.outcome.index < event.of and offset >= facts.trimmed[key]
+            is_missed = stamp >= ts and is_old and (found < 0 or found > offset)
+            if is_missed or (offset == found and stamp < ts):
+                text = f"{ts} in key {key}: {found}; value {value} of {stamp} stands at {offset}"
+                yield Violation("wrong time search", text, (event.index,))
+
+
+def deleted_reads(facts: Facts) -> Iterator[Violation]:
+    """Once a topic is deleted, nothing of it is read, and nothing is written to it."""
+    for event in facts.events:
+        if event.f not in ("poll", "send") or event.type != "ok":
+            continue
+        key = value_of(event)["key"]
+        if facts.gone.get(key, event.of) < event.of:
+            kind = "deleted data read" if event.f == "poll" else "deleted topic written"
+            yield Violation(kind, f"key {key}, by {event.process}", (event.index,))
+
+
+def false_errors(facts: Facts) -> Iterator[Violation]:
+    """A topic that nobody deletes is not unknown; and nobody is told of an unexpected error."""
+    for event in facts.events:
+        if event.f not in ("poll", "send") or event.type not in ("fail", "info"):
+            continue
+        table = value_of(event)
+        error = table.get("error")
+        unknown = error in _UNKNOWN and not _may_be_unknown(facts, event)
+        if unknown or error == "UNKNOWN_SERVER_ERROR":
+            text = f"{event.f} of key {table['key']} by {event.process}: {error}"
+            yield Violation("false error", text, (event.index,))
+
+
+def _may_be_unknown(facts: Facts, event: Event) -> bool:
+    """By name, a gateway that is behind may have taken a record for the topic's former life."""
+    key = value_of(event)["key"]
+    keys = [key]
+    if value_of(event).get("by_name") and key in facts.topics:
+        keys = [other for other, topic in facts.topics.items() if topic == facts.topics[key]]
+    return any(facts.dropped.get(each, event.index) < event.index for each in keys)

@@ -1,0 +1,169 @@
+"""A history, indexed: what all checks look things up in.  See checker.py."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .history import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken promise.  indexes: of the events that show it."""
+
+    kind: str
+    text: str
+    indexes: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Sent:
+    """One value, as it was sent.  place: in its batch."""
+
+    key: int
+    place: int
+    invoke: Event
+    outcome: Event | None = None
+
+    @property
+    def acked(self) -> bool:
+        """Tell whether it was acknowledged."""
+        return self.outcome is not None and self.outcome.type == "ok"
+
+    @property
+    def acked_offset(self) -> int:
+        """Return the offset that the acknowledgement gave, or -1."""
+        if self.outcome is None or not self.acked:
+            return -1
+        base: int = value_of(self.outcome)["offset"]
+        return base + self.place if base >= 0 else -1
+
+    @property
+    def producer(self) -> tuple[int, int] | None:
+        """Return the producer id and epoch."""
+        producer = value_of(self.invoke)["producer"]
+        return (producer[0], producer[1]) if producer else None
+
+
+Places = dict[int, dict[int, int]]
+
+
+@dataclass(slots=True)
+class Facts:
+    """What the whole history says.
+
+    seen: key -> value -> offset -> index of the first poll.  at: key -> offset -> value.
+    trimmed: key -> the highest offset below which records may be gone.
+    topics: key -> the topic that a note names.  dropped: key -> index of the first invoke of its
+    deletion.  gone: key -> index of the first ok of it.  retention: key -> (ms, bytes).
+    """
+
+    events: Sequence[Event]
+    sent: dict[int, Sent] = field(default_factory=dict[int, Sent])
+    seen: dict[int, Places] = field(default_factory=lambda: defaultdict(dict))
+    at: Places = field(default_factory=lambda: defaultdict(dict))
+    trimmed: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    topics: dict[int, str] = field(default_factory=dict[int, str])
+    dropped: dict[int, int] = field(default_factory=dict[int, int])
+    gone: dict[int, int] = field(default_factory=dict[int, int])
+    retention: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+
+    def finished(self, f: str, kind: str = "ok") -> Iterator[tuple[Event, dict[str, Any]]]:
+        """Yield the events that end an operation."""
+        for event in self.events:
+            if event.f == f and event.type == kind:
+                yield event, value_of(event)
+
+    def may_be_gone(self, sent: Sent) -> bool:
+        """Tell whether a record may be deleted; without a known offset nobody can tell."""
+        if sent.key in self.dropped:
+            return True
+        before = self.trimmed[sent.key]
+        return before > 0 and sent.acked_offset < before
+
+    def may_stand_in(self, sent: Sent, key: int) -> bool:
+        """Tell whether a record may be read from a key.
+
+        One sent by name, without an acknowledgement, may be in any topic that has had the name.
+        """
+        if sent.key == key:
+            return True
+        by_name = value_of(sent.invoke).get("by_name") and not sent.acked
+        topic = self.topics.get(sent.key)
+        return bool(by_name) and topic is not None and topic == self.topics.get(key)
+
+
+def value_of(event: Event) -> dict[str, Any]:
+    """Return the value of an event that must have one."""
+    assert event.value is not None
+    return event.value
+
+
+def gather(events: Sequence[Event]) -> Facts:
+    """Index a history."""
+    facts = Facts(events)
+    for event in events:
+        if event.f == "send":
+            _gather_send(facts, event)
+        elif event.f in ("poll", "low", "trim"):
+            _gather_read(facts, event)
+        elif event.f in ("created", "delete", "retention"):
+            _gather_topic(facts, event)
+    _gather_retained(facts)
+    return facts
+
+
+def _gather_send(facts: Facts, event: Event) -> None:
+    table = value_of(event)
+    for place, value in enumerate(table["values"]):
+        if event.type == "invoke":
+            facts.sent[value] = Sent(table["key"], place, event)
+        else:
+            facts.sent[value].outcome = event
+
+
+def _gather_read(facts: Facts, event: Event) -> None:
+    table = value_of(event)
+    key = table["key"]
+    if event.f == "trim" and event.type in ("invoke", "ok"):
+        before = max(table["before"], table.get("low", 0))
+        facts.trimmed[key] = max(facts.trimmed[key], before)
+    elif event.f == "poll" and event.type == "ok":
+        for offset, value in table["records"]:
+            facts.seen[key].setdefault(value, {}).setdefault(offset, event.index)
+            facts.at[key].setdefault(offset, value)
+
+
+def _gather_topic(facts: Facts, event: Event) -> None:
+    table = value_of(event)
+    if event.f == "retention":
+        facts.retention[table["key"]] = (table["ms"], table["bytes"])
+    elif event.f == "created":
+        facts.topics.update(dict.fromkeys(table["keys"], table["topic"]))
+    elif event.type == "invoke":
+        for key in table["keys"]:
+            facts.dropped.setdefault(key, event.index)
+    elif event.type == "ok":
+        for key in table["keys"]:
+            facts.gone.setdefault(key, event.index)
+
+
+def _gather_retained(facts: Facts) -> None:
+    """Below a log start that was seen, retention may have taken what it may take."""
+    for event, key, start in log_starts(facts):
+        if key in facts.retention and event.type == "ok":
+            facts.trimmed[key] = max(facts.trimmed[key], start)
+
+
+def log_starts(facts: Facts) -> Iterator[tuple[Event, int, int]]:
+    """Yield (event, key, log start) for every time that somebody was told one."""
+    for event in facts.events:
+        if event.type != "ok" or event.f not in ("poll", "low", "trim"):
+            continue
+        table = value_of(event)
+        start = table.get({"poll": "start", "low": "offset", "trim": "low"}[event.f])
+        if start is not None:
+            yield event, table["key"], start
