@@ -166,6 +166,10 @@ class StateWatch:
             if number in used:
                 self._broken(4, f"object {number} was collected while runs in it live")
 
+    def had_written(self, batch: ev.ProducerBatch) -> None:
+        """Take a batch for the last of a producer whose state the cluster has forgotten."""
+        self._sequences[batch.partition, batch.producer_id] = batch
+
     def _sequence(self, batch: ev.ProducerBatch) -> None:
         """6: sequences follow each other, in the order of offsets."""
         who = (batch.partition, batch.producer_id)
