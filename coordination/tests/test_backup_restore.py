@@ -23,6 +23,7 @@ from tests.backup_world import (
 from tidegate_coordination.backup.recovery import NothingToRestore
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import LogMisconfigured
+from tidegate_coordination.rules.producer_ids import ReserveProducerIds
 from tidegate_storage.keys import timeline_key
 from tidegate_storage.object_store import StoreMisconfigured
 from tidegate_storage.ownership import TimelineOver, check_owner
@@ -234,6 +235,47 @@ async def test_two_losses_without_any_copy_of_the_second_timeline(
     await restored(store, third)
     state = await replayed(third)
     assert await values(state, store, "t") == {0: b"a", 1: b"b"}
+
+
+async def test_restores_of_one_backup_give_out_numbers_of_their_own(
+    autojump_clock: MockClock,
+) -> None:
+    """What the first one gave out without a trace in the store may still be in use."""
+    store, log = memory_store(), MemoryLog()
+    async with writers(log, store, 1) as [writer]:
+        await writer.create_topic("t")
+        await back_up(log, store)
+    given: set[tuple[int, int]] = set()
+    for timeline in (2, 3, 4):
+        new_log = MemoryLog()
+        await restored(store, new_log)
+        async with writers(new_log, store, 1) as [writer]:
+            first = await writer.coordinator.propose(ReserveProducerIds(10))
+            given.add((writer.coordinator.incarnation, first))
+        copies = [each.key for each in await store.list(f"{CLUSTER}/{timeline}/backup/")]
+        await store.delete_many(copies)
+    assert len({incarnation for incarnation, _ in given}) == 3
+    assert len({first for _, first in given}) == 3
+
+
+@pytest.mark.parametrize("at", range(12))
+async def test_producer_ids_that_were_met_before_a_cut_are_not_given_out(
+    at: int, autojump_clock: MockClock
+) -> None:
+    store, log, new_log = memory_store(), MemoryLog(), MemoryLog()
+    met = 1 << 40
+    async with writers(log, store, 1) as [writer]:
+        await writer.create_topic("t")
+        await back_up(log, store)
+        await writer.write(("t", batch_of(b"a", producer=(met, 0))))
+    fuse = Fuse(at, after=True)
+    with suppress(LogMisconfigured):
+        try:
+            await restored(FusedStore(store, fuse), FusedLog(new_log, fuse))
+        except* Blown:
+            pass
+        await restored(store, new_log)
+    assert (await replayed(new_log)).producer_ids.next_id > met
 
 
 async def test_a_log_in_use_is_refused_and_nothing_is_written(autojump_clock: MockClock) -> None:

@@ -1,5 +1,6 @@
 """What piles up in the coordinator while the log is away: nothing that nobody waits for."""
 
+import gc
 from random import Random
 
 import pytest
@@ -8,7 +9,7 @@ import trio.testing
 
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import AppendResult, LogUnavailable
+from tidegate_coordination.metadata_log import AppendResult, LogEntry, LogUnavailable, Trimmed
 from tidegate_coordination.rules.producer_ids import ReserveProducerIds
 from tidegate_coordination.state.cluster import ClusterState
 
@@ -41,3 +42,32 @@ async def test_what_nobody_waits_for_is_not_proposed_after_an_outage(
         # The first was on its way to the log, so it may come true; the others cannot.
         assert await coordinator.propose(ReserveProducerIds(10_000)) == 1
         nursery.cancel_scope.cancel()
+
+
+class SilentLog(AwayLog):
+    """Answers no reads either."""
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        await trio.sleep_forever()
+        raise AssertionError
+
+
+async def test_who_waited_in_vain_for_the_end_of_the_log_leaves_nothing_behind(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    coordinator = Coordinator(
+        SilentLog(), ClusterState(), rng=Random(0), wall_clock=lambda: 1000.0, away_seconds=3.0
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(coordinator.run)
+        before = events()
+        for _ in range(100):
+            with pytest.raises(CoordinatorUnavailable):
+                await coordinator.catch_up()
+        assert events() - before < 10
+        nursery.cancel_scope.cancel()
+
+
+def events() -> int:
+    gc.collect()
+    return sum(isinstance(each, trio.Event) for each in gc.get_objects())

@@ -21,7 +21,7 @@ log is away, for a commit that waits holds up the heartbeats behind it on its co
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableSequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -171,31 +171,30 @@ class Coordinator:
         waiting = _Waiting(proposal, deliver, fail)
         self._queue.append(waiting)
         self._work.set()
-        try:
-            await self._patiently(done)
-        finally:
-            if not done.is_set():
-                self._withdraw(waiting)
+        await self._patiently(done, self._queue, waiting)
         if failures:
             raise failures[0]
         if not answers:
             raise CoordinatorUnavailable("the metadata log did not answer in time")
         return answers[0]
 
-    async def _patiently(self, done: trio.Event) -> None:
-        """Wait for an event until the deadline, or as long as the log is not away."""
-        deadline = trio.current_time() + self._deadline_seconds
-        while not done.is_set() and (now := trio.current_time()) < deadline:
-            away_at = self._away_seconds + (now if self._asked_at is None else self._asked_at)
-            if now >= away_at:
-                return
-            with trio.move_on_at(min(deadline, away_at)):
-                await done.wait()
+    async def _patiently(self, done: trio.Event, queue: MutableSequence[Any], mine: object) -> None:
+        """Wait for an event until the deadline, or as long as the log is not away.
 
-    def _withdraw(self, waiting: _Waiting[Any]) -> None:
-        """While the log is away, what nobody waits for any more must not pile up."""
-        with suppress(ValueError):  # it is in the entry under way
-            self._queue.remove(waiting)
+        While the log is away, what nobody waits for any more must not pile up in the queue.
+        """
+        deadline = trio.current_time() + self._deadline_seconds
+        try:
+            while not done.is_set() and (now := trio.current_time()) < deadline:
+                away_at = self._away_seconds + (now if self._asked_at is None else self._asked_at)
+                if now >= away_at:
+                    return
+                with trio.move_on_at(min(deadline, away_at)):
+                    await done.wait()
+        finally:
+            if not done.is_set():
+                with suppress(ValueError):  # it is in the entry under way
+                    queue.remove(mine)
 
     async def catch_up(self) -> None:
         """Wait until the replica holds everything that was committed before this call.
@@ -206,7 +205,7 @@ class Coordinator:
         reached = trio.Event()
         self._barriers.append(reached)
         self._work.set()
-        await self._patiently(reached)
+        await self._patiently(reached, self._barriers, reached)
         if not reached.is_set():
             raise CoordinatorUnavailable("the metadata log could not be read in time")
 

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.app_world import PATIENCE_SECONDS, Process, serving, tidegate
+from tidegate_gateway.cli.log_repair_file import put_in_place
 
 DEV = ("dev", "--port", "0", "--admin-port", "0")
 TOPIC = "greetings"
@@ -145,6 +146,35 @@ def test_a_repair_to_another_log_and_one_cut_short_before_its_end(tmp_path: Path
     assert "a repair that was cut short is ended" in done.stdout
     with serving(*DEV, cwd=tmp_path) as process:
         assert consumed(process, 10) == [(number, number) for number in range(10)]
+
+
+def test_a_log_without_a_beginning_is_repaired_after_a_repair_cut_short(tmp_path: Path) -> None:
+    """The copies are in the timeline in use, not in the one that was opened in vain."""
+    with serving(*DEV, cwd=tmp_path) as process:
+        produced(process, range(10))
+        backup(tmp_path)
+        assert process.stop()[0] == 0
+    with closing(sqlite3.connect(tmp_path / LOG, isolation_level=None)) as connection:
+        connection.execute("UPDATE entry SET crc = crc + 1 WHERE position = 1")
+    marker = tmp_path / STORE[5:] / "tidegate-timelines" / "000002.json"
+    marker.parent.mkdir()
+    marker.write_text("{}")
+    repair = ("log", "repair", f"sqlite:{LOG}", "--object-store", STORE, "--yes")
+    done = tidegate(*repair, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    with serving(*DEV, cwd=tmp_path) as process:
+        assert consumed(process, 10) == [(number, number) for number in range(10)]
+
+
+def test_the_damaged_log_is_not_overwritten_by_one_that_was_made_since(tmp_path: Path) -> None:
+    log, repaired = tmp_path / "log", tmp_path / "repaired"
+    log.write_text("damaged")
+    repaired.write_text("repaired")
+    aside = put_in_place(repaired, log, 2)
+    log.write_text("empty")  # the repair was cut short in between, and a gateway started
+    repaired.write_text("repaired")
+    other = put_in_place(repaired, log, 2)
+    assert [each.read_text() for each in (aside, other, log)] == ["damaged", "empty", "repaired"]
 
 
 def test_a_log_that_a_gateway_has_open_is_not_repaired_in_place(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from .survey import Life, Survey, cuts, needed_objects, survey
 
 READ_BYTES: Final = 4 << 20
 INCARNATION_GAP: Final = 100_000
-"""Lives that a gateway of the old log may begin, unseen, before their numbers meet new ones."""
+"""Lives that may have begun unseen, in each timeline since the backup."""
 PRODUCER_ID_GAP: Final = 1 << 30
 LIVES_AN_ENTRY: Final = 1000
 
@@ -198,10 +198,12 @@ async def _begun(work: Work, state: ClusterState, target: Target) -> ClusterStat
         nonce=restore_id,
     )
     lived = max(found.highest_incarnation, state.gateways.next_incarnation)
+    # Another restore of the same backup, of which nothing is seen, may have given numbers out.
+    timelines = timeline - state.timeline
     opened = TimelineOpened(
         timeline,
-        lived + INCARNATION_GAP,
-        state.producer_ids.next_id + PRODUCER_ID_GAP,
+        lived + timelines * INCARNATION_GAP,
+        state.producer_ids.next_id + timelines * PRODUCER_ID_GAP,
         restore_id,
     )
     clock_ms = int(work.wall_clock() * 1000)
@@ -249,8 +251,10 @@ async def _complete(work: Work, coordinator: Coordinator, report: RestoreReport)
     salvage = Salvage(coordinator, work.store, lives, work.say)
     await salvage.run()
     report.salvage = salvage.report
-    first_producer_id = salvage.index.next_producer_id + PRODUCER_ID_GAP
-    await coordinator.propose(EndSalvage(restore_id, first_producer_id))
+    # What an earlier call salvaged, this one did not meet.
+    met = max(salvage.index.next_producer_id, state.partitions.highest_producer_id() + 1)
+    timelines = state.timeline - state.timelines.ended
+    await coordinator.propose(EndSalvage(restore_id, met + timelines * PRODUCER_ID_GAP))
 
 
 async def _add_lives(coordinator: Coordinator, found: Survey, restore_id: str) -> None:

@@ -34,6 +34,8 @@ from .survey import Life, ObjectsOfLife
 _log = structlog.get_logger("tidegate.salvage")
 
 SAID_EVERY: Final = 100
+CLOCK_SECONDS: Final = 1.0
+"""As fine as stores' clocks are."""
 _TIMESTAMP_TYPE: Final = "message.timestamp.type"
 
 
@@ -106,7 +108,9 @@ class Salvage:
             if not waiting:
                 return
             number, gaps = self._choose(waiting)
-            await self._commit(waiting[number], gaps)
+            chosen = waiting[number]
+            await self._commit(chosen, gaps)
+            self.index.remove(chosen.name.incarnation, chosen.batches)
             heads[number] = await self._next(*queues[number])
 
     async def _learn(self) -> None:
@@ -136,30 +140,35 @@ class Salvage:
         return None
 
     async def _read(self, name: WalName, info: ObjectInfo) -> _Found | None:
-        try:
-            contents = read_wal(await self._store.get(info.key))
-            if contents.identity[1:] != name:
-                raise CorruptObject(f"it says that it is {contents.identity}")
-            batches = batch_facts(contents)
-        except NoSuchObject:
-            return None
-        except (CorruptObject, UnknownVersion, InvalidBatch) as error:
-            self.report.damaged.append(f"{info.key}: {error}")
-            return None
-        return _Found(info.key, name, len(contents.body), info.modified_at, batches)
+        complaint = ""
+        for _ in range(2):  # bytes can be damaged on their way
+            try:
+                return _found(name, info, await self._store.get(info.key))
+            except NoSuchObject:
+                return None
+            except (CorruptObject, UnknownVersion, InvalidBatch) as error:
+                complaint = f"{info.key}: {error}"
+        self.report.damaged.append(complaint)
+        return None
 
     def _choose(self, heads: dict[int, _Found]) -> tuple[int, Gaps]:
-        """Return the oldest object that waits for no other life's; the oldest if all wait."""
+        """Return the oldest object that waits for no other life's.
+
+        If all wait, some batch was refused at its time, and taken when it was sent again: then the
+        oldest goes on; of those stored in the same second, the one that has least last copies to
+        lose.  A gap is bridged only when no older object waits: one behind that may yet fill it.
+        """
         by_age = sorted(heads, key=lambda number: (heads[number].modified_at, heads[number].name))
-        first: Gaps | None = None
+        passed: list[tuple[int, Gaps]] = []
         for number in by_age:
             head = heads[number]
             gaps = gaps_of(self._state, head.name.incarnation, head.batches, self.index)
-            if not gaps.waits:
+            if not gaps.waits and not (gaps.bridges and passed):
                 return number, gaps
-            first = first or gaps
-        assert first is not None
-        return by_age[0], first
+            passed.append((number, gaps))
+        until = heads[by_age[0]].modified_at + CLOCK_SECONDS
+        oldest = [each for each in passed if heads[each[0]].modified_at < until]
+        return min(oldest, key=lambda each: each[1].losses)
 
     async def _commit(self, found: _Found, gaps: Gaps) -> None:
         unplaced = [each for each in found.batches if partition_of(self._state, each) is None]
@@ -217,6 +226,13 @@ class Salvage:
     def _is_append_time(self, topic: Topic) -> bool:
         """As the topic says; what a gateway was set up with at its start is not known here."""
         return topic.configs.get(_TIMESTAMP_TYPE) == "LogAppendTime"
+
+
+def _found(name: WalName, info: ObjectInfo, body: bytes) -> _Found:
+    contents = read_wal(body)
+    if contents.identity[1:] != name:
+        raise CorruptObject(f"it says that it is {contents.identity}")
+    return _Found(info.key, name, len(body), info.modified_at, batch_facts(contents))
 
 
 def _next_offsets(state: ClusterState, batches: list[BatchFacts]) -> dict[int, int]:

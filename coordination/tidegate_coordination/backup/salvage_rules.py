@@ -26,8 +26,6 @@ from ..state.objects import WalStatus
 from ..state.partitions import Partition
 from ..state.producers import MAX_SEQUENCE, KeptBatch, ProducerState
 
-SEVERAL: Final = -1
-"""In place of an incarnation: more than one life has the batch."""
 _REFUSED: Final = BatchOutcome(Refusal.ABANDONED, -1, -1, -1)
 _COMMITTED: Final = BatchOutcome(None, -1, -1, -1)
 
@@ -76,37 +74,59 @@ class Link(NamedTuple):
 
 
 class SequenceIndex:
-    """Which life holds the batch that another one continues; about 200 bytes a batch."""
+    """Which lives still hold the batch that another one continues; about 200 bytes a batch."""
 
     def __init__(self) -> None:
-        self._holders: dict[int, int] = {}
+        self._holders: dict[int, tuple[int, ...]] = {}
         self.next_producer_id = 0
 
     def add(self, incarnation: int, batches: Iterable[BatchFacts]) -> None:
         """Take note of the batches of one object."""
+        alone = (incarnation,)
         for batch in batches:
             if batch.producer_id == NO_PRODUCER_ID:
                 continue
             self.next_producer_id = max(self.next_producer_id, batch.producer_id + 1)
-            link = hash(Link(*batch[:2], *batch[7:9], batch.last_sequence))
-            if self._holders.setdefault(link, incarnation) != incarnation:
-                self._holders[link] = SEVERAL
+            link = _link(batch, batch.last_sequence)
+            others = self._holders.get(link)
+            self._holders[link] = alone if others is None else (*others, incarnation)
 
-    def holder_of_previous(self, batch: BatchFacts) -> int | None:
-        """Return the incarnation with the batch that this one continues; SEVERAL, or None."""
+    def remove(self, incarnation: int, batches: Iterable[BatchFacts]) -> None:
+        """Forget the batches of an object that had its turn: the state knows what it took."""
+        for batch in batches:
+            link = _link(batch, batch.last_sequence)
+            holders = list(self._holders.pop(link, ()))
+            if incarnation in holders:
+                holders.remove(incarnation)
+            if holders:
+                self._holders[link] = tuple(holders)
+
+    def is_last_copy(self, batch: BatchFacts) -> bool:
+        """Tell whether the batch was stored once only, or its other copies had their turn."""
+        return len(self._holders.get(_link(batch, batch.last_sequence), ())) < 2
+
+    def holders_of_previous(self, batch: BatchFacts) -> tuple[int, ...]:
+        """Return the incarnations with the batch that this one continues."""
         previous = (batch.first_sequence - 1) & MAX_SEQUENCE
-        return self._holders.get(hash(Link(*batch[:2], *batch[7:9], previous)))
+        return self._holders.get(_link(batch, previous), ())
+
+
+def _link(batch: BatchFacts, last_sequence: int) -> int:
+    return hash(Link(*batch[:2], *batch[7:9], last_sequence))
 
 
 @dataclass(slots=True)
 class Gaps:
     """What keeps an object from being committed as it is.
 
-    waits: a batch continues one that another life holds.  bridges: batches that continue what
-    nobody holds any more, as the state each producer must have for them.
+    waits: a batch continues one that another life holds.  losses: such batches, to be refused now,
+    of which there is no copy that may still have its turn.  bridges: the states that producers must
+    have before the object: to go on with what continues a batch that nobody holds any more, or to
+    begin at the beginning, where their first batch continues one that is still to come.
     """
 
     waits: bool = False
+    losses: int = 0
     bridges: dict[tuple[int, int], ProducerState] = field(
         default_factory=dict[tuple[int, int], ProducerState]
     )
@@ -124,13 +144,23 @@ def gaps_of(
             continue
         key = (partition.number, batch.producer_id)
         expected = ahead.get(key) or _expected(partition, batch)
-        if _is_gap(batch, expected):
-            holder = index.holder_of_previous(batch)
-            if holder is None:
-                gaps.bridges.setdefault(key, _bridge(batch, state.log_time_ms))
-            elif holder != incarnation:
-                gaps.waits = True
-        ahead[key] = (batch.producer_epoch, _next_sequence(batch))
+        is_first = key not in ahead
+        if not _is_gap(batch, expected):
+            if _is_next(batch, expected):
+                ahead[key] = (batch.producer_epoch, _next_sequence(batch))
+            continue
+        holders = index.holders_of_previous(batch)
+        if any(each != incarnation for each in holders):
+            gaps.waits = True
+            gaps.losses += index.is_last_copy(batch)
+        # A gap behind others of its object was there at its time, and the batch refused.
+        if is_first and not holders:
+            gaps.bridges[key] = _before(batch, batch.first_sequence, state.log_time_ms)
+            expected = (batch.producer_epoch, _next_sequence(batch))
+        elif is_first and batch.producer_id not in partition.producers:
+            # Of an unknown producer the rules take any first batch; this one came too early.
+            gaps.bridges[key] = _before(batch, 0, state.log_time_ms)
+        ahead[key] = expected
     return gaps
 
 
@@ -144,6 +174,12 @@ def _next_sequence(batch: BatchFacts) -> int:
     return (batch.last_sequence + 1) & MAX_SEQUENCE
 
 
+def _is_next(batch: BatchFacts, expected: tuple[int, int]) -> bool:
+    """Tell, of a batch without a gap, whether the rules will take it."""
+    here = (batch.producer_epoch, batch.first_sequence)
+    return batch.producer_epoch > expected[0] or here == expected
+
+
 def _is_gap(batch: BatchFacts, expected: tuple[int, int]) -> bool:
     """Tell whether something is missing in front of the batch; repeats and old epochs are none."""
     epoch, sequence = expected
@@ -154,8 +190,9 @@ def _is_gap(batch: BatchFacts, expected: tuple[int, int]) -> bool:
     return 0 < distance < MAX_SEQUENCE // 2
 
 
-def _bridge(batch: BatchFacts, log_time_ms: int) -> ProducerState:
-    previous = (batch.first_sequence - 1) & MAX_SEQUENCE
+def _before(batch: BatchFacts, sequence: int, log_time_ms: int) -> ProducerState:
+    """Return the state in which the batch's producer must go on with a sequence."""
+    previous = (sequence - 1) & MAX_SEQUENCE
     return ProducerState(
         batch.producer_epoch, (KeptBatch(previous, previous, -1, -1),), log_time_ms
     )

@@ -126,7 +126,7 @@ class Shelf:
           StoreUnavailable: try again later.
         """
         try:
-            body = await self._store.get(entries_key(self._prefix, name))
+            body = await self._get(entries_key(self._prefix, name), name.digest)
         except NoSuchObject:
             raise DamagedCopy(f"the copy of entries {name.first} to {name.last} is gone") from None
         return decode_entries(name, body)
@@ -157,10 +157,15 @@ class Shelf:
         return Snapshot(whole.position, chunks)
 
     async def _read_part(self, key: str, digest: str) -> list[bytes]:
-        part = await self._store.get(key)
+        part = await self._get(key, digest)
         if digest_of(part) != digest:
             raise DamagedCopy(f"{key} fails its checksum")
         return list(split_chunks(part))
+
+    async def _get(self, key: str, digest: str) -> bytes:
+        """Get an object; a second time if it is not as it should be: that may be on its way."""
+        body = await self._store.get(key)
+        return body if digest_of(body) == digest else await self._store.get(key)
 
     async def drop(self, snapshots: Sequence[SnapshotName], entries: Sequence[EntriesName]) -> None:
         """Delete copies that newer ones made needless."""

@@ -156,7 +156,7 @@ class _Judge:
         partition = self._partition
         if partition is None:
             return _REFUSED[Refusal.UNKNOWN_TOPIC]
-        if producer_id != NO_PRODUCER_ID:
+        if producer_id > NO_PRODUCER_ID:  # below it is none either, as in Kafka
             settled = self._judge_sequence(batch, partition, self._stamp_ms)
             if settled is not None:
                 return settled

@@ -134,6 +134,13 @@ class PartitionTable:
         """Return all partitions in the order of their numbers."""
         return self._partitions.values()
 
+    def highest_producer_id(self) -> int:
+        """Return the highest producer id that any partition remembers; -1 if none does."""
+        return max(
+            (producer for each in self._partitions.values() for producer in each.producers),
+            default=-1,
+        )
+
     def add(self, topic_id: bytes, first_index: int, count: int) -> list[int]:
         """Make partitions; return their numbers."""
         numbers = list(range(self.next_number, self.next_number + count))

@@ -220,7 +220,11 @@ async def _timeline_of(store: ObjectStore, owner: Owner, alone: ClusterState | N
     """
     newest = await newest_timeline(store, owner)
     if alone is None:
-        return newest
+        used = range(newest, owner.timeline, -1)
+        for timeline in used:
+            if await is_in_use(store, owner.cluster_id, range(timeline, timeline + 1)):
+                return timeline
+        return owner.timeline
     if await is_in_use(store, owner.cluster_id, range(alone.timeline + 1, newest + 1)):
         await check_owner(store, alone.cluster_id, timeline=alone.timeline)
     return alone.timeline

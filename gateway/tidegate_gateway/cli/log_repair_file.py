@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -39,6 +40,9 @@ def put_in_place(repaired: Path, path: Path, timeline: int) -> Path:
     Cut short between the two, the log is missing and nothing starts; doing it again ends it.
     """
     aside = path.with_name(f"{path.name}.damaged-before-timeline-{timeline}")
+    if path.exists() and aside.exists():
+        # The damaged file is moved already: this one was made since, by a gateway that was started.
+        aside = path.with_name(f"{aside.name}-{time.time_ns()}")
     for suffix in _BESIDE:
         old = path.with_name(path.name + suffix)
         if old.exists():
