@@ -47,6 +47,17 @@ def test_objects_begin_a_part_of_a_put_apart() -> None:
     assert abs(pause(pace, 100, 10.0) - MOST_SECONDS) < 1e-9
 
 
+def test_answers_bring_requests_that_travel_with_what_waits() -> None:
+    pace, _ = pace_of()
+    pace.stored(0.016)
+    pace.sealed(MIB, 10.0)
+    pace.opened(10.002)
+    pace.answered(10.016)
+    assert abs(pace.pause_seconds(MIB, 10.016, is_alone=True) - 0.002) < 1e-9
+    assert pace.pause_seconds(MIB, 10.0181, is_alone=True) == 0.0
+    assert pace.pause_seconds(EFFICIENT, 10.016, is_alone=True) == 0.0
+
+
 def test_a_request_on_its_way_is_waited_for_but_not_long() -> None:
     pace, inflow = pace_of()
     pace.stored(0.06)

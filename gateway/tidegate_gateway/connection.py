@@ -34,6 +34,8 @@ SEND_TIMEOUT_SECONDS = 30.0
 MAX_UNSENT_BYTES = 1 << 20
 # So do replies that wait behind a produce request's, which other requests of the connection passed.
 MAX_HELD_BYTES = 16 << 20
+# Many small requests of one client, received together, may not hold up the others.
+FRAMES_A_TURN = 100
 
 
 class FrameHandler(Protocol):
@@ -125,7 +127,7 @@ class Connection:
     async def _handle_frames(self, arena: Arena) -> None:
         data = arena.data[: arena.end]
         frames = split_frames(data, arena.start, max_frame_bytes=self._limits.max_frame_bytes)
-        for start, end in frames.whole:
+        for count, (start, end) in enumerate(frames.whole, 1):
             frame = data[start:end]
             if not self._handler.handle_nowait(self, frame, arena):
                 self._frame_end = end
@@ -136,6 +138,8 @@ class Connection:
                 return  # it was let go of, with its last frame
             # Only now: while start < end nobody may take the arena away (see Arena.unpin).
             arena.start = end if end < arena.end else start
+            if not count % FRAMES_A_TURN:
+                await trio.lowlevel.checkpoint()
         await self.receiver.make_room(arena, frames)
 
     def let_go(self, arena: Arena) -> None:

@@ -21,7 +21,12 @@ from tidegate_coordination.state.objects import WalName
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
 from tidegate_storage.keys import wal_key
-from tidegate_storage.object_store import NoSuchObject, ObjectStore, StoreUnavailable
+from tidegate_storage.object_store import (
+    NoSuchObject,
+    ObjectStore,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
 from tidegate_storage.range_cache import RangeCache
 
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, RunKey
@@ -134,7 +139,8 @@ class LogReader:
                 await self._load_group(group, loaded)
             except NoSuchObject:
                 _fill(group, loaded, ReadProblem.MISSING)
-            except StoreUnavailable as error:
+            except (StoreUnavailable, StoreMisconfigured) as error:
+                # Credentials that expired can be mended by a person while this goes on.
                 self.failed_reads += 1
                 _log.warning("the object store did not answer a read", error=str(error))
                 _fill(group, loaded, ReadProblem.UNAVAILABLE)

@@ -36,9 +36,9 @@ class ProduceDeadlines:
     def __len__(self) -> int:
         return len(self._deadlines)
 
-    def add(self, request: Expirable, timeout_ms: int, *, received_at: float) -> None:
-        """The request waits; received_at is trio's time."""
-        self._deadlines[request] = received_at + max(timeout_ms, 0) / 1000
+    def add(self, request: Expirable, timeout_ms: int) -> None:
+        """The request waits, from now on: what it waited for before, it was not to blame for."""
+        self._deadlines[request] = trio.current_time() + max(timeout_ms, 0) / 1000
 
     def remove(self, request: Expirable) -> None:
         """The request is answered, or was never added."""

@@ -21,9 +21,13 @@ from .log_reader import LogReader
 
 PARTITION_BYTES = 4 << 20
 MAX_BYTES = 32 << 20
+# Of small runs: each is a request to the store, and a moment of everybody's time.
+PARTITION_RUNS = 256
+MAX_RUNS = 4096
 WORKERS = 2
 # What one worker loads at a time: small, so that what is needed next comes first.
 STEP_BYTES = 8 << 20
+STEP_RUNS = 64
 
 
 class ReadAhead:
@@ -43,14 +47,15 @@ class ReadAhead:
     def want(self, places: Iterable[tuple[Partition, int]]) -> None:
         """Load what is not in memory of each partition's runs from an index on."""
         for partition, index in places:
-            if self._pending_bytes >= self._max_bytes:
+            if self._pending_bytes >= self._max_bytes or len(self._pending) >= MAX_RUNS:
                 return
             self._want_of(partition, index)
 
     def _want_of(self, partition: Partition, index: int) -> None:
         planned = 0
         runs = partition.runs
-        while index < len(runs) and planned < PARTITION_BYTES:
+        end = min(len(runs), index + PARTITION_RUNS)
+        while index < end and planned < PARTITION_BYTES:
             row = runs[index]
             key = (row.object_number, row.position)
             if key not in self._pending and not self._reader.is_in_memory(row):
@@ -71,11 +76,10 @@ class ReadAhead:
 
     async def _load(self) -> None:
         while True:
-            await self._work.wait()
-            misses = self._step()
-            if not misses:
-                self._work = trio.Event()
-                continue
+            while not (misses := self._step()):
+                if self._work.is_set():  # by now the others may wait for a new one already
+                    self._work = trio.Event()
+                await self._work.wait()
             try:
                 await self._reader.load(misses)
             finally:
@@ -87,7 +91,7 @@ class ReadAhead:
     def _step(self) -> list[Miss]:
         size_bytes = count = 0
         for miss in self._queue:
-            if size_bytes >= STEP_BYTES:
+            if size_bytes >= STEP_BYTES or count >= STEP_RUNS:
                 break
             size_bytes += miss.rows[0].length
             count += 1

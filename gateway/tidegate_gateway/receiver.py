@@ -108,10 +108,11 @@ class Receiver:
     def lost_patience(self, now: float, *, is_idle: bool) -> str | None:
         """Return why to close, "" for no reason worth a word; None to go on.
 
-        Call it every PATIENCE_STEP_SECONDS.  is_idle: the client waits for no answer.  A frame that
-        has begun must end in time, however it trickles: it holds memory.
+        Call it every PATIENCE_STEP_SECONDS.  is_idle: the client waits for no answer; idleness
+        counts from then on.  A frame that has begun must end in time, however it trickles: it holds
+        memory.
         """
-        if self._has_received:
+        if self._has_received or not (self._is_waiting and is_idle):
             self._has_received = False
             self._idle_since = now
         if not self._is_waiting:
@@ -119,7 +120,7 @@ class Receiver:
         if self._partial_since is not None:
             is_late = now - self._partial_since >= self._limits.frame_seconds
             return "a request was not sent to its end in time" if is_late else None
-        return "" if is_idle and now - self._idle_since >= self._limits.idle_seconds else None
+        return "" if now - self._idle_since >= self._limits.idle_seconds else None
 
     def _take_arena(self) -> Arena:
         """Never waits: what comes next may be other than Produce."""

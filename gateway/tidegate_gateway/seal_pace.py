@@ -1,11 +1,13 @@
 """When to seal the open WAL object.  Pure: times are passed in, in seconds of one clock.
 
 Each object costs the event loop, the store and the log about as much as a hundred requests, so a
-busy gateway should make few of them; one that is idle should wait for nothing.  Four things can
-make a seal wait, and a full object waits for none of them:
+busy gateway should make few of them; one that is idle should wait for nothing.  Five things
+can make a seal wait, and a full object waits for none of them:
 
 - an object is on its way and was sealed a moment ago: objects begin a part of a PUT's duration
   apart, so what clients send meanwhile travels together;
+- the answers of one went out just now, while others waited: clients that got them send the next
+  requests at once, and those travel with what waits, not behind it;
 - a request is just being received: what was taken before it waits a little, for the same reason;
 - the store's requests cost money, and at the rate of late the object will be large enough to be
   free before `linger`: it is filled, as long as bytes keep coming.  Clients that wait for their
@@ -21,10 +23,16 @@ from math import exp
 
 from .put_budget import PutBudget
 
-LEAST_SECONDS = 0.002
+# An object takes some milliseconds of CPU: no more than a hundred or so of them a second.
+LEAST_SECONDS = 0.008
 MOST_SECONDS = 0.025
 PACE_SHARE = 0.25
+# No bytes for so long: they have stopped coming.  While an object is on its way, nobody is sure to
+# wait for this one, and there is more time.
+STREAM = 3
 QUIET_SHARE = 0.125
+# What is left of a wait that rounding cut short is none: a clock may not tell it from now.
+SHORTEST_SECONDS = 1e-6
 LEAST_QUIET_SECONDS = 0.001
 MOST_QUIET_SECONDS = 0.005
 # How fast the measured PUT duration and byte rate follow.
@@ -82,6 +90,7 @@ class SealPace:
     _rate: float = 0.0
     _sealed_at: float = -1.0
     _opened_at: float = 0.0
+    _answered_at: float = -1.0
 
     def opened(self, now: float) -> None:
         """The first batch of an object was appended."""
@@ -93,6 +102,10 @@ class SealPace:
         passed = max(now - self._sealed_at, LEAST_SECONDS)
         self._rate += (size_bytes / passed - self._rate) * (1 - exp(-passed / RATE_SECONDS))
         self._sealed_at = now
+
+    def answered(self, now: float) -> None:
+        """The answers of an object went out while this one was open."""
+        self._answered_at = now
 
     def stored(self, seconds: float) -> None:
         """A PUT took this long."""
@@ -113,12 +126,15 @@ class SealPace:
         left = self._opened_at + self.linger_seconds - now
         if self._will_be_free(size_bytes, left):
             received_at = max(self.inflow.partial_at, self.inflow.whole_at)
-            flow = min(received_at + quiet - now, left)
+            flow = min(received_at + (quiet if is_alone else STREAM * quiet) - now, left)
         else:
-            until = min(self.inflow.partial_at + quiet, self._opened_at + pace)
+            began_at = max(self._opened_at, self._answered_at)
+            until = min(self.inflow.partial_at + quiet, began_at + pace)
             flow = until - now if self.inflow.is_under_way else 0.0
         wait_for_budget = min(self.budget.wait_seconds(size_bytes, now), left)
-        return max(floor, flow, wait_for_budget, 0.0)
+        echo = min(self._answered_at + quiet - now, left)
+        wait = max(floor, flow, echo, wait_for_budget)
+        return wait if wait > SHORTEST_SECONDS else 0.0
 
     def _will_be_free(self, size_bytes: int, left_seconds: float) -> bool:
         missing = self.efficient_bytes - size_bytes

@@ -356,6 +356,8 @@ class WalWriter:
             token.settle(outcome)
         self._unsettled.discard(wal.identity.counter)
         self._in_flight_bytes -= len(wal.body)
+        if self._open.size_bytes:
+            self._pace.answered(trio.current_time())
         self._work.set()
         self._after_answers()
         self._notify_room()

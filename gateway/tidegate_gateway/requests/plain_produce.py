@@ -250,8 +250,8 @@ class PlainProducePath:
         produce.writer.pin(arena)
         produce.writer.append(topic.topic_id, route.index, batch, header, lone)
         receiver = connection.receiver
-        received_at = receiver.inflow.whole_at = receiver.received_at
-        self.deadlines.add(lone, route.timeout_ms, received_at=received_at)
+        receiver.inflow.whole_at = receiver.received_at
+        self.deadlines.add(lone, route.timeout_ms)
         return True
 
     def _start_unknown(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
@@ -270,8 +270,8 @@ class PlainProducePath:
             produce.on_topic_bytes(topic.name, len(batch))
             produce.writer.append(topic.topic_id, partition, batch, header, request.token())
         receiver = connection.receiver
-        received_at = receiver.inflow.whole_at = receiver.received_at
-        self.deadlines.add(request, plain.timeout_ms, received_at=received_at)
+        receiver.inflow.whole_at = receiver.received_at
+        self.deadlines.add(request, plain.timeout_ms)
         return True
 
     def _batches(

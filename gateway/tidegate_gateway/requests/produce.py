@@ -133,7 +133,7 @@ class Pending:
             self._answer()
         elif self._slot is not None:
             # Without an answer (acks=0) there is nobody to tell that it took too long.
-            self._deadlines.add(self, timeout_ms, received_at=trio.current_time())
+            self._deadlines.add(self, timeout_ms)
 
     def settled(self, token: _Token) -> bool:
         """One batch less; False when the answer has gone out already."""

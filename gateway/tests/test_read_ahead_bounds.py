@@ -1,0 +1,84 @@
+"""What reading ahead may cost, and what it survives."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tests.fetch_world import World, batch, fetch_world
+from tidegate_gateway import read_ahead
+from tidegate_gateway.read_ahead import PARTITION_RUNS
+from tidegate_protocol.error_codes import ErrorCode as E
+from tidegate_storage.object_store import StoreMisconfigured
+
+
+async def write_runs(world: World, count: int) -> None:
+    """Runs in objects of their own, none of them in memory."""
+    for _ in range(count):
+        await world.write(("t", 0, batch("x" * 1000)))
+
+
+async def test_credentials_that_expired_end_nothing(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(key: str, start: int, length: int) -> bytes:
+        raise StoreMisconfigured("renew the credentials")
+
+    async with fetch_world() as [world], trio.open_nursery() as nursery:
+        nursery.start_soon(world.read_ahead.run)
+        await world.create("t")
+        await write_runs(world, 3)
+        with monkeypatch.context() as patch:
+            patch.setattr(world.store, "get_range", refuse)
+            world.read_ahead.want([(world.partition("t"), 0)])
+            await wait_all_tasks_blocked()
+            assert (await world.fetch("t", 0)).error_code == E.KAFKA_STORAGE_ERROR
+        world.read_ahead.want([(world.partition("t"), 0)])
+        await wait_all_tasks_blocked()
+        assert all(world.reader.is_in_memory(row) for row in world.partition("t").runs)
+        nursery.cancel_scope.cancel()
+
+
+async def test_no_worker_is_lost_when_all_end_at_one_moment(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_ahead, "STEP_RUNS", 1)
+    monkeypatch.setattr(read_ahead, "PARTITION_RUNS", 2)
+    async with fetch_world() as [world], trio.open_nursery() as nursery:
+        nursery.start_soon(world.read_ahead.run)
+        await world.create("t")
+        await write_runs(world, 8)
+        world.store.seconds = 1.0
+        for first in range(0, 8, 2):
+            world.read_ahead.want([(world.partition("t"), first)])
+            await trio.sleep(0.5)
+            assert len(world.store.reads) == first + 2
+            await trio.sleep(5)
+        nursery.cancel_scope.cancel()
+
+
+async def test_small_runs_are_bounded_by_number(autojump_clock: MockClock) -> None:
+    async with fetch_world() as [world], trio.open_nursery() as nursery:
+        nursery.start_soon(world.read_ahead.run)
+        await world.create("t")
+        await write_runs(world, PARTITION_RUNS + 10)
+        world.read_ahead.want([(world.partition("t"), 0)])
+        await wait_all_tasks_blocked()
+        assert len(world.store.reads) == PARTITION_RUNS
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_waits_is_bounded_by_number(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_ahead, "MAX_RUNS", 5)
+    monkeypatch.setattr(read_ahead, "PARTITION_RUNS", 2)
+    async with fetch_world() as [world], trio.open_nursery() as nursery:
+        await world.create("t")
+        await write_runs(world, 20)
+        world.read_ahead.want([(world.partition("t"), first) for first in range(0, 20, 2)])
+        nursery.start_soon(world.read_ahead.run)
+        await wait_all_tasks_blocked()
+        assert len(world.store.reads) == 6
+        nursery.cancel_scope.cancel()
