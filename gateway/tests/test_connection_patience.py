@@ -1,4 +1,4 @@
-"""Who is idle is closed; who waits for an answer, or got one just now, is not.  And taking turns."""
+"""Who is idle is closed; who waits for an answer, or got one just now, is not.  Taking turns."""
 
 from __future__ import annotations
 

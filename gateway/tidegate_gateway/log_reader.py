@@ -94,7 +94,7 @@ class LogReader:
             return cached.prepared.get(row.position) or self._prepare_own(
                 name, cached, partition, row
             )
-        run = self._cache.get_nowait((*name, row.position))
+        run = self._cache.get_nowait((*name, row.position), promote=False)
         return run if isinstance(run, PreparedRun) else None
 
     def is_in_memory(self, row: RunRow) -> bool:

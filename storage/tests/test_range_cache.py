@@ -71,6 +71,16 @@ def test_what_was_used_twice_survives_a_scan() -> None:
     assert cache.get_nowait("used") == "value"
 
 
+def test_a_scan_that_uses_what_it_loads_more_than_once_leaves_the_hot_tail_alone() -> None:
+    cache = RangeCache[str](100)
+    cache.put("hot", "hot", 50, hot=True)
+    for number in range(20):
+        cache.put(number, "cold", 10, hot=False)
+        for _ in range(3):
+            assert cache.get_nowait(number, promote=False) == "cold"
+    assert cache.get_nowait("hot") == "hot"
+
+
 def test_a_hot_set_that_moves_is_followed() -> None:
     cache = RangeCache[str](100)
     for key in range(1000):

@@ -50,17 +50,25 @@ class RangeCache(Generic[T]):
     def used_bytes(self) -> int:
         return self._probation_bytes + self._protected_bytes
 
-    def get_nowait(self, key: Hashable) -> T | None:
-        """The value, if it is here; counts as a use."""
+    def get_nowait(self, key: Hashable, *, promote: bool = True) -> T | None:
+        """The value, if it is here; counts as a use.
+
+        promote: whether this use takes it off probation.  A scan uses what it loads, too, and what
+        it loads ahead more than once.
+        """
         entry = self._protected.get(key)
         if entry is not None:
             self._protected.move_to_end(key)
             return entry[0]
-        entry = self._probation.pop(key, None)
+        entry = self._probation.get(key)
         if entry is None:
             return None
-        self._probation_bytes -= entry[1]
-        self._protect(key, entry)
+        if promote:
+            del self._probation[key]
+            self._probation_bytes -= entry[1]
+            self._protect(key, entry)
+        else:
+            self._probation.move_to_end(key)
         return entry[0]
 
     def __contains__(self, key: Hashable) -> bool:

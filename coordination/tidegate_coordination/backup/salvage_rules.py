@@ -84,7 +84,7 @@ class SequenceIndex:
         """Take note of the batches of one object."""
         alone = (incarnation,)
         for batch in batches:
-            if batch.producer_id == NO_PRODUCER_ID:
+            if batch.producer_id <= NO_PRODUCER_ID:
                 continue
             self.next_producer_id = max(self.next_producer_id, batch.producer_id + 1)
             link = _link(batch, batch.last_sequence)
@@ -140,7 +140,7 @@ def gaps_of(
     ahead: dict[tuple[int, int], tuple[int, int]] = {}
     for batch in batches:
         partition = partition_of(state, batch)
-        if partition is None or batch.producer_id == NO_PRODUCER_ID:
+        if partition is None or batch.producer_id <= NO_PRODUCER_ID:
             continue
         key = (partition.number, batch.producer_id)
         expected = ahead.get(key) or _expected(partition, batch)
