@@ -297,6 +297,7 @@ async def test_a_gateway_that_writes_no_more_is_ended(
         dead = await begin(other, 2)
         for _ in range(5):
             clock.now += 7
+            await trio.sleep(7)
             await one.propose(Renew())
         assert await one.propose(ExpireGateways()) == [dead]
         held_back = one.state.log_time_ms

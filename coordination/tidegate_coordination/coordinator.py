@@ -330,7 +330,8 @@ class Coordinator:
         """Append and fold the draft; False when another entry took the position."""
         position = self.state.position + 1
         nonce = self._rng.randbytes(NONCE_BYTES)
-        payload = encode_entry(nonce, self.incarnation, draft.clock_ms, draft.events)
+        uptime_ms = int(trio.current_time() * 1000)
+        payload = encode_entry(nonce, self.incarnation, draft.clock_ms, draft.events, uptime_ms)
         result = await self._retry(lambda: self._log.append(position, payload))
         if result is AppendResult.TRIMMED:
             raise _left_behind(position)

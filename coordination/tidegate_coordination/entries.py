@@ -1,8 +1,8 @@
 """An entry of the metadata log: the events of many proposals, decided together.
 
-Layout (msgpack array): format version, nonce, writer's incarnation, writer's clock in ms, events.
-The nonce tells a writer whether the entry that holds a position is its own (an append whose answer
-was lost is repeated with the same bytes).
+Layout (msgpack array): format version, nonce, writer's incarnation, writer's clock in ms, events,
+writer's uptime in ms.  The nonce tells a writer whether the entry that holds a position is its own
+(an append whose answer was lost is repeated with the same bytes).
 """
 
 from __future__ import annotations
@@ -46,13 +46,18 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
 
 
 class Entry(msgspec.Struct, array_like=True, frozen=True):
-    """One entry; writer 0 stands for a gateway that is not registered yet."""
+    """One entry; writer 0 stands for a gateway that is not registered yet.
+
+    clock_ms: the wall clock, which may leap.  uptime_ms: a clock of the writer's own that only runs
+    on, from any beginning; -1 where it is not known.
+    """
 
     format: int
     nonce: bytes
     writer: int
     clock_ms: int
     events: tuple[AnyEvent, ...]
+    uptime_ms: int = -1
 
 
 class _Head(msgspec.Struct, array_like=True, frozen=True):
@@ -76,9 +81,15 @@ def encode_events(events: Sequence[ev.Event]) -> list[msgspec.Raw]:
     return [msgspec.Raw(_encoder.encode(each)) for each in events]
 
 
-def encode_entry(nonce: bytes, writer: int, clock_ms: int, events: Sequence[msgspec.Raw]) -> bytes:
+def encode_entry(
+    nonce: bytes,
+    writer: int,
+    clock_ms: int,
+    events: Sequence[msgspec.Raw],
+    uptime_ms: int = -1,
+) -> bytes:
     """Join encoded events to an entry."""
-    return _encoder.encode((ENTRY_FORMAT, nonce, writer, clock_ms, tuple(events)))
+    return _encoder.encode((ENTRY_FORMAT, nonce, writer, clock_ms, tuple(events), uptime_ms))
 
 
 def decode_entry(payload: bytes, position: int) -> Entry:

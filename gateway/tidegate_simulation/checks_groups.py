@@ -119,13 +119,18 @@ def static_members(facts: Facts) -> Iterator[Violation]:
 
 
 def expired_early(facts: Facts) -> Iterator[Violation]:
-    """Nobody who was heard of is put out of a group before its session timeout is over."""
+    """Nobody who was heard of is put out of a group before its session timeout is over.
+
+    A static member's place may be taken by another of its name, who may leave with it: not checked.
+    """
     heard: dict[tuple[str, str], tuple[int, int]] = {}
     for event in facts.events:
         table = event.value or {}
         who = (table.get("group", ""), table.get("member", ""))
         if event.f == "left":
             heard.pop(who, None)
+        elif event.f == "joined" and table.get("instance"):
+            continue
         elif event.f == "joined" and event.type == "ok" and "session_ms" in table:
             heard[who] = (facts.events[event.of].time_ns, table["session_ms"])
         elif event.f in ("heartbeat", "commit", "joined") and event.of >= 0:

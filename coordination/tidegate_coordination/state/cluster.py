@@ -64,6 +64,7 @@ class ClusterState:
         self.configs: Final = ConfigTable()
         self.touched: Final[set[int]] = set()
         self._writer_clock_ms = 0
+        self._writer_uptime_ms = -1
         self._frozen: Final[list[FrozenState]] = []
         self._folds: Final[dict[type, _Fold]] = {
             ev.ClusterCreated: self._fold_cluster_created,
@@ -110,8 +111,9 @@ class ClusterState:
         expect(position == self.position + 1, f"entry {position} after {self.position}")
         try:
             self.log_time_ms = self.log_time_after(entry.writer, entry.clock_ms)
-            self.gateways.fold_clock(entry.writer, entry.clock_ms)
+            self.gateways.fold_clock(entry.writer, entry.clock_ms, entry.uptime_ms)
             self._writer_clock_ms = entry.clock_ms
+            self._writer_uptime_ms = entry.uptime_ms
             for event in entry.events:
                 self._folds[type(event)](event)
         except StateBroken as error:
@@ -158,7 +160,7 @@ class ClusterState:
         expect(restore_id == self.timelines.restore_id, f"an entry of another restore {restore_id}")
 
     def _fold_registered(self, event: ev.GatewayRegistered) -> None:
-        self.gateways.fold_registered(event, self._writer_clock_ms)
+        self.gateways.fold_registered(event, self._writer_clock_ms, self._writer_uptime_ms)
         if len(self.gateways.live) == 1:
             self._trust_clock(self._writer_clock_ms)
         if event.supersedes:

@@ -21,7 +21,10 @@ DEFAULT_LEASE_MS = 30_000
 
 @dataclass(slots=True)
 class Gateway:
-    """One live incarnation.  renewed_at_ms is in lease time, clock_ms its last entry's clock."""
+    """One live incarnation.
+
+    renewed_at_ms: in lease time.  clock_ms, uptime_ms: of its last entry.
+    """
 
     incarnation: int
     node_id: int
@@ -32,6 +35,7 @@ class Gateway:
     draining: bool
     renewed_at_ms: int
     clock_ms: int
+    uptime_ms: int = -1
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """Return what it advertises for a listener."""
@@ -81,17 +85,24 @@ class GatewayTable:
         before = self.lease_time_ms - self.lease_ms
         return [each.incarnation for each in self.live.values() if each.renewed_at_ms < before]
 
-    def fold_clock(self, writer: int, clock_ms: int) -> None:
-        """Take note of an entry: its writer lives."""
+    def fold_clock(self, writer: int, clock_ms: int, uptime_ms: int = -1) -> None:
+        """Take note of an entry: its writer lives.
+
+        What passed since its last one is told by its uptime, or else by its wall clock.
+        """
         gateway = self.live.get(writer)
         expect(writer == 0 or gateway is not None, f"entry of incarnation {writer}, which ended")
         if gateway is not None:
-            passed_ms = min(max(clock_ms - gateway.clock_ms, 0), self.lease_ms // 3)
+            passed_ms = clock_ms - gateway.clock_ms
+            if uptime_ms >= 0 and gateway.uptime_ms >= 0:
+                passed_ms = uptime_ms - gateway.uptime_ms
+            passed_ms = min(max(passed_ms, 0), self.lease_ms // 3)
             self.lease_time_ms = max(self.lease_time_ms, gateway.renewed_at_ms + passed_ms)
             gateway.clock_ms = clock_ms
+            gateway.uptime_ms = uptime_ms
             gateway.renewed_at_ms = self.lease_time_ms
 
-    def fold_registered(self, event: GatewayRegistered, clock_ms: int) -> None:
+    def fold_registered(self, event: GatewayRegistered, clock_ms: int, uptime_ms: int = -1) -> None:
         """Begin an incarnation, ending the one it supersedes."""
         expect(event.incarnation == self.next_incarnation, f"incarnation {event.incarnation}")
         if event.supersedes:
@@ -110,6 +121,7 @@ class GatewayTable:
             draining=False,
             renewed_at_ms=self.lease_time_ms,
             clock_ms=clock_ms,
+            uptime_ms=uptime_ms,
         )
 
     def fold_draining(self, event: GatewayDraining) -> None:
@@ -150,6 +162,7 @@ class GatewayTable:
                 each.draining,
                 each.renewed_at_ms,
                 each.clock_ms,
+                each.uptime_ms,
             ]
             for _, each in sorted(self.live.items())
         ]
