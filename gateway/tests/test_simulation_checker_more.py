@@ -272,12 +272,12 @@ BAD: dict[str, tuple[str, list[Line]]] = {
             heartbeat("a", 1, "UNKNOWN_MEMBER_ID"),
         ],
     ),
-    "put out soon after a commit": (
+    "put out soon after a heartbeat": (
         "expired early",
         [
             joined("a", 1, [0]),
             (9.0,),
-            commit(5, "a", 1),
+            heartbeat("a", 1),
             (3.0,),
             commit(6, "a", 1, error="UNKNOWN_MEMBER_ID"),
         ],
@@ -327,6 +327,13 @@ BAD: dict[str, tuple[str, list[Line]]] = {
 }
 
 GOOD: dict[str, list[Line]] = {
+    "put out by a rebalance of which commits do not tell": [
+        joined("a", 1, [0]),
+        (9.0,),
+        commit(5, "a", 1),
+        (3.0,),
+        commit(6, "a", 1, error="UNKNOWN_MEMBER_ID"),
+    ],
     "an old epoch refused": [
         send(1, 0, producer=[7, 0]),
         send(2, 1, producer=[7, 1]),

@@ -122,6 +122,7 @@ def expired_early(facts: Facts) -> Iterator[Violation]:
     """Nobody who was heard of is put out of a group before its session timeout is over.
 
     A static member's place may be taken by another of its name, who may leave with it: not checked.
+    A commit is no sign of life here: it tells of no rebalance, whose end waits for nobody long.
     """
     heard: dict[tuple[str, str], tuple[int, int]] = {}
     for event in facts.events:
@@ -145,7 +146,7 @@ def _heard(
     if since is None:
         return
     began_ns = facts.events[event.of].time_ns
-    if event.type == "ok":
+    if event.type == "ok" and event.f != "commit":
         heard[who] = (max(since[0], began_ns), since[1])
     elif table.get("error") == "UNKNOWN_MEMBER_ID":
         silent_ms = (event.time_ns - since[0]) / 1e6

@@ -130,6 +130,9 @@ def draw_plan(rng: Random, settings: Mapping[str, str]) -> FaultPlan:
     share = 0.0 if calm else rng.choice((0.05, 0.1, 0.2, 0.35))
     drawn = [each for each in KINDS if rng.random() < share and _can_land(each, settings)]
     kinds = _some(drawn, rng)
+    if any(each in kinds for each in (*CLOCK_KINDS, *WRONG_CLOCKS)):
+        # Who has a wrong clock keeps no house, so that nothing may ever be deleted.
+        kinds = tuple(each for each in kinds if each != "store.delete_error")
     rates = {each: _rate(each, rng) for each in KINDS}
     slow_seconds = rng.choice((0.5, 2.0, 8.0))
     log = LogFaults(
