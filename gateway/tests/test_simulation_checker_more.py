@@ -272,7 +272,7 @@ BAD: dict[str, tuple[str, list[Line]]] = {
             heartbeat("a", 1, "UNKNOWN_MEMBER_ID"),
         ],
     ),
-    "put out soon after a heartbeat": (
+    "put out at a commit soon after a heartbeat": (
         "expired early",
         [
             joined("a", 1, [0]),
