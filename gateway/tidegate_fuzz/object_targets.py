@@ -219,8 +219,13 @@ class EntriesTarget:
         """See engine.Target."""
         events = some_events()
         chosen = [[each] for each in events] + [events, []]
-        whole = [encode_entry(rng.randbytes(12), 1, NOW_MS, encode_events(each)) for each in chosen]
-        return [*whole, whole[-1].removesuffix(b"\x90") + b"\x91" * 2000]
+        whole = [
+            encode_entry(rng.randbytes(12), 1, NOW_MS, encode_events(each), 7_000)
+            for each in chosen
+        ]
+        # No events, and an unknown uptime, make the last two bytes.
+        nested = encode_entry(b"n" * 12, 1, NOW_MS, [])[:-2] + b"\x91" * 2000
+        return [*whole, nested]
 
     def repair(self, rng: Random, data: bytearray) -> None:
         """See engine.Target."""
@@ -233,7 +238,7 @@ class EntriesTarget:
         except UnreadableEntry:
             return
         events = encode_events(entry.events)
-        again = encode_entry(entry.nonce, entry.writer, entry.clock_ms, events)
+        again = encode_entry(entry.nonce, entry.writer, entry.clock_ms, events, entry.uptime_ms)
         assert decode_entry(again, 1) == entry
         assert entry_nonce(again) == entry.nonce
 
