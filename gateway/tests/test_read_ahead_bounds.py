@@ -83,3 +83,26 @@ async def test_what_waits_is_bounded_by_number(
         await wait_all_tasks_blocked()
         assert len(world.store.reads) == 6
         nursery.cancel_scope.cancel()
+
+
+async def test_a_fetch_of_many_partitions_looks_at_few_runs(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_ahead, "LOOKED_AT_RUNS", 5)
+    async with fetch_world() as [world], trio.open_nursery() as nursery:
+        nursery.start_soon(world.read_ahead.run)
+        await world.create("t")
+        await write_runs(world, 4)
+        world.read_ahead.want([(world.partition("t"), 0), (world.partition("t"), 0)])
+        await wait_all_tasks_blocked()
+        assert len(world.store.reads) == 4
+        looked_at: list[object] = []
+
+        def note(row: object) -> bool:
+            looked_at.append(row)
+            return True
+
+        monkeypatch.setattr(world.reader, "is_in_memory", note)
+        world.read_ahead.want([(world.partition("t"), 0)] * 3)
+        assert len(looked_at) == 5
+        nursery.cancel_scope.cancel()

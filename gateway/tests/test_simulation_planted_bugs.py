@@ -5,7 +5,6 @@ Here: bugs of writing, reading and storing; those of log, groups and topics are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ import trio
 
 import tidegate_gateway.fetch_plan
 import tidegate_gateway.gateway
+from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.rules import wal as wal_rules
 from tidegate_coordination.rules.housekeeping import collectable, plan_retention
@@ -30,16 +30,9 @@ from tidegate_gateway.requests import fetch, produce
 from tidegate_gateway.time_search import find_first
 from tidegate_gateway.wal_writer import WalWriter
 from tidegate_protocol.records import set_base_offset
-from tidegate_simulation.run import simulate
 from tidegate_storage.object_store import StoreUnavailable, put_idempotent
 from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.wal import SealedWal
-
-SEEDS = 200
-OPERATIONS = 150
-
-Plant = Callable[[pytest.MonkeyPatch], None]
-
 
 # -- writing --------------------------------------------------------------------------------------
 
@@ -308,10 +301,4 @@ def log_start_falls_back(patch: pytest.MonkeyPatch) -> None:
 def test_planted_bug_is_found(
     plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch)
-    for seed in range(first_seed, first_seed + SEEDS):
-        found = {each.kind for each in simulate(seed, OPERATIONS).violations}
-        if found & expected:
-            print(f"found in seed {seed}: {sorted(found)}")
-            return
-    pytest.fail(f"not found in {SEEDS} seeds")
+    must_be_found(plant, expected, first_seed, monkeypatch)

@@ -64,3 +64,8 @@ def test_the_same_seed_gives_the_same_run() -> None:
     first, second = simulate(4, 100), simulate(4, 100)
     assert first == second
     assert simulate(5, 100).trace != first.trace
+
+
+def test_a_client_that_connects_to_a_dying_gateway_is_refused() -> None:
+    """In this seed one did so between the end of the gateway's tasks and its burial."""
+    assert simulate(756, 500).violations == ()

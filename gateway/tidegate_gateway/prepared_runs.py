@@ -27,9 +27,9 @@ from tidegate_protocol.batches import (
     CODEC_MASK,
     CRC_START,
     HEADER_BYTES,
-    LEADER_EPOCH_POSITION,
     LENGTH_OVERHEAD,
     MAGIC,
+    set_base_offset,
     set_log_append_time,
 )
 from tidegate_protocol.compression import Codec
@@ -44,8 +44,6 @@ _FIXED_BYTES_PER_BATCH = 16
 _ZSTD = int(Codec.ZSTD)
 # The first fields of a batch header, up to the last offset delta.
 _unpack_first = Struct(">qiibIhi").unpack_from
-_pack_base_offset = Struct(">q").pack_into
-_pack_leader_epoch = Struct(">i").pack_into
 
 
 class CorruptRun(Exception):
@@ -123,8 +121,7 @@ def prepare_run(
     walk = _verify(region, row, partition, object_key)
     starts = walk.starts
     for start, base_offset in zip(starts, walk.base_offsets, strict=False):
-        _pack_base_offset(region, start, base_offset)
-        _pack_leader_epoch(region, start + LEADER_EPOCH_POSITION, LEADER_EPOCH)
+        set_base_offset(region, start, base_offset=base_offset, leader_epoch=LEADER_EPOCH)
     if row.flags & RUN_LOG_APPEND_TIME:
         for start, end in pairwise(starts):
             set_log_append_time(region, start, size=end - start, timestamp_ms=row.max_timestamp)

@@ -24,6 +24,8 @@ MAX_BYTES = 32 << 20
 # Of small runs: each is a request to the store, and a moment of everybody's time.
 PARTITION_RUNS = 256
 MAX_RUNS = 4096
+# How many runs one fetch may look at, of all its partitions: about a microsecond each.
+LOOKED_AT_RUNS = 1024
 WORKERS = 2
 # What one worker loads at a time: small, so that what is needed next comes first.
 STEP_BYTES = 8 << 20
@@ -46,15 +48,18 @@ class ReadAhead:
 
     def want(self, places: Iterable[tuple[Partition, int]]) -> None:
         """Load what is not in memory of each partition's runs from an index on."""
+        left = LOOKED_AT_RUNS
         for partition, index in places:
-            if self._pending_bytes >= self._max_bytes or len(self._pending) >= MAX_RUNS:
+            is_full = self._pending_bytes >= self._max_bytes or len(self._pending) >= MAX_RUNS
+            if is_full or left <= 0:
                 return
-            self._want_of(partition, index)
+            end = min(len(partition.runs), index + min(PARTITION_RUNS, left))
+            self._want_of(partition, index, end)
+            left -= end - index
 
-    def _want_of(self, partition: Partition, index: int) -> None:
+    def _want_of(self, partition: Partition, index: int, end: int) -> None:
         planned = 0
         runs = partition.runs
-        end = min(len(runs), index + PARTITION_RUNS)
         while index < end and planned < PARTITION_BYTES:
             row = runs[index]
             key = (row.object_number, row.position)

@@ -27,10 +27,10 @@ from .put_budget import PutBudget
 LEAST_SECONDS = 0.008
 MOST_SECONDS = 0.025
 PACE_SHARE = 0.25
-# No bytes for so long: they have stopped coming.  While an object is on its way, nobody is sure to
-# wait for this one, and there is more time.
-STREAM = 3
+# No bytes for this part of a PUT's duration: they have stopped coming.  While another object is on
+# its way a pause is more likely a client's that streams, and STREAM times as long.
 QUIET_SHARE = 0.125
+STREAM = 3
 # What is left of a wait that rounding cut short is none: a clock may not tell it from now.
 SHORTEST_SECONDS = 1e-6
 LEAST_QUIET_SECONDS = 0.001

@@ -37,6 +37,11 @@ class _Life:
     gateway: Gateway
     nursery: trio.Nursery
 
+    @property
+    def is_ending(self) -> bool:
+        """Tell whether it takes no new task."""
+        return self.nursery.cancel_scope.cancel_called
+
 
 class Node:
     """See the module's head.
@@ -147,7 +152,7 @@ class Node:
           NotReachable: it is down.
         """
         life = self._life
-        if life is None or self.is_unreachable:
+        if life is None or life.is_ending or self._scope.cancel_called or self.is_unreachable:
             raise NotReachable(f"node {self.node_id} does not answer")
         link = Link((process, 1), self._rng, self._world.plan.latency_seconds)
         self.links[link] = None

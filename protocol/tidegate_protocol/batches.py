@@ -41,7 +41,7 @@ _MAX_CODEC = max(Codec)
 _MAX_SEQUENCE = 2**31 - 1
 CRC_POSITION = 17
 CRC_START = 21
-LEADER_EPOCH_POSITION = 12
+_LEADER_EPOCH_POSITION = 12
 _MAX_TIMESTAMP_POSITION = 35
 
 HEADER = Struct(">qiibIhiqqqhii")
@@ -206,7 +206,7 @@ def set_base_offset(
 ) -> None:
     """Give the batch at position its place in the log; the CRC does not cover either."""
     _INT64.pack_into(buffer, position, base_offset)
-    _INT32.pack_into(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
+    _INT32.pack_into(buffer, position + _LEADER_EPOCH_POSITION, leader_epoch)
 
 
 def set_log_append_time(

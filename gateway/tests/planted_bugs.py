@@ -1,0 +1,27 @@
+"""Plants a bug by replacing a part from outside, and looks for the seed that finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tidegate_simulation.run import simulate
+
+SEEDS = 200
+OPERATIONS = 150
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def must_be_found(
+    plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fail unless one of SEEDS seeds shows a violation of an expected kind."""
+    plant(monkeypatch)
+    for seed in range(first_seed, first_seed + SEEDS):
+        found = {each.kind for each in simulate(seed, OPERATIONS).violations}
+        if found & expected:
+            print(f"found in seed {seed}: {sorted(found)}")
+            return
+    pytest.fail(f"not found in {SEEDS} seeds")
