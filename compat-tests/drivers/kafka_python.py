@@ -17,6 +17,10 @@ with warnings.catch_warnings():
     from kafka.structs import OffsetAndMetadata
 
 READ_SECONDS = 60.0
+# Longer than any rebalance here.  Where a poll of kafka-python 3.0.12 times out while the member
+# is joining, the assignment that comes between two polls is dropped at times: its log shows the
+# SyncGroup answer, and then a member that holds nothing, sends no heartbeat and never joins again.
+POLL_MS = 3000
 
 
 class KafkaPython:
@@ -119,7 +123,7 @@ class KafkaPythonMember:
 
     def poll(self) -> list[Got]:
         """See Member."""
-        polled = self._consumer.poll(timeout_ms=200, max_records=500)
+        polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=500)
         self._read_to = {place: records[-1].offset + 1 for place, records in polled.items()}
         return _got(polled)
 

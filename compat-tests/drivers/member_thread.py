@@ -20,7 +20,8 @@ class MemberThread:
         self.refused_commits = 0
         self._error: BaseException | None = None
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(client, topic, group))
+        # A daemon: a test that failed must not keep the whole run from ending.
+        self._thread = threading.Thread(target=self._run, args=(client, topic, group), daemon=True)
         self._thread.start()
 
     def leave(self) -> None:
