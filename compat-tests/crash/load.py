@@ -61,7 +61,7 @@ class Worker:
         self._load = load
         self._stop = threading.Event()
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=type(load).__name__)
+        self._thread = threading.Thread(target=self._run, name=type(load).__name__, daemon=True)
 
     def start(self) -> None:
         """Begin."""
