@@ -67,7 +67,7 @@ def _budgets(lab: Lab) -> Sequence[tuple[str, Mapping[str, str]]]:
     if lab.options.store in ("memory", "file"):
         return [("", {})]  # their requests cost nothing: there is no budget
     without = (" no budget", NO_BUDGET)
-    return [without] if lab.options.quick else [without, (" budget", {})]
+    return [without] if lab.options.quick else [without, (java_cases.BUDGET, {})]
 
 
 def _bare(gateway: Gateway, more: str) -> tuple[float, Row]:
