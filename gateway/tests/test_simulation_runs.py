@@ -69,3 +69,8 @@ def test_the_same_seed_gives_the_same_run() -> None:
 def test_a_client_that_connects_to_a_dying_gateway_is_refused() -> None:
     """In this seed one did so between the end of the gateway's tasks and its burial."""
     assert simulate(756, 500).violations == ()
+
+
+def test_a_request_that_the_network_held_may_create_a_topic_late() -> None:
+    """In this seed it did so after the topic it was meant to be had come and gone."""
+    assert simulate(1115, 500).violations == ()

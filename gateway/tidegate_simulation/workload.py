@@ -102,19 +102,19 @@ async def create_topic(
     ]
     topic = create_topics.CreatableTopic(name, partitions, 1, configs=rows)
     request = create_topics.CreateTopicsRequest([topic], 30_000)
-    is_first = True
     while True:
         try:
             response = await client.call("CreateTopics", create_topics, 7, request)
         except Disconnected:
-            is_first = False
+            # The network may deliver it at any time, even after the topic's deletion.
+            client.world.unanswered_creates.add(name)
             await client.pause(1.0)
             continue
         answer = response.topics[0]
         match ErrorCode(answer.error_code):
             case ErrorCode.NONE:
                 return bytes(answer.topic_id)
-            case ErrorCode.TOPIC_ALREADY_EXISTS if not is_first:
+            case ErrorCode.TOPIC_ALREADY_EXISTS if name in client.world.unanswered_creates:
                 return await _find_id(client, name, frozenset(known))
             case code:
                 raise ProtocolBroken(f"CreateTopics of {name}: {code.name}")

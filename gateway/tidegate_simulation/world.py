@@ -55,6 +55,7 @@ class World:
     """What all parts of a run share.
 
     nodes: by node id.  healed: no faults any more.  lives: gateways that were started.
+    unanswered_creates: names of topics that a request without an answer may still create.
     """
 
     seed: int
@@ -70,6 +71,7 @@ class World:
     store: WatchedStore = field(init=False)
     watch: StateWatch = field(init=False)
     log: WatchedLog = field(init=False)
+    unanswered_creates: set[str] = field(default_factory=set[str])
     nodes: dict[int, Machine] = field(default_factory=dict[int, Machine])
 
     def __post_init__(self) -> None:
