@@ -36,6 +36,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     ev.WalAbandoned,
     ev.LogStartsMoved,
     ev.ObjectsCollected,
+    ev.SegmentsPublished,
     ev.ProducerIdsReserved,
     ev.ProducersExpired,
     gev.GroupChanged,

@@ -217,6 +217,49 @@ class ObjectsCollected(Event, frozen=True, tag=23):
     numbers: tuple[int, ...]
 
 
+class Segment(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A segment object, and the offsets [base_offset, next_offset) it stands for.
+
+    attempt: with the writer's incarnation and the place, its name (tidegate_storage.keys).
+    position: of its index in the object.  length: of the batches in front of that.  check: CRC-32C
+    of the index.
+    """
+
+    attempt: int
+    size_bytes: int
+    position: int
+    length: int
+    base_offset: int
+    next_offset: int
+    max_timestamp: int
+    check: int
+
+
+RUN_SEGMENT = 2
+
+
+class SegmentsOfPartition(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The runs of a partition in [base_offset, next_offset) give way to segments.
+
+    records, digest: what was read and what was written, by count and by content; see
+    tidegate_pipeline.digests.
+    """
+
+    partition: int
+    base_offset: int
+    next_offset: int
+    segments: tuple[Segment, ...]
+    records: int
+    digest: int
+
+
+class SegmentsPublished(Event, frozen=True, tag=26):
+    """Segments written by an incarnation became what is read; their parents are dead."""
+
+    incarnation: int
+    partitions: tuple[SegmentsOfPartition, ...]
+
+
 class ProducerIdsReserved(Event, frozen=True, tag=24):
     """Producer ids [first, first + count) belong to the writer, to give out."""
 

@@ -81,7 +81,9 @@ class Process:
         return self.popen.returncode, errors
 
 
-def tidegate(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+def tidegate(
+    *arguments: str, cwd: Path, seconds: float = PATIENCE_SECONDS, **environ: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     return subprocess.run(
         _command(arguments),
@@ -89,7 +91,7 @@ def tidegate(*arguments: str, cwd: Path, **environ: str) -> subprocess.Completed
         env=_environ(environ),
         capture_output=True,
         text=True,
-        timeout=PATIENCE_SECONDS,
+        timeout=seconds,
         check=False,
     )
 

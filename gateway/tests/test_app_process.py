@@ -207,7 +207,9 @@ def test_other_packages_add_commands(tmp_path: Path) -> None:
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
 
     done = tidegate("strange", "run", cwd=tmp_path, PYTHONPATH=path)
-    assert (done.returncode, done.stdout) == (0, "it ran\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "it ran\n", "")
+    done = tidegate("--help", cwd=tmp_path, PYTHONPATH=path)
+    assert "strange" in done.stdout
     assert "the command 'broken' cannot be loaded" in done.stderr
     assert tidegate("version", cwd=tmp_path, PYTHONPATH=path).stderr == ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 
 import pytest
@@ -19,6 +20,7 @@ from tidegate_coordination.backup.restore import (
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import LogMisconfigured, Trimmed
 from tidegate_gateway.admin_pages import status_of
+from tidegate_gateway.backup_schedule import BackupSchedule
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import StoreMisconfigured
 from tidegate_storage.ownership import TimelineOver, open_timeline, read_owner
@@ -212,3 +214,35 @@ async def test_one_that_was_overtaken_by_another_restore_is_refused(
     assert await open_timeline(store, owner, above=0, opened_by="0", nonce="n") == 3
     with ends_with(TimelineOver, "timeline 3 owns"):
         await start(store, log)
+
+
+async def test_each_gateway_learns_what_is_copied_though_the_other_is_always_faster(
+    autojump_clock: MockClock,
+) -> None:
+    """What a segment superseded may be deleted by whoever keeps house, not by the copier alone."""
+    store, log = MemoryObjectStore(), MemoryLog()
+    async with wire_world({"log.backup.interval.ms": "0"}, store=store, log=log) as world:
+        state = world.gateway.coordinator.state
+        first, second = (
+            BackupSchedule(
+                state,
+                log,
+                store,
+                interval_seconds=60,
+                check_seconds=60,
+                snapshot_entries=1000,
+                wall_clock=lambda: NOW_MS / 1000,
+            )
+            for _ in range(2)
+        )
+        assert world.gateway.backup.copied_log_time_ms == inf
+        await world.create_topic("t", 1)
+        lags: list[float] = []
+        for _ in range(6):
+            for schedule in (first, second):
+                await trio.sleep(60)
+                await produce(world, "t", b"a")
+                await schedule.copy_once()
+                assert schedule.copied_log_time_ms <= state.log_time_ms
+                lags.append(state.log_time_ms - schedule.copied_log_time_ms)
+        assert max(lags[4:]) <= 240_000

@@ -92,7 +92,7 @@ def test_nothing_at_or_above_the_end_offset_is_read() -> None:
         runs[row.base_offset] = prepared(raw, row)
 
     def bytes_below(end_offset: int) -> int:
-        plan = ReadPass(lambda _, row: runs[row.base_offset], {}, 10**6)
+        plan = ReadPass(lambda _, row: runs[row.base_offset], lambda _: None, {}, 10**6)
         pieces = plan.read(partition, 0, end_offset, 10**6)
         assert isinstance(pieces, list)
         return sum(map(len, pieces))

@@ -116,7 +116,7 @@ def _cluster_status(gateway: Gateway) -> dict[str, object]:
                 "version": each.software_version,
                 "draining": each.draining,
             }
-            for each in sorted(state.gateways.live.values(), key=lambda each: each.node_id)
+            for each in state.gateways.brokers()
         ],
         "written": {
             "objects": counters.objects,

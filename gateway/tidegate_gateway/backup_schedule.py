@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 import structlog
 import trio
@@ -63,6 +64,8 @@ class BackupSchedule:
         self._is_on = interval_seconds > 0
         self._pause_seconds = interval_seconds or check_seconds
         self._wall_clock = wall_clock
+        self._copied_log_time_ms = 0 if self._is_on else inf
+        self._awaited = (0, 0)
         self.status = BackupStatus()
 
     async def run(self) -> None:
@@ -100,10 +103,22 @@ class BackupSchedule:
         """
         await check_owner(self._store, self._state.cluster_id, timeline=self._state.timeline)
 
+    @property
+    def copied_log_time_ms(self) -> float:
+        """Return a log time: all entries of earlier ones are copied, or need not be."""
+        return self._copied_log_time_ms
+
     async def copy_once(self) -> None:
         """Copy what is new."""
         began_ms = int(self._wall_clock() * 1000)
+        now = (self._state.position, self._state.log_time_ms)
         report = await self._copier.copy(even_if_others_do=False)
+        # Where others are always faster, what was here a round ago is in their copies by now.
+        for position, log_time_ms in (self._awaited, now):
+            if report.position >= position:
+                self._copied_log_time_ms = log_time_ms
+        if report.position >= self._awaited[0]:
+            self._awaited = now
         self.status.position = report.position
         self.status.time_ms = began_ms
         self.status.bytes += report.bytes

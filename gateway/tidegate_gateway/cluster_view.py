@@ -71,7 +71,7 @@ class ClusterView:
     def _make(self, listener: str) -> ListenerView:
         gateways = self._state.gateways
         nodes: list[Node] = []
-        for gateway in sorted(gateways.live.values(), key=lambda each: each.node_id):
+        for gateway in gateways.brokers():
             endpoint = gateway.endpoint(listener)
             if endpoint is not None:
                 rack = gateway.zone or None

@@ -1,8 +1,8 @@
 """What of the partitions asked for can be served, within the limits.  Pure.
 
-A pass looks at the partitions in the order asked, with what is in memory.  Runs that are not there
-become misses; whoever loads them makes a new pass with what was found, from the state of that
-moment, so a plan is never older than the pass.
+A pass looks at the partitions in the order asked, with what is in memory.  Runs and
+indexes of segments that are not there become misses; whoever loads them makes a new pass with what
+was found, from the state of that moment, so a plan is never older than the pass.
 
 Limits are Kafka's: whole batches only; the first batch of the first partition with data is given
 even where it passes every limit (KIP-74); then partition_max_bytes, then max_bytes.
@@ -22,8 +22,10 @@ from typing import TypeAlias
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
 from tidegate_protocol.primitives import Buffer
+from tidegate_storage.segment_format import SegmentIndex
 
 from .prepared_runs import PreparedRun
+from .segment_rows import IndexOf, bytes_to_load, is_segment, rows_from
 
 MAX_LOAD_BYTES = 64 << 20
 MAX_LOAD_RUNS = 256
@@ -60,7 +62,7 @@ class ReadProblem(Enum):
 RunKey: TypeAlias = tuple[int, int]
 """Object number and position."""
 
-Known: TypeAlias = Mapping[RunKey, PreparedRun | ReadProblem]
+Known: TypeAlias = Mapping[RunKey, PreparedRun | SegmentIndex | ReadProblem]
 Ready: TypeAlias = Callable[[Partition, RunRow], PreparedRun | None]
 
 
@@ -76,12 +78,13 @@ class Miss:
 class ReadPass:
     """One look over the partitions of a fetch.
 
-    ready: gives a run that is in memory.  known: what was loaded for this fetch, or why not.
-    remaining_bytes: of the reply.  bytes_read: of records, so far.  behind: where the next fetch
-    will begin, by partition and index of the run.
+    ready: gives a run that is in memory; index_of: the index of a segment.  known: what was loaded
+    for this fetch, or why not.  remaining_bytes: of the reply.  bytes_read: of records, so far.
+    behind: the first offset of each partition that is left for the next fetch.
     """
 
     ready: Ready
+    index_of: IndexOf
     known: Known
     remaining_bytes: int
     refuse_zstd: bool = False
@@ -100,16 +103,20 @@ class ReadPass:
         limit = min(max_bytes, self.remaining_bytes)
         if offset >= end_offset or (limit <= 0 and self.bytes_read):
             return pieces
-        runs = partition.runs
-        index, count = runs.find(offset), len(runs)
-        while index < count:
-            row = runs[index]
-            if row.base_offset >= end_offset:
+        for row in rows_from(partition, offset, self._index):
+            base_offset = row.base_offset
+            if base_offset >= end_offset:
+                self.behind.append((partition, base_offset))
                 break
             run = self._run(partition, row)
             if run is None:
-                self._miss(partition, index, limit, self.unfinished if pieces else self.starved)
+                from_offset = max(offset, base_offset)
+                where = self.unfinished if pieces else self.starved
+                self._miss(partition, from_offset, limit, where)
+                self.behind.append((partition, from_offset))
                 break
+            if isinstance(run, PreparedRun) and run.end_offset <= offset:
+                continue  # what was there at the run's end is compacted away
             piece = self._cut(run, offset, end_offset, limit)
             if piece is None or isinstance(piece, ReadProblem):
                 return piece if isinstance(piece, ReadProblem) and not pieces else pieces
@@ -120,11 +127,14 @@ class ReadPass:
             limit -= size
             # Behind a run that was cut nothing may follow, however small: that would be a hole.
             if limit <= 0 or _is_cut(run, offset, piece):
+                self.behind.append((partition, row.next_offset))
                 break
-            index += 1
-        if index < count:
-            self.behind.append((partition, index))
         return pieces
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Tell whether there is more that is not in memory yet."""
+        return bool(self.starved or self.unfinished)
 
     def misses(self, min_bytes: int) -> list[Miss]:
         """Return what must be loaded before min_bytes or an honest answer can be given."""
@@ -132,12 +142,17 @@ class ReadPass:
             return self.starved + self.unfinished
         return self.starved
 
+    def _index(self, row: RunRow) -> SegmentIndex | None:
+        found = self.known.get((row.object_number, row.position)) if self.known else None
+        return found if isinstance(found, SegmentIndex) else self.index_of(row)
+
     def _run(self, partition: Partition, row: RunRow) -> PreparedRun | ReadProblem | None:
         if self.known:
             run = self.known.get((row.object_number, row.position))
             if run is not None:
+                assert not isinstance(run, SegmentIndex), "a segment that is known has chunks"
                 return run
-        return self.ready(partition, row)
+        return None if is_segment(row) else self.ready(partition, row)
 
     def _cut(
         self, run: PreparedRun | ReadProblem, offset: int, end_offset: int, limit: int
@@ -163,19 +178,18 @@ class ReadPass:
                 stop = first + 1
         return run.view[start : starts[stop]]
 
-    def _miss(self, partition: Partition, index: int, limit: int, where: list[Miss]) -> None:
-        """Plan to load runs from index on, as far as the limits go."""
-        runs = partition.runs
+    def _miss(self, partition: Partition, offset: int, limit: int, where: list[Miss]) -> None:
+        """Plan to load runs from the one that holds the offset on, as far as the limits go."""
         rows: list[RunRow] = []
         planned = 0
-        while index < len(runs) and self._may_load(planned, limit):
-            row = runs[index]
+        for row in rows_from(partition, offset, self._index):
+            if not self._may_load(planned, limit):
+                break
             if self._run(partition, row) is None:
                 rows.append(row)
-                self.load_bytes -= row.length
+                self.load_bytes -= bytes_to_load(row)
                 self.load_runs -= 1
             planned += row.length
-            index += 1
         self.remaining_bytes -= min(planned, limit)
         if rows:
             where.append(Miss(partition, rows))

@@ -103,6 +103,8 @@ def _grown_bytes(partition: Partition, seen: int, end: int) -> int:
     for index in range(len(runs) - 1, -1, -1):
         row = runs[index]
         if row.base_offset < seen:
+            if row.next_offset > seen:
+                total += row.length  # a segment took the place of what came since
             break
         if row.base_offset < end:
             total += row.length

@@ -18,10 +18,12 @@ import trio
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.rules.gateways import Register, StartDraining
-from tidegate_storage.keys import wal_key
+from tidegate_coordination.state.objects import WalName
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.range_cache import RangeCache
+from tidegate_storage.wal import WalIdentity
 
 from .arenas import ArenaPool
 from .backup_schedule import BackupSchedule
@@ -203,7 +205,7 @@ class Gateway:
             wal_settings,
             node_id=self.identity.node_id,
             inflow=self._inflow,
-            key_of=lambda identity: self.key_of(identity.incarnation, identity.counter),
+            key_of=self._wal_key,
             is_append_time=lambda topic: self.topic_settings.of(topic).timestamp_type_is_append,
             on_commit=self.reader.adopt,
             after_answers=self.flusher.flush,
@@ -220,12 +222,13 @@ class Gateway:
                 grace_ms=settings.int("object.delete.grace.ms"),
                 producer_expiration_ms=settings.int("producer.id.expiration.ms"),
                 offsets_retention_ms=settings.int("offsets.retention.minutes") * 60_000,
+                orphan_scan_seconds=settings.int("orphan.scan.interval.ms") / 1000,
                 snapshot_entries=settings.int("snapshot.interval.entries"),
                 kept_entries=min(1_000, settings.int("snapshot.interval.entries")),
             ),
             settings_of=self.topic_settings.of,
-            key_of=self.key_of,
             check_owner=self.backup.check_owner,
+            copied_log_time_ms=lambda: self.backup.copied_log_time_ms,
             wall_clock=self._wall_clock,
         )
 
@@ -260,12 +263,8 @@ class Gateway:
         """Return the wall clock in ms."""
         return int(self._wall_clock() * 1000)
 
-    def key_of(self, incarnation: int, counter: int) -> str:
-        """Return the object key of a WAL id."""
-        state = self.coordinator.state
-        node_id, zone = state.gateways.homes[incarnation]
-        timeline = state.timeline_of(incarnation)
-        return wal_key(state.cluster_id, timeline, zone, node_id, incarnation, counter)
+    def _wal_key(self, identity: WalIdentity) -> str:
+        return object_key(self.coordinator.state, WalName(identity.incarnation, identity.counter))
 
     async def serve(self, transport: Transport, listener: str) -> None:
         """Serve one connection until it closes."""

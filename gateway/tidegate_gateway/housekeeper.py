@@ -29,6 +29,7 @@ from tidegate_coordination.metadata_log import (
     MetadataLog,
     Trimmed,
 )
+from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.rules.gateways import ExpireGateways, ReleaseClaim, Renew, TakeClaim
 from tidegate_coordination.rules.housekeeping import (
     ForgetObjects,
@@ -43,6 +44,8 @@ from tidegate_coordination.state.topics import Topic
 from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
 from tidegate_storage.ownership import TimelineOver
 
+from .orphans import OrphanScan
+
 _log = structlog.get_logger("tidegate.housekeeper")
 
 CLAIM = "housekeeper"
@@ -51,20 +54,23 @@ MAX_CLOCK_SKEW_MS = 10_000
 # Against the machine's own monotonic clock: a lone gateway has no others to compare with.
 MAX_CLOCK_LEAP_MS = 3_600_000
 GROUPS_A_ROUND = 1000
+FIRST_SCAN_SECONDS = 3600.0
+RETRIED_SCAN_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class HousekeeperSettings:
     """Times in seconds unless the name says ms.
 
-    snapshot_entries: between two snapshots.  kept_entries: below a snapshot, so that replicas that
-    lag a little read on without it.
+    orphan_scan_seconds: between two scans, 0 for none.  snapshot_entries: between two snapshots.
+    kept_entries: below a snapshot, so that replicas that lag a little read on without it.
     """
 
     interval_seconds: float = 30.0
     grace_ms: int = 60_000
     producer_expiration_ms: int = 86_400_000
     offsets_retention_ms: int = 7 * 86_400_000
+    orphan_scan_seconds: float = 0.0
     snapshot_entries: int = 5_000
     kept_entries: int = 1_000
 
@@ -72,8 +78,9 @@ class HousekeeperSettings:
 class Housekeeper:
     """See the module's head.
 
-    key_of: object key of (incarnation, counter).  check_owner: raises TimelineOver when the prefix
-    is another log's; called before objects are deleted.
+    check_owner: raises TimelineOver when the prefix is another log's; called before objects are
+    deleted.
+    copied_log_time_ms: see BackupSchedule.
     """
 
     def __init__(
@@ -84,8 +91,8 @@ class Housekeeper:
         settings: HousekeeperSettings,
         *,
         settings_of: Callable[[Topic], TopicSettings],
-        key_of: Callable[[int, int], str],
         check_owner: Callable[[], Awaitable[object]],
+        copied_log_time_ms: Callable[[], float],
         wall_clock: Callable[[], float],
     ) -> None:
         self._coordinator = coordinator
@@ -93,9 +100,10 @@ class Housekeeper:
         self._store = store
         self._settings = settings
         self._settings_of = settings_of
-        self._key_of = key_of
         self._check_owner = check_owner
+        self._copied_log_time_ms = copied_log_time_ms
         self._wall_clock = wall_clock
+        self.orphans = OrphanScan(coordinator.state, store, check_owner=check_owner)
         self._snapshot_position = 0
         self._clock_offset_ms = (wall_clock() - trio.current_time()) * 1000
         self.collected_objects = 0
@@ -107,6 +115,7 @@ class Housekeeper:
             nursery.start_soon(self._renew)
             nursery.start_soon(self._keep_house)
             nursery.start_soon(self._take_snapshots)
+            nursery.start_soon(self._look_for_orphans)
 
     async def _renew(self) -> None:
         lease_seconds = self._coordinator.state.gateways.lease_ms / 1000
@@ -186,8 +195,23 @@ class Housekeeper:
             await self._coordinator.propose(MoveLogStarts(tuple(moves)))
         await self._coordinator.propose(ExpireProducers(self._settings.producer_expiration_ms))
         await self._expire_offsets()
-        while numbers := collectable(state, self._settings.grace_ms):
+        copied_ms = self._copied_log_time_ms()
+        while numbers := collectable(state, self._settings.grace_ms, copied_ms):
             await self._collect(numbers)
+
+    async def _look_for_orphans(self) -> None:
+        """Now and then, by the one that keeps house; soon after a failure."""
+        pause = self._settings.orphan_scan_seconds
+        if not pause:
+            return
+        await trio.sleep(min(pause, FIRST_SCAN_SECONDS))
+        while True:
+            before = self.orphans.scans
+            claim = self._coordinator.state.claims.get(CLAIM)
+            if claim is not None and claim.incarnation == self._coordinator.incarnation:
+                await self._try("look for orphans", self.orphans.run_once)
+            is_done = self.orphans.scans > before
+            await trio.sleep(pause if is_done else min(pause, RETRIED_SCAN_SECONDS))
 
     async def _expire_offsets(self) -> None:
         proposals = propose_expiry(
@@ -199,10 +223,11 @@ class Housekeeper:
             await self._coordinator.propose(proposal)
 
     async def _collect(self, numbers: list[int]) -> None:
-        names = [self._coordinator.state.objects.name(number) for number in numbers]
+        state = self._coordinator.state
+        keys = [object_key(state, state.objects.name(number)) for number in numbers]
         # A log that was restored elsewhere may still need what this one calls dead.
         await self._check_owner()
-        await self._store.delete_many([self._key_of(*name) for name in names])
+        await self._store.delete_many(keys)
         await self._coordinator.propose(ForgetObjects(tuple(numbers)))
         self.collected_objects += len(numbers)
 
@@ -244,7 +269,7 @@ class Housekeeper:
         await trim_below_verified(self._log, keep_entries=self._settings.kept_entries)
         self._snapshot_position = position
 
-    async def _try(self, what: str, step: Callable[[], Awaitable[None]]) -> None:
+    async def _try(self, what: str, step: Callable[[], Awaitable[object]]) -> None:
         """Do a step that the next round repeats if log or store do not answer."""
         try:
             await step()

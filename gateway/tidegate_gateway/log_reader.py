@@ -1,9 +1,9 @@
 """Runs from memory or from the object store, each verified and prepared once.
 
 One cache holds both kinds of things: whole objects that this gateway wrote (`adopt`), whose runs
-are prepared when first read, and single runs fetched from the store.  So what was written here is
-never fetched here, and concurrent misses of a run share one GET.  Runs of several partitions that
-lie close together in one object come in one GET too.
+are prepared when first read, and single runs, chunks and indexes of segments fetched from the
+store.  So what was written here is never fetched here, and concurrent misses of a run share one
+GET.  Runs of several partitions that lie close together in one object come in one GET too.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import structlog
 import trio
 
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.object_keys import object_key
+from tidegate_coordination.state.objects import ObjectName, WalName
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
-from tidegate_storage.keys import wal_key
+from tidegate_storage.corrupt import CorruptObject
 from tidegate_storage.object_store import (
     NoSuchObject,
     ObjectStore,
@@ -28,9 +29,11 @@ from tidegate_storage.object_store import (
     StoreUnavailable,
 )
 from tidegate_storage.range_cache import RangeCache
+from tidegate_storage.segment_format import SegmentIndex, read_tail
 
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, RunKey
 from .prepared_runs import CorruptRun, PreparedRun, prepare_run
+from .segment_rows import chunk_rows, is_chunk, is_segment
 
 _log = structlog.get_logger("tidegate.fetch")
 
@@ -49,14 +52,15 @@ class CachedObject:
 
 
 _Group: TypeAlias = list[tuple[Partition, RunRow]]
-Loaded: TypeAlias = dict[RunKey, PreparedRun | ReadProblem]
+Loaded: TypeAlias = dict[RunKey, PreparedRun | SegmentIndex | ReadProblem]
 
 
 class LogReader:
     """Reads the runs that the cluster state names.
 
     Args:
-      cache: of CachedObject by WalName, and PreparedRun by (*WalName, position).
+      cache: of CachedObject by WalName, and by (object name, position) of PreparedRun and
+          SegmentIndex.
 
     store_reads, store_bytes, failed_reads, corrupt_runs: counters, for metrics.
     """
@@ -94,16 +98,31 @@ class LogReader:
             return cached.prepared.get(row.position) or self._prepare_own(
                 name, cached, partition, row
             )
-        run = self._cache.get_nowait((*name, row.position), promote=False)
+        run = self._cache.get_nowait((name, row.position), promote=False)
         return run if isinstance(run, PreparedRun) else None
 
+    def index_of(self, row: RunRow) -> SegmentIndex | None:
+        """Return the index of a segment that is in memory."""
+        index = self._cache.get_nowait((self._name(row), row.position), promote=False)
+        return index if isinstance(index, SegmentIndex) else None
+
     def is_in_memory(self, row: RunRow) -> bool:
-        """Tell whether ready() would return a run; does not count as a use."""
+        """Tell whether ready() or index_of() would return something; does not count as a use."""
         name = self._name(row)
-        return name in self._cache or (*name, row.position) in self._cache
+        return name in self._cache or (name, row.position) in self._cache
+
+    async def parts(self, partition: Partition, row: RunRow, offset: int) -> list[RunRow]:
+        """Return the chunks of a segment from the one that holds the offset on; else just the row.
+
+        Raises:
+          NoSuchObject, StoreUnavailable, CorruptRun: as run_at().
+        """
+        if not is_segment(row):
+            return [row]
+        return list(chunk_rows(row, await self._get_index(partition, row), offset))
 
     async def run_at(self, partition: Partition, row: RunRow) -> PreparedRun:
-        """Return a run of the partition, from the store if need be.
+        """Return a run of the partition, or a chunk, from the store if need be.
 
         Raises:
           NoSuchObject: look at the state again.
@@ -146,6 +165,18 @@ class LogReader:
                 _fill(group, loaded, ReadProblem.UNAVAILABLE)
 
     async def _load_group(self, group: _Group, loaded: Loaded) -> None:
+        """Load runs, or the index of a segment, which is a group of its own."""
+        partition, row = group[0]
+        if is_segment(row):
+            try:
+                index = await self._get_index(partition, row)
+                loaded[row.object_number, row.position] = index
+            except CorruptRun:
+                _fill(group, loaded, ReadProblem.CORRUPT)
+        else:
+            await self._load_runs(group, loaded)
+
+    async def _load_runs(self, group: _Group, loaded: Loaded) -> None:
         """Usually the first run brings all; not if another fetch is loading that one just now."""
         for at, (_, row) in enumerate(group):
             key = (row.object_number, row.position)
@@ -173,11 +204,51 @@ class LogReader:
                 run = self._prepare_copy(body, row.position, row, partition, object_key)
             return run, run.size_bytes
 
-        run = await self._cache.get((*name, row.position), load, hot=is_hot)
+        run = await self._cache.get((name, row.position), load, hot=is_hot)
         assert isinstance(run, PreparedRun)
         return run
 
-    async def _read(self, name: WalName, start: int, end: int) -> memoryview:
+    async def _get_index(self, partition: Partition, row: RunRow) -> SegmentIndex:
+        """Return the index of a segment.
+
+        Raises:
+          NoSuchObject, StoreUnavailable: as run_at().
+          CorruptRun: it is not the one that was published.
+        """
+        name = self._name(row)
+        size_bytes = self._coordinator.state.objects.size_bytes(row.object_number)
+
+        async def load() -> tuple[object, int]:
+            body = await self._read(name, row.position, size_bytes)
+            try:
+                index = self._read_index(body, row, partition, name)
+            except CorruptRun:
+                # As for runs: bytes damaged on their way here are whole in the store.
+                body = await self._read(name, row.position, size_bytes)
+                index = self._read_index(body, row, partition, name)
+            return index, index.size_bytes
+
+        index = await self._cache.get((name, row.position), load)
+        assert isinstance(index, SegmentIndex)
+        return index
+
+    def _read_index(
+        self, body: memoryview, row: RunRow, partition: Partition, name: ObjectName
+    ) -> SegmentIndex:
+        try:
+            index = read_tail(body, row.position)
+            what = (index.topic_id, index.partition, index.base_offset, index.check)
+            if what != (partition.topic_id, partition.index, row.base_offset, row.check):
+                raise CorruptObject("its index is not the one that was published")
+        except CorruptObject as error:
+            self.corrupt_runs += 1
+            _log.error("a segment is corrupt; other partitions are not touched", error=str(error))
+            raise CorruptRun(
+                self._object_key(name), partition, row.base_offset, str(error)
+            ) from error
+        return index
+
+    async def _read(self, name: ObjectName, start: int, end: int) -> memoryview:
         async with self._reads:
             body = await self._store.get_range(self._object_key(name), start, end - start)
         self.store_reads += 1
@@ -185,7 +256,7 @@ class LogReader:
         return memoryview(body)
 
     def _keep_neighbours(
-        self, name: WalName, group: _Group, body: memoryview, loaded: Loaded
+        self, name: ObjectName, group: _Group, body: memoryview, loaded: Loaded
     ) -> None:
         """Prepare all runs of a group but the first.
 
@@ -202,7 +273,7 @@ class LogReader:
             else:
                 loaded[key] = run
                 is_hot = _is_tail(partition, row)
-                self._cache.put((*name, row.position), run, run.size_bytes, hot=is_hot)
+                self._cache.put((name, row.position), run, run.size_bytes, hot=is_hot)
 
     def _prepare_copy(
         self, body: memoryview, start: int, row: RunRow, partition: Partition, object_key: str
@@ -213,7 +284,7 @@ class LogReader:
         return self._prepare(region, row, partition, object_key)
 
     def _prepare_own(
-        self, name: WalName, cached: CachedObject, partition: Partition, row: RunRow
+        self, name: ObjectName, cached: CachedObject, partition: Partition, row: RunRow
     ) -> PreparedRun | None:
         """Prepare a run of an own object; memory that went bad is given up for the store's copy."""
         try:
@@ -237,23 +308,14 @@ class LogReader:
             )
             raise
 
-    def _name(self, row: RunRow) -> WalName:
+    def _name(self, row: RunRow) -> ObjectName:
         try:
             return self._coordinator.state.objects.name(row.object_number)
         except KeyError:
             raise NoSuchObject(f"object {row.object_number} was collected") from None
 
-    def _object_key(self, name: WalName) -> str:
-        state = self._coordinator.state
-        node_id, zone = state.gateways.homes[name.incarnation]
-        return wal_key(
-            state.cluster_id,
-            state.timeline_of(name.incarnation),
-            zone,
-            node_id,
-            name.incarnation,
-            name.counter,
-        )
+    def _object_key(self, name: ObjectName) -> str:
+        return object_key(self._coordinator.state, name)
 
 
 def _end(row: RunRow) -> int:
@@ -280,7 +342,9 @@ def _groups(misses: Sequence[Miss]) -> list[_Group]:
 def _is_near(group: _Group, row: RunRow) -> bool:
     first, last = group[0][1], group[-1][1]
     return (
-        last.object_number == row.object_number
+        not is_segment(first)
+        and not is_segment(row)
+        and last.object_number == row.object_number
         and row.position - _end(last) <= _MAX_GAP_BYTES
         and _end(row) - first.position <= _MAX_GROUP_BYTES
     )
@@ -293,5 +357,7 @@ def _fill(group: _Group, loaded: Loaded, problem: ReadProblem) -> None:
 
 def _is_tail(partition: Partition, row: RunRow) -> bool:
     """Tell whether a run is new enough that others will ask for it soon."""
+    if is_chunk(row):
+        return row.next_offset == partition.next_offset
     runs = partition.runs
     return len(runs) <= _TAIL_RUNS or row.base_offset >= runs[len(runs) - _TAIL_RUNS].base_offset

@@ -165,7 +165,7 @@ def _writer(gateway: Gateway) -> Iterator[Metric]:
 
 def _cluster(gateway: Gateway) -> Iterator[Metric]:
     state = gateway.coordinator.state
-    gateways = sorted(state.gateways.live.values(), key=lambda each: each.node_id)
+    gateways = state.gateways.brokers()
     is_first = bool(gateways) and gateways[0].incarnation == gateway.coordinator.incarnation
     topics, partitions = len(state.topics.by_id), len(state.partitions)
     for name, help_text, value in (
@@ -187,7 +187,8 @@ def _cluster(gateway: Gateway) -> Iterator[Metric]:
             "When the log was last backed up, since 1970; 0: not since the start",
             gateway.backup.status.time_ms / 1000,
         ),
-        ("tidegate_objects", "WAL objects the metadata log knows", len(state.objects)),
+        ("tidegate_objects", "Objects the metadata log knows", len(state.objects)),
+        ("tidegate_segments", "Those that are segments", state.objects.segment_count),
         ("tidegate_dead_objects", "Those that wait to be deleted", len(state.objects.dead)),
     ):
         yield _gauge(name, help_text, value)

@@ -18,6 +18,7 @@ from tidegate_coordination.state.partitions import Partition
 
 from .fetch_plan import Miss, RunKey
 from .log_reader import LogReader
+from .segment_rows import bytes_to_load, rows_from
 
 PARTITION_BYTES = 4 << 20
 MAX_BYTES = 32 << 20
@@ -47,31 +48,32 @@ class ReadAhead:
         self._work = trio.Event()
 
     def want(self, places: Iterable[tuple[Partition, int]]) -> None:
-        """Load what is not in memory of each partition's runs from an index on."""
+        """Load what is not in memory of each partition from an offset on."""
         left = LOOKED_AT_RUNS
-        for partition, index in places:
+        for partition, offset in places:
             is_full = self._pending_bytes >= self._max_bytes or len(self._pending) >= MAX_RUNS
             if is_full or left <= 0:
                 return
-            end = min(len(partition.runs), index + min(PARTITION_RUNS, left))
-            self._want_of(partition, index, end)
-            left -= end - index
+            left -= self._want_of(partition, offset, min(PARTITION_RUNS, left))
 
-    def _want_of(self, partition: Partition, index: int, end: int) -> None:
-        planned = 0
-        runs = partition.runs
-        while index < end and planned < PARTITION_BYTES:
-            row = runs[index]
+    def _want_of(self, partition: Partition, offset: int, most: int) -> int:
+        """Look at that many runs at most; return how many it were."""
+        planned = looked_at = 0
+        for row in rows_from(partition, offset, self._reader.index_of):
+            if looked_at == most or planned >= PARTITION_BYTES:
+                break
+            looked_at += 1
             key = (row.object_number, row.position)
             if key not in self._pending and not self._reader.is_in_memory(row):
-                if self._pending_bytes + row.length > self._max_bytes:
-                    return
+                size_bytes = bytes_to_load(row)
+                if self._pending_bytes + size_bytes > self._max_bytes:
+                    break
                 self._pending.add(key)
-                self._pending_bytes += row.length
+                self._pending_bytes += size_bytes
                 self._queue.append(Miss(partition, [row]))
                 self._work.set()
             planned += row.length
-            index += 1
+        return looked_at
 
     async def run(self) -> None:
         """Load what is wanted; forever."""
@@ -91,14 +93,14 @@ class ReadAhead:
                 for miss in misses:
                     row = miss.rows[0]
                     self._pending.discard((row.object_number, row.position))
-                    self._pending_bytes -= row.length
+                    self._pending_bytes -= bytes_to_load(row)
 
     def _step(self) -> list[Miss]:
         size_bytes = count = 0
         for miss in self._queue:
             if size_bytes >= STEP_BYTES or count >= STEP_RUNS:
                 break
-            size_bytes += miss.rows[0].length
+            size_bytes += bytes_to_load(miss.rows[0])
             count += 1
         misses = list(islice(self._queue, count))
         for _ in misses:

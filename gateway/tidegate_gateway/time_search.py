@@ -47,15 +47,31 @@ async def find_first(
         row = await _first_stamped(partition, timestamp, offset)
         if row is None:
             return None
-        run = await reader.run_at(partition, row)
-        for index in range(run.find(offset), len(run)):
-            batch = run.batch(index)
-            header = read_header(batch)
-            if header.max_timestamp >= timestamp and header.last_offset >= offset:
-                found = await _search_batch(blocking, batch, header, timestamp, offset)
+        for part in await reader.parts(partition, row, offset):
+            if part.max_timestamp >= timestamp:
+                found = await _first_in_run(reader, blocking, partition, part, timestamp, offset)
                 if found is not None:
                     return found
         offset = row.next_offset
+
+
+async def _first_in_run(
+    reader: LogReader,
+    blocking: Blocking,
+    partition: Partition,
+    row: RunRow,
+    timestamp: int,
+    offset: int,
+) -> Found | None:
+    run = await reader.run_at(partition, row)
+    for index in range(run.find(offset), len(run)):
+        batch = run.batch(index)
+        header = read_header(batch)
+        if header.max_timestamp >= timestamp and header.last_offset >= offset:
+            found = await _search_batch(blocking, batch, header, timestamp, offset)
+            if found is not None:
+                return found
+    return None
 
 
 async def find_largest(reader: LogReader, blocking: Blocking, partition: Partition) -> Found | None:
@@ -69,7 +85,15 @@ async def find_largest(reader: LogReader, blocking: Blocking, partition: Partiti
     if len(runs) and runs[0].base_offset < offset:
         # What the state says of this run may be true only of records below the log start.
         row = runs[0]
-        best = await _largest_in_run(reader, blocking, partition, row, offset)
+        parts = await reader.parts(partition, row, offset)
+        best = await _largest_in_run(reader, blocking, partition, parts[0], offset)
+        largest_part = max(parts[1:], key=_max_timestamp, default=parts[0])
+        if largest_part.max_timestamp > (best.timestamp if best else -1):
+            timestamp = largest_part.max_timestamp
+            found = await _first_in_run(
+                reader, blocking, partition, largest_part, timestamp, offset
+            )
+            best = found or best
         offset = row.next_offset
     largest = await _largest_stamped(partition, offset)
     if largest is not None and (best is None or largest.max_timestamp > best.timestamp):
@@ -77,6 +101,10 @@ async def find_largest(reader: LogReader, blocking: Blocking, partition: Partiti
             reader, blocking, partition, largest.max_timestamp, largest.base_offset
         )
     return best
+
+
+def _max_timestamp(row: RunRow) -> int:
+    return row.max_timestamp
 
 
 async def _largest_in_run(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
@@ -82,11 +84,13 @@ def links(facts: Facts) -> Iterator[Violation]:
 
 def ends(facts: Facts) -> Iterator[Violation]:
     """An end offset is above everything that was acknowledged or read before it was asked for."""
+    known = _Highest(-1)
+    for each in facts.events:
+        if each.type == "ok" and each.value is not None and "key" in each.value:
+            known.add(each.value["key"], each.index, _reached(each))
     for event, table in facts.finished("end"):
-        key, reached = table["key"], -1
-        for each in facts.events[: event.of]:
-            if each.type == "ok" and each.value is not None and each.value.get("key") == key:
-                reached = max(reached, _reached(each))
+        key = table["key"]
+        reached = known.before(key, event.of)
         if table["offset"] <= reached:
             text = f"key {key} was said to end at {table['offset']}, with {reached} known before"
             yield Violation("stale end", text, (event.index,))
@@ -108,21 +112,42 @@ def _reached(event: Event) -> int:
 
 def log_starts_moved(facts: Facts) -> Iterator[Violation]:
     """A log start never moves back, and only as far up as somebody asked for."""
+    known, asked = _Highest(0), _Highest(0)
+    for event in facts.events:
+        if event.f == "trim" and event.type == "invoke":
+            asked.add(value_of(event)["key"], event.index, value_of(event)["before"])
     told = list(log_starts(facts))
     for event, key, start in told:
-        if event.f != "poll":
-            known = [s for each, k, s in told if k == key and each.index < event.of]
-            if start < max(known, default=0):
-                text = f"key {key} begins at {start}, and began at {max(known)} before"
-                yield Violation("log start fell", text, (event.index,))
-        yield from _too_high(facts, event, key, start)
+        known.add(key, event.index, start)
+    for event, key, start in told:
+        if event.f != "poll" and start < (highest := known.before(key, event.of)):
+            text = f"key {key} begins at {start}, and began at {highest} before"
+            yield Violation("log start fell", text, (event.index,))
+        yield from _too_high(facts, event, key, (asked.before(key, event.index), start))
 
 
-def _too_high(facts: Facts, event: Event, key: int, start: int) -> Iterator[Violation]:
-    asked = 0
-    for each in facts.events[: event.index]:
-        if each.f == "trim" and each.type == "invoke" and value_of(each)["key"] == key:
-            asked = max(asked, value_of(each)["before"])
+class _Highest:
+    """The highest number of a key up to a moment.  Moments are added in order."""
+
+    def __init__(self, nothing: int) -> None:
+        self._nothing = nothing
+        self._indexes: defaultdict[int, list[int]] = defaultdict(list)
+        self._highest: defaultdict[int, list[int]] = defaultdict(list)
+
+    def add(self, key: int, index: int, number: int) -> None:
+        """Take note of a number."""
+        highest = self._highest[key]
+        self._indexes[key].append(index)
+        highest.append(max(number, highest[-1] if highest else self._nothing))
+
+    def before(self, key: int, index: int) -> int:
+        """Return the highest that was added for a moment before this one."""
+        at = bisect_left(self._indexes[key], index)
+        return self._highest[key][at - 1] if at else self._nothing
+
+
+def _too_high(facts: Facts, event: Event, key: int, taken: tuple[int, int]) -> Iterator[Violation]:
+    asked, start = taken
     if start <= asked:
         return
     if key not in facts.retention:
@@ -131,7 +156,7 @@ def _too_high(facts: Facts, event: Event, key: int, start: int) -> Iterator[Viol
         return
     limit_ms, limit_bytes = facts.retention[key]
     if limit_bytes < 0:
-        yield from _too_young(facts, event, key, (asked, start), limit_ms)
+        yield from _too_young(facts, event, key, taken, limit_ms)
 
 
 def _too_young(

@@ -50,9 +50,10 @@ def main(
 ) -> None:
     """Run gateways in a simulated world of faults, and check all that clients see.
 
-    Each seed is a world of its own: three gateways, one metadata log, one object store, and clients
-    whose history is checked.  A seed gives the same run on every machine.  The exit code is 1 when
-    a promise of the gateway was broken, or a fault that was drawn did not land.
+    Each seed is a world of its own: three gateways, up to two drivers of the pipeline, one metadata
+    log, one object store, and clients whose history is checked.  A seed gives the same run on every
+    machine.  The exit code is 1 when a promise of the gateway was broken, or a fault that was drawn
+    did not land.
     """
     wanted = _seed_range(seeds)
     if trace is not None and len(wanted) > 1:

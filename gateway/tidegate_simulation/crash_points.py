@@ -31,6 +31,16 @@ PLACES = (
     "before read",
 )
 
+# What a driver of the pipeline does, who keeps no house.
+PIPELINE_PLACES = (
+    "before append",
+    "after append",
+    "before put",
+    "after put",
+    "before read",
+    "before get_range",
+)
+
 Reach = Callable[[str], None]
 
 
@@ -111,11 +121,15 @@ class PointedLog:
 
 
 class PointedStore:
-    """A store that says where its caller stands."""
+    """A store that says where its caller stands.
 
-    def __init__(self, store: ObjectStore, reach: Reach) -> None:
+    read: called with the key of an object that is about to be read in part.
+    """
+
+    def __init__(self, store: ObjectStore, reach: Reach, read: Callable[[str], None]) -> None:
         self._store = store
         self._reach = reach
+        self._read = read
 
     @property
     def requests_cost_money(self) -> bool:
@@ -134,6 +148,8 @@ class PointedStore:
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
         """See ObjectStore."""
+        self._read(key)
+        self._reach("before get_range")
         return await self._store.get_range(key, start, length)
 
     async def delete_many(self, keys: Sequence[str]) -> None:

@@ -7,12 +7,14 @@ run is prolonged until it has landed, and fails if it never does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from tidegate_coordination.logs.faulty import LogFaults
 
+from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
+from .pipeline_plan import PipelinePlan
 from .store import StoreFaults
 
 # See LogFaults and StoreFaults.
@@ -90,7 +92,7 @@ _RARE = frozenset({"log.hung", "store.hung", "log.snapshot_damage"})
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """One seed's faults.  kinds: the names that were drawn, of KINDS.
+    """One seed's faults.  kinds: the names that were drawn, of KINDS and PIPELINE_KINDS.
 
     event_seconds: mean time between two events.  latency_seconds: the longest a packet takes.
     skew_seconds, clock_rate: of the one clock that is wrong.
@@ -104,6 +106,22 @@ class FaultPlan:
     latency_seconds: float
     skew_seconds: float
     clock_rate: float
+    pipelines: PipelinePlan = field(default_factory=PipelinePlan)
+
+    def with_pipelines(self, pipelines: PipelinePlan) -> FaultPlan:
+        """Return a plan with pipelines, and what befalls them."""
+        events = tuple(each for each in pipelines.kinds if each in PIPELINE_EVENT_KINDS)
+        return replace(
+            self,
+            kinds=(*self.kinds, *pipelines.kinds),
+            events=(*self.events, *events),
+            pipelines=pipelines,
+        )
+
+    @property
+    def has_wrong_clocks(self) -> bool:
+        """Tell whether a gateway's clock is wrong, or will be."""
+        return _has_wrong_clocks(self.kinds)
 
 
 def draw_settings(rng: Random) -> dict[str, str]:
@@ -130,7 +148,7 @@ def draw_plan(rng: Random, settings: Mapping[str, str]) -> FaultPlan:
     share = 0.0 if calm else rng.choice((0.05, 0.1, 0.2, 0.35))
     drawn = [each for each in KINDS if rng.random() < share and _can_land(each, settings)]
     kinds = _some(drawn, rng)
-    if any(each in kinds for each in (*CLOCK_KINDS, *WRONG_CLOCKS)):
+    if _has_wrong_clocks(kinds):
         # Who has a wrong clock keeps no house, so that nothing may ever be deleted.
         kinds = tuple(each for each in kinds if each != "store.delete_error")
     rates = {each: _rate(each, rng) for each in KINDS}
@@ -148,6 +166,10 @@ def draw_plan(rng: Random, settings: Mapping[str, str]) -> FaultPlan:
         _DAY_SECONDS * rng.choice((-1, 1)) if "skew" in kinds else 0.0,
         rng.choice((0.1, 0.9, 1.1, 10.0)) if "drift" in kinds else 1.0,
     )
+
+
+def _has_wrong_clocks(kinds: Iterable[str]) -> bool:
+    return any(each in (*CLOCK_KINDS, *WRONG_CLOCKS) for each in kinds)
 
 
 def _some(drawn: list[str], rng: Random) -> tuple[str, ...]:

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from itertools import combinations
 
 from tidegate_coordination import events as ev
 from tidegate_coordination import group_events as gev
 from tidegate_coordination.entries import Entry, decode_entry
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import AppendResult
+from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.objects import ObjectName, SegmentName, WalName
 from tidegate_coordination.state.partitions import Partition
-from tidegate_storage.keys import wal_key
+
+from .deletion_checks import DeletionWatch, live_objects
+from .segment_checks import BodyOf, NotWhole, check_published
 
 Complain = Callable[[str, str], None]
 
@@ -45,15 +49,26 @@ class StateWatch:
     """The extra replica.
 
     Args:
-      holds: tells whether the object store has a key, without waiting.
+      body_of: gives what the object store holds under a key, without waiting.
       complain: called with the kind and the text of a violation.
+      deletions: is told of each entry.
+      on_published: called with the number of units of each entry that publishes some.
     """
 
-    def __init__(self, holds: Callable[[str], bool], complain: Complain) -> None:
+    def __init__(
+        self,
+        body_of: BodyOf,
+        complain: Complain,
+        deletions: DeletionWatch,
+        on_published: Callable[[int], None],
+    ) -> None:
         self.state = ClusterState()
         self.payloads: list[bytes] = []
-        self._holds = holds
+        self._body_of = body_of
         self._complain = complain
+        self._deletions = deletions
+        self._on_published = on_published
+        self._published: set[SegmentName] = set()
         self._digests: dict[int, bytes] = {}
         self._marks: dict[int, tuple[int, int]] = {}
         self._sequences: dict[tuple[int, int], ev.ProducerBatch] = {}
@@ -90,6 +105,8 @@ class StateWatch:
                     self._settle(WalName(event.incarnation, event.counter), "abandoned")
                 case ev.ObjectsCollected():
                     self._collect(event)
+                case ev.SegmentsPublished():
+                    self._publish(entry, event)
                 case gev.GroupChanged() | gev.OffsetsCommitted():
                     self._group(entry.writer, event)
                 case _:
@@ -102,6 +119,8 @@ class StateWatch:
                 self._tiling(partition, whole=position % REPLAY_ENTRIES == 0)
                 self._rising(partition)
         self.state.touched.clear()
+        self._after_segments(entry)
+        self._deletions.after_entry(self.state)
         encoded = self.state.encode()
         self._digests[position] = _digest(encoded)
         if position % REPLAY_ENTRIES == 0:
@@ -144,7 +163,7 @@ class StateWatch:
             self._broken(8, f"{name} committed, but its incarnation ended")
             return
         self._settle(name, "committed")
-        if not self._holds(self._key(name)):
+        if self._body_of(self._key(name)) is None:
             self._complain("not stored", f"{name} was committed before it was stored")
         for batch in event.producers:
             self._sequence(batch)
@@ -157,14 +176,66 @@ class StateWatch:
 
     def _collect(self, event: ev.ObjectsCollected) -> None:
         """4: an object is collected when no run is live in it."""
-        used = {
-            partition.runs[at].object_number
-            for partition in self.state.partitions.values()
-            for at in range(len(partition.runs))
-        }
+        used = live_objects(self.state)
         for number in event.numbers:
             if number in used:
                 self._broken(4, f"object {number} was collected while runs in it live")
+
+    def _publish(self, entry: Entry, event: ev.SegmentsPublished) -> None:
+        """8, that segments hold what their parents held, and that each is published once."""
+        ended = {each.incarnation for each in entry.events if isinstance(each, ev.GatewayExpired)}
+        if not self.state.gateways.is_live(event.incarnation) or event.incarnation in ended:
+            self._broken(8, f"segments of incarnation {event.incarnation}, which ended")
+            return
+        for one, other in combinations(event.partitions, 2):
+            if one.partition == other.partition and _overlap(one, other):
+                self._broken(1, f"{one} and {other} in one entry")
+        self._on_published(len(event.partitions))
+        for each in event.partitions:
+            try:
+                check_published(self.state, event.incarnation, each, self._body_of)
+            except NotWhole as error:
+                self._complain("segment", f"partition {each.partition}: {error}")
+            self._publish_once(event.incarnation, each)
+
+    def _publish_once(self, incarnation: int, each: ev.SegmentsOfPartition) -> None:
+        partition = self.state.partitions.get(each.partition)
+        if partition is None:
+            return
+        for segment in each.segments:
+            name = SegmentName(
+                incarnation,
+                segment.attempt,
+                partition.topic_id,
+                partition.index,
+                segment.base_offset,
+            )
+            if name in self._published:
+                self._broken(3, f"{name} is published again")
+            self._published.add(name)
+
+    def _after_segments(self, entry: Entry) -> None:
+        """1, in whole, and 4, as the state counts."""
+        numbers = [
+            each.partition
+            for event in entry.events
+            if isinstance(event, ev.SegmentsPublished)
+            for each in event.partitions
+        ]
+        for number in numbers:
+            partition = self.state.partitions.get(number)
+            if partition is not None:
+                self._tiling(partition, whole=True)
+        if numbers:
+            self._dead()
+
+    def _dead(self) -> None:
+        """4: an object is dead when no run is live in it, and only then."""
+        objects, used = self.state.objects, live_objects(self.state)
+        wrong = sorted(used & objects.dead.keys())
+        if wrong or len(objects) != len(used) + len(objects.dead):
+            text = f"of {len(objects)} objects {len(used)} are used, {len(objects.dead)} dead"
+            self._broken(4, f"{text}; both: {wrong}")
 
     def had_written(self, batch: ev.ProducerBatch) -> None:
         """Take a batch for the last of a producer whose state the cluster has forgotten."""
@@ -206,19 +277,11 @@ class StateWatch:
 
     def missing_objects(self) -> list[str]:
         """Return the keys of objects with live runs that the store does not hold."""
-        names = {
-            self.state.objects.name(partition.runs[at].object_number)
-            for partition in self.state.partitions.values()
-            for at in range(len(partition.runs))
-        }
-        return [key for key in map(self._key, sorted(names)) if not self._holds(key)]
+        names = map(self.state.objects.name, sorted(live_objects(self.state)))
+        return [key for key in map(self._key, names) if self._body_of(key) is None]
 
-    def _key(self, name: WalName) -> str:
-        state = self.state
-        node_id, zone = state.gateways.homes[name.incarnation]
-        return wal_key(
-            state.cluster_id, state.timeline, zone, node_id, name.incarnation, name.counter
-        )
+    def _key(self, name: ObjectName) -> str:
+        return object_key(self.state, name)
 
 
 def replay(payloads: Sequence[bytes]) -> ClusterState:
@@ -227,6 +290,10 @@ def replay(payloads: Sequence[bytes]) -> ClusterState:
     for position, payload in enumerate(payloads, 1):
         state.apply(position, decode_entry(payload, position))
     return state
+
+
+def _overlap(one: ev.SegmentsOfPartition, other: ev.SegmentsOfPartition) -> bool:
+    return one.base_offset < other.next_offset and other.base_offset < one.next_offset
 
 
 def _digest(encoded: bytes) -> bytes:

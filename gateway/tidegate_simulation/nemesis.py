@@ -7,22 +7,26 @@ then nothing new begins for a while: a world that is never well shows little.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 
 import trio
 
 from tidegate_coordination.logs.faulty import LogFaults
 
-from .crash_points import PLACES
+from .crash_points import PIPELINE_PLACES, PLACES
+from .host import Host
 from .network import Link
 from .node import Node
+from .pipeline_plan import PREFIX
+from .pipelines import Pipeline
 from .store import StoreFaults
 from .world import World
 
 _NO_FAULTS = (LogFaults(), StoreFaults())
 _LOOK_SECONDS = 0.25
 _UP_SECONDS = 30.0
+_TASK_SECONDS = 10.0
 _HURRY_SECONDS = 0.5
 _QUIET_SHARE = 0.15
 _QUIET_SECONDS = 20.0
@@ -32,22 +36,26 @@ _HOUR_SECONDS = 3600.0
 class Nemesis:
     """See the module's head.  is_late: the work is done, and a promised event has not landed."""
 
-    def __init__(self, world: World, nodes: list[Node]) -> None:
+    def __init__(self, world: World, nodes: list[Node], pipelines: Sequence[Pipeline] = ()) -> None:
         self.is_late = False
         self._world = world
         self._nodes = nodes
+        self._pipelines = pipelines
+        self._hosts: list[Host] = [*nodes, *pipelines]
         self._rng = world.rng("nemesis")
         self._busy: set[str] = set()
         self._lease_seconds = int(world.settings["lease.ms"]) / 1000
-        self._events: dict[str, Callable[[Node], Awaitable[None]]] = {
+        self._host_events: dict[str, Callable[[Host], Awaitable[None]]] = {
             "crash": self._crash,
             "crash_point": self._crash_point,
-            "crash_all": self._crash_all,
-            "restart_storm": self._restart_storm,
             "drain": self._drain,
-            "rolling_restart": self._rolling_restart,
             "stall": self._stall,
             "isolate": self._isolate,
+        }
+        self._node_events: dict[str, Callable[[Node], Awaitable[None]]] = {
+            "crash_all": self._crash_all,
+            "restart_storm": self._restart_storm,
+            "rolling_restart": self._rolling_restart,
             "log_outage": self._log_outage,
             "store_outage": self._store_outage,
             "cut": self._cut,
@@ -62,8 +70,8 @@ class Nemesis:
 
     async def run(self, is_over: Callable[[], bool], seconds: float) -> None:
         """Trouble the world until is_over() or for so long; then heal it."""
-        for node in self._nodes:
-            node.set_faults(self._world.plan.log, self._world.plan.store)
+        for host in self._hosts:
+            host.set_faults(self._world.plan.log, self._world.plan.store)
         self._world.strikes.turn_on()
         with trio.move_on_after(seconds):
             async with trio.open_nursery() as troubles:
@@ -75,9 +83,10 @@ class Nemesis:
         self._heal()
 
     def _heal(self) -> None:
+        for host in self._hosts:
+            host.set_faults(*_NO_FAULTS)
+            host.crash_point.disarm()
         for node in self._nodes:
-            node.set_faults(*_NO_FAULTS)
-            node.crash_point.disarm()
             for link in node.links:
                 link.flow()
         self._world.strikes.turn_off()
@@ -93,7 +102,7 @@ class Nemesis:
             kind = self._next_kind()
             if kind:
                 self._busy.add(kind)
-                nursery.start_soon(self._befall, kind, self._rng.choice(self._nodes))
+                nursery.start_soon(self._befall, kind, self._pick(kind))
 
     def _next_kind(self) -> str:
         """Return a kind that has not landed yet, or else any; "" if all are under way."""
@@ -102,57 +111,73 @@ class Nemesis:
         outstanding = [each for each in free if each in missing]
         return self._rng.choice(outstanding or free) if free else ""
 
-    async def _befall(self, kind: str, node: Node) -> None:
+    def _pick(self, kind: str) -> Host:
+        is_pipelines = kind.startswith(PREFIX)
+        return self._rng.choice(self._pipelines if is_pipelines else self._nodes)
+
+    async def _befall(self, kind: str, host: Host) -> None:
         since = trio.current_time()
-        await self._events[kind](node)
+        if isinstance(host, Node) and kind in self._node_events:
+            await self._node_events[kind](host)
+        else:
+            await self._host_events[kind.removeprefix(PREFIX)](host)
         lasted = trio.current_time() - since
         await trio.sleep(_LOOK_SECONDS + lasted * self._rng.uniform(0.5, 2.0))
         self._busy.discard(kind)
 
-    async def _up(self, node: Node) -> None:
+    async def _up(self, host: Host) -> None:
         """Wait until it serves, for a while."""
         with trio.move_on_after(_UP_SECONDS):
-            while node.gateway is None:  # noqa: ASYNC110 - it may die again at any moment
+            while not host.is_up:  # noqa: ASYNC110 - it may die again at any moment
                 await trio.sleep(_LOOK_SECONDS)
 
     def _count(self, kind: str, times: int = 1) -> None:
         self._world.strikes.count(kind, times)
 
+    def _strike(self, host: Host, kind: str) -> None:
+        """Count what is about to befall a host, if there is anything to befall."""
+        self._count(f"{host.prefix}{kind}", host.is_up)
+
     # -- gateways ---------------------------------------------------------------------------------
 
-    async def _crash(self, node: Node) -> None:
+    async def _crash(self, host: Host) -> None:
         """At any checkpoint of a burst of work."""
-        await self._up(node)
+        await self._up(host)
+        if isinstance(host, Pipeline):
+            with trio.move_on_after(_TASK_SECONDS):
+                await host.next_task()
+            await self._up(host)
         for _ in range(self._rng.randrange(100)):
             await trio.lowlevel.checkpoint()
-        self._count("crash", node.gateway is not None)
-        node.crash()
+        self._strike(host, "crash")
+        host.crash()
 
-    async def _crash_point(self, node: Node) -> None:
+    async def _crash_point(self, host: Host) -> None:
         await trio.lowlevel.checkpoint()
-        node.crash_point.arm(self._rng.choice(PLACES), self._rng.randint(1, 3))
+        places = PIPELINE_PLACES if isinstance(host, Pipeline) else PLACES
+        host.crash_point.arm(self._rng.choice(places), self._rng.randint(1, 3))
 
     async def _crash_all(self, node: Node) -> None:
         for each in self._nodes:
             await self._up(each)
         alive = sum(each.gateway is not None for each in self._nodes)
         self._count("crash_all", alive > 1)
-        for each in self._nodes:
-            each.crash()
+        for host in self._hosts:
+            host.crash()
 
     async def _restart_storm(self, node: Node) -> None:
         await self._up(node)
         deaths = 0
         for _ in range(self._rng.randint(3, 6)):
-            deaths += node.gateway is not None
+            deaths += node.has_begun
             node.crash(comes_back_fast=True)
             await trio.sleep(self._rng.uniform(0.1, 1.5))
         self._count("restart_storm", deaths > 1)
 
-    async def _drain(self, node: Node) -> None:
-        await self._up(node)
-        self._count("drain", node.gateway is not None)
-        node.drain()
+    async def _drain(self, host: Host) -> None:
+        await self._up(host)
+        self._strike(host, "drain")
+        host.drain()
 
     async def _rolling_restart(self, node: Node) -> None:
         """Each when the one before it is back, as an operator would; one that is late is left."""
@@ -168,32 +193,32 @@ class Nemesis:
         # Other faults may keep one down for longer than anyone waits.
         self._count("rolling_restart", stopped > 1)
 
-    async def _stall(self, node: Node) -> None:
-        await self._up(node)
-        self._count("stall", node.gateway is not None)
-        node.stall()
+    async def _stall(self, host: Host) -> None:
+        await self._up(host)
+        self._strike(host, "stall")
+        host.stall()
         try:
             await trio.sleep(self._rng.choice((self._rng.uniform(1, 5), self._rng.uniform(5, 60))))
         finally:
-            node.go_on()
+            host.go_on()
 
-    async def _isolate(self, node: Node) -> None:
-        await self._up(node)
-        self._count("isolate", node.gateway is not None)
-        with node.without_log():
+    async def _isolate(self, host: Host) -> None:
+        await self._up(host)
+        self._strike(host, "isolate")
+        with host.without_log():
             await trio.sleep(self._lease_seconds * self._rng.uniform(0.2, 3.0))
 
     async def _log_outage(self, node: Node) -> None:
         self._count("log_outage")
         with ExitStack() as outages:
-            for each in self._nodes:
+            for each in self._hosts:
                 outages.enter_context(each.without_log())
             await trio.sleep(self._rng.uniform(1, 60))
 
     async def _store_outage(self, node: Node) -> None:
         self._count("store_outage")
         with ExitStack() as outages:
-            for each in self._nodes:
+            for each in self._hosts:
                 outages.enter_context(each.without_store())
             await trio.sleep(self._rng.uniform(1, 60))
 

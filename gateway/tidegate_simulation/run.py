@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -16,14 +16,18 @@ import trio.testing
 from structlog.typing import EventDict
 
 from tidegate_coordination.logs.faulty import LogFaults
+from tidegate_pipeline.plan import backlog
 
 from .actors import Actor, make_actors
 from .checker import Violation, check
 from .faults import FaultPlan, Landed, draw_plan, draw_settings
 from .history import Event
+from .host import Host
 from .livelock import LivelockGuard
 from .nemesis import Nemesis
 from .node import Node
+from .pipeline_plan import PREFIX, draw_pipelines
+from .pipelines import Pipeline, merge_what_rests
 from .readers import Admin, FinalReader
 from .scheduling import seeded_scheduling
 from .store import StoreFaults
@@ -80,12 +84,18 @@ def simulate(seed: int, operations: int = 150) -> Report:
 
 def plan_of(seed: int) -> FaultPlan:
     """Return the faults of a seed, without running it."""
-    return _draw(Random(f"{seed}/run"))[1]
+    return _draw(seed, Random(f"{seed}/run"))[1]
 
 
-def _draw(rng: Random) -> tuple[dict[str, str], FaultPlan]:
+def _draw(seed: int, rng: Random) -> tuple[dict[str, str], FaultPlan]:
     settings = draw_settings(rng)
-    return settings, draw_plan(rng, settings)
+    plan = draw_plan(rng, settings)
+    pipelines = draw_pipelines(
+        Random(f"{seed}/pipelines"),
+        is_calm=not plan.kinds,
+        with_wrong_clocks=plan.has_wrong_clocks,
+    )
+    return {**settings, **pipelines.settings_of_gateways}, plan.with_pipelines(pipelines)
 
 
 def run_seeds(seeds: Iterable[int], operations: int = 150) -> Iterator[Report]:
@@ -101,7 +111,7 @@ class _Run:
         self._seed = seed
         self._operations = operations
         self._rng = Random(f"{seed}/run")
-        self._settings, self._plan = _draw(self._rng)
+        self._settings, self._plan = _draw(seed, self._rng)
         self._strikes = Strikes(self._plan.kinds, self._rng)
         self._asked = operations
         self._operations_done = 0
@@ -162,10 +172,14 @@ class _Run:
         workload = Workload(world, self._operations)
         with trio.fail_after(CALM_SECONDS):
             await create_topics_and_keys(workload, TOPICS)
-        nemesis = Nemesis(world, nodes)
+        pipelines = self._make_pipelines(world)
+        for pipeline in pipelines:
+            nursery.start_soon(pipeline.run)
+        nemesis = Nemesis(world, nodes, pipelines)
         await self._faulty_phase(workload, nemesis)
         await self._await_nodes(nodes)
-        await self._final_phase(workload, nodes)
+        await self._merge_all(world, pipelines)
+        await self._final_phase(workload, [*nodes, *pipelines])
 
     def _make_nodes(self, world: World) -> list[Node]:
         """The last one's clock is wrong if any is: the cluster's time is the median of three."""
@@ -180,6 +194,26 @@ class _Run:
             world.nodes[node_id] = node
             nodes.append(node)
         return nodes
+
+    def _make_pipelines(self, world: World) -> list[Pipeline]:
+        plan, rng = world.plan.pipelines, world.rng("pipelines")
+        pipelines: list[Pipeline] = []
+        for number in range(1, plan.drivers + 1):
+            skew_seconds = plan.skew_seconds if number == 1 else 0.0
+            self._strikes.count(f"{PREFIX}skew", skew_seconds != 0.0)
+            offset = rng.uniform(-2, 2) + skew_seconds
+            pipelines.append(Pipeline(world, number, offset, rng.uniform(0.99, 1.01)))
+        return pipelines
+
+    async def _merge_all(self, world: World, pipelines: list[Pipeline]) -> None:
+        """The pipelines must get everything into segments, so that all is read from these."""
+        if not pipelines:
+            return
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await merge_what_rests(world, pipelines)
+        if waited.cancelled_caught:
+            runs, size_bytes = backlog(world.watch.state)
+            self.note("not merged", f"{runs} runs, {size_bytes} bytes after {CALM_SECONDS} s")
 
     async def _faulty_phase(self, workload: Workload, nemesis: Nemesis) -> None:
         """All clients at work; faults until no operation is left."""
@@ -222,7 +256,7 @@ class _Run:
         if down:
             self.note("stuck", f"gateways {down} did not come back in {CALM_SECONDS} s")
 
-    async def _final_phase(self, workload: Workload, nodes: list[Node]) -> None:
+    async def _final_phase(self, workload: Workload, hosts: Sequence[Host]) -> None:
         """Everything acknowledged must be readable, now that nothing is wrong any more."""
         with trio.move_on_after(CALM_SECONDS) as waited:
             async with trio.open_nursery() as readers:
@@ -233,9 +267,9 @@ class _Run:
         watch = workload.world.watch
         for name in watch.missing_objects():
             self.note("not stored", f"{name} holds live records and is gone")
-        for node in nodes:
-            if node.gateway is not None:
-                watch.compare(f"node {node.node_id}", node.gateway.coordinator.state)
+        for host in hosts:
+            if host.coordinator is not None:
+                watch.compare(host.name, host.coordinator.state)
 
 
 def _text(errors: BaseExceptionGroup[BaseException]) -> str:

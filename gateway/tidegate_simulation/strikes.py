@@ -7,8 +7,14 @@ from collections.abc import Iterable
 from random import Random
 
 _MAX_PATIENCE = 12
+# Of kinds that strike tasks: there may be few.
+_PIPELINE_PATIENCE = 3
 # What strikes calls that a run may make but once.
 _RARE = frozenset({"store.delete_error"})
+
+
+def _patience(kind: str) -> int:
+    return _PIPELINE_PATIENCE if kind.startswith("pipeline.") else _MAX_PATIENCE
 
 
 class Strikes:
@@ -21,7 +27,7 @@ class Strikes:
     def __init__(self, promised: Iterable[str], rng: Random) -> None:
         self.landed: Counter[str] = Counter()
         self._calls_left = {
-            kind: 0 if kind in _RARE else rng.randint(1, _MAX_PATIENCE) for kind in promised
+            kind: 0 if kind in _RARE else rng.randint(1, _patience(kind)) for kind in promised
         }
         self._is_on = False
 

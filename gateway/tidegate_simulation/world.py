@@ -1,4 +1,4 @@
-"""The simulated world: gateways over one log and one store, on virtual time, from one seed.
+"""The simulated world: machines over one log and one store, on virtual time, from one seed.
 
 Nothing here reads a clock or randomness but through the world: time is Trio's mock clock, and each
 part has a random.Random of its own, named, so that a change in one part does not move the others.
@@ -7,6 +7,7 @@ part has a random.Random of its own, named, so that a change in one part does no
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
@@ -15,8 +16,10 @@ import trio
 
 from tidegate_gateway.memory_transport import MemoryTransport
 from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.object_store import Buffer
 
 from .checker import Violation
+from .deletion_checks import DeletionWatch
 from .faults import FaultPlan
 from .history import History
 from .invariants import StateWatch, WatchedLog
@@ -29,9 +32,24 @@ EPOCH_SECONDS = 1_700_000_000.0
 class WatchedStore(MemoryObjectStore):
     """A MemoryObjectStore that can be asked without waiting."""
 
-    def holds(self, key: str) -> bool:
-        """Tell whether an object has this key."""
-        return key in self._objects
+    def __init__(self, clock: Callable[[], float], deletions: DeletionWatch) -> None:
+        super().__init__(clock)
+        self._deletions = deletions
+
+    def peek(self, key: str) -> bytes | None:
+        """Return the body of an object, if there is one."""
+        found = self._objects.get(key)
+        return found[0] if found is not None else None
+
+    async def put(self, key: str, body: Buffer) -> None:
+        """See ObjectStore."""
+        await super().put(key, body)
+        self._deletions.stored(key)
+
+    async def delete_many(self, keys: Sequence[str]) -> None:
+        """See ObjectStore."""
+        await super().delete_many(keys)
+        self._deletions.deleted(keys)
 
 
 class NotReachable(Exception):
@@ -77,8 +95,18 @@ class World:
     def __post_init__(self) -> None:
         """Make the shared parts."""
         self.history = History(trio.current_time)
-        self.store = WatchedStore(self.wall_clock)
-        self.watch = StateWatch(self.store.holds, self.complain)
+        deletions = DeletionWatch(
+            self.complain,
+            grace_ms=int(self.settings["object.delete.grace.ms"]),
+            has_backups=self.settings.get("log.backup.interval.ms") != "0",
+        )
+        self.store = WatchedStore(self.wall_clock, deletions)
+        self.watch = StateWatch(
+            self.store.peek,
+            self.complain,
+            deletions,
+            lambda units: self.strikes.count("pipeline.published", units),
+        )
         self.log = WatchedLog(self.watch)
 
     @property

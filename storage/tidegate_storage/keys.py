@@ -1,6 +1,8 @@
 """Names of objects (design, section 6).
 
     <cluster id>/<timeline>/wal/<zone>/<node>-<incarnation>/<counter, 12 digits>
+    <cluster id>/<timeline>/segments/<topic id, hex>/<partition>/
+        <base offset, 20 digits>-<incarnation>-<attempt>
     <cluster id>/<timeline>/backup/...            copies of the metadata log
     <cluster id>/<timeline>/unplaced/...          objects with records a restore had no place for
     tidegate-owner.json
@@ -30,6 +32,18 @@ class WalKey(NamedTuple):
     counter: int
 
 
+class SegmentKey(NamedTuple):
+    """What the key of a segment says."""
+
+    cluster_id: str
+    timeline: int
+    topic_id: bytes
+    partition: int
+    base_offset: int
+    incarnation: int
+    attempt: int
+
+
 def timeline_prefix(cluster_id: str, timeline: int) -> str:
     """Everything of one timeline."""
     return f"{_encoded(cluster_id)}/{timeline}/"
@@ -38,6 +52,50 @@ def timeline_prefix(cluster_id: str, timeline: int) -> str:
 def wal_prefix(cluster_id: str, timeline: int) -> str:
     """All WAL objects of one timeline."""
     return f"{timeline_prefix(cluster_id, timeline)}wal/"
+
+
+def segment_prefix(cluster_id: str, timeline: int) -> str:
+    """All segments of one timeline."""
+    return f"{timeline_prefix(cluster_id, timeline)}segments/"
+
+
+def segment_key(
+    cluster_id: str,
+    timeline: int,
+    topic_id: bytes,
+    partition: int,
+    base_offset: int,
+    incarnation: int,
+    attempt: int,
+) -> str:
+    """The name of a segment."""
+    folder = f"{segment_prefix(cluster_id, timeline)}{topic_id.hex()}/{partition}"
+    return f"{folder}/{base_offset:020}-{incarnation}-{attempt}"
+
+
+def parse_segment_key(key: str) -> SegmentKey:
+    """Inverse of segment_key.
+
+    Raises:
+      ValueError: key does not name a segment.
+    """
+    try:
+        cluster_id, timeline, kind, topic_id, partition, name = key.split("/")
+        base_offset, incarnation, attempt = name.split("-")
+        found = SegmentKey(
+            unquote(cluster_id),
+            int(timeline),
+            bytes.fromhex(topic_id),
+            int(partition),
+            int(base_offset),
+            int(incarnation),
+            int(attempt),
+        )
+    except ValueError:
+        raise ValueError(f"{key!r} does not name a segment") from None
+    if kind != "segments" or segment_key(*found) != key:
+        raise ValueError(f"{key!r} does not name a segment")
+    return found
 
 
 def backup_prefix(cluster_id: str, timeline: int) -> str:

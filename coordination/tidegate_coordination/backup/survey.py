@@ -1,4 +1,4 @@
-"""What a prefix holds of WAL objects: which lives stored some, and which known ones are missing."""
+"""What a prefix holds: which lives stored WAL objects, and which known objects are missing."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidegate_storage.keys import backup_prefix, parse_wal_key, wal_key, wal_prefix
+from tidegate_storage.keys import (
+    backup_prefix,
+    parse_segment_key,
+    parse_wal_key,
+    segment_prefix,
+    wal_key,
+    wal_prefix,
+)
 from tidegate_storage.object_store import ObjectInfo, ObjectStore
 
+from ..object_keys import object_key
 from ..state.cluster import ClusterState
-from ..state.objects import WalName
 from .shelf import listed
 
 
@@ -32,17 +39,21 @@ class Life(NamedTuple):
 
 @dataclass(slots=True)
 class Survey:
-    """strange: keys that are not of WAL objects; they are left alone."""
+    """objects: WAL objects.  strange: keys that name nothing; they are left alone.
+
+    last_pipeline: the highest incarnation that stored a segment.
+    """
 
     lives: list[Life] = field(default_factory=list[Life])
     objects: int = 0
     missing: set[int] = field(default_factory=set[int])
     strange: list[str] = field(default_factory=list[str])
+    last_pipeline: int = 0
 
     @property
     def highest_incarnation(self) -> int:
         """Return the highest incarnation that stored anything; 0 if none did."""
-        return max((each.incarnation for each in self.lives), default=0)
+        return max([self.last_pipeline, *(each.incarnation for each in self.lives)])
 
 
 async def survey(store: ObjectStore, state: ClusterState, timelines: range) -> Survey:
@@ -63,9 +74,15 @@ async def survey(store: ObjectStore, state: ClusterState, timelines: range) -> S
                 continue
             lives[Life(key.timeline, key.zone, key.node_id, key.incarnation)] = None
             found.objects += 1
-            if state.timeline_of(key.incarnation) == timeline:
-                number = needed.get(WalName(key.incarnation, key.counter), -1)
-                found.missing.discard(number)
+            found.missing.discard(needed.get(info.key, -1))
+        async for info in listed(store, segment_prefix(state.cluster_id, timeline)):
+            try:
+                incarnation = parse_segment_key(info.key).incarnation
+            except ValueError:
+                found.strange.append(info.key)
+                continue
+            found.last_pipeline = max(found.last_pipeline, incarnation)
+            found.missing.discard(needed.get(info.key, -1))
     found.lives = list(lives)
     return found
 
@@ -82,14 +99,14 @@ async def is_in_use(store: ObjectStore, cluster_id: str, timelines: range) -> bo
     return False
 
 
-def needed_objects(state: ClusterState) -> dict[WalName, int]:
-    """Return the objects that hold live runs, with their numbers."""
+def needed_objects(state: ClusterState) -> dict[str, int]:
+    """Return the keys of the objects that hold live runs, with their numbers."""
     numbers = {
         partition.runs[index].object_number
         for partition in state.partitions.values()
         for index in range(len(partition.runs))
     }
-    return {state.objects.name(number): number for number in numbers}
+    return {object_key(state, state.objects.name(number)): number for number in numbers}
 
 
 class ObjectsOfLife:

@@ -48,6 +48,8 @@ OWN_SETTINGS = (
          "How long an object that nothing refers to is kept for reads under way."),
     _own("object.store", _ADDRESS, "file:data/objects", None,
          "Where records are: memory:, file:<folder>, s3://<bucket>/<prefix>."),
+    _own("orphan.scan.interval.ms", _LONG, 86_400_000, at_least(0),
+         "How often the object store is listed for objects that nothing names; 0: never."),
     _own("record.validation", _STRING, "header", one_of("header", "full"),
          "header: check batches as a whole; full: check every record as Kafka does."),
     _own("snapshot.interval.entries", _INT, 10_000, at_least(1),

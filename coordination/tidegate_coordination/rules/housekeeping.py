@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 
 from ..configs.topic_settings import TopicSettings
 from ..events import LogStartsMoved, ObjectsCollected
@@ -87,10 +88,19 @@ class MoveLogStarts:
                 yield number, offset
 
 
-def collectable(state: ClusterState, grace_ms: int) -> list[int]:
-    """Return the objects that have been dead for the grace period, at most MAX_COLLECTED."""
+def collectable(state: ClusterState, grace_ms: int, copied_ms: float = inf) -> list[int]:
+    """Return the objects that have been dead for the grace period, at most MAX_COLLECTED.
+
+    copied_ms: every entry of an earlier log time is in a copy of the log.  What a log restored from
+    it would still read, for it knows nothing of the segments, stays that long.
+    """
     before_ms = state.log_time_ms - grace_ms
-    due = (number for number, since_ms in state.objects.dead.items() if since_ms <= before_ms)
+    objects = state.objects
+    due = (
+        number
+        for number, since_ms in objects.dead.items()
+        if since_ms <= before_ms and (since_ms < copied_ms or not objects.is_superseded(number))
+    )
     return [number for number, _ in zip(due, range(MAX_COLLECTED), strict=False)]
 
 

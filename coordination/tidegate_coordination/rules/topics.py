@@ -169,7 +169,7 @@ def _check_name(view: View, name: str, taken: Mapping[str, str]) -> None:
 
 
 def _live_node_ids(view: View) -> set[int]:
-    return {each.node_id for each in view.state.gateways.live.values()}
+    return {each.node_id for each in view.state.gateways.brokers()}
 
 
 def _assigned_numbers(view: View, topic: NewTopic) -> tuple[int, int]:

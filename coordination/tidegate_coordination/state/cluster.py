@@ -24,13 +24,16 @@ from .configs import ConfigTable
 from .frozen import FrozenState, split
 from .gateways import GatewayTable
 from .groups import GroupTable
-from .objects import ObjectTable, WalName
-from .partitions import PartitionTable
+from .objects import ObjectTable, SegmentName, WalName
+from .partitions import Partition, PartitionTable
 from .producer_ids import ProducerIdTable
+from .runs import RunRow
 from .timelines import TimelineTable
 from .topics import TopicTable
 
-STATE_FORMAT = 2
+STATE_FORMAT = 3
+# Format 2 is this one without segments.
+_READABLE_FORMATS = (2, STATE_FORMAT)
 # How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
 # counts as a leap.
 MAX_LEAP_MS = 3_600_000
@@ -85,6 +88,7 @@ class ClusterState:
             ev.WalAbandoned: self._fold_wal_abandoned,
             ev.LogStartsMoved: self._fold_log_starts_moved,
             ev.ObjectsCollected: self._fold_collected,
+            ev.SegmentsPublished: self._fold_segments_published,
             ev.ProducerIdsReserved: self._fold_ids_reserved,
             ev.ProducersExpired: self._fold_producers_expired,
             gev.GroupChanged: self._fold_group,
@@ -243,6 +247,40 @@ class ClusterState:
     def _fold_collected(self, event: ev.ObjectsCollected) -> None:
         self.objects.fold_collected(event.numbers)
 
+    def _fold_segments_published(self, event: ev.SegmentsPublished) -> None:
+        self._keep_partitions(each.partition for each in event.partitions)
+        for each in event.partitions:
+            partition = self.partitions[each.partition]
+            parents = partition.runs_between(each.base_offset, each.next_offset)
+            # Records do not become younger by being merged; those without time stamps age from it.
+            committed_at_ms = max(
+                self.objects.committed_at_ms(parent.object_number) for parent in parents
+            )
+            rows = [
+                self._segment_row(event.incarnation, partition, new, committed_at_ms)
+                for new in each.segments
+            ]
+            partition.fold_segments(each.base_offset, each.next_offset, rows)
+            for parent in parents:
+                self.objects.supersede(parent.object_number, self.log_time_ms)
+
+    def _segment_row(
+        self, incarnation: int, partition: Partition, new: ev.Segment, committed_at_ms: int
+    ) -> RunRow:
+        name = SegmentName(
+            incarnation, new.attempt, partition.topic_id, partition.index, new.base_offset
+        )
+        return RunRow(
+            new.base_offset,
+            new.next_offset,
+            self.objects.fold_segment(name, partition.number, new.size_bytes, committed_at_ms),
+            new.position,
+            new.length,
+            new.max_timestamp,
+            new.check,
+            ev.RUN_SEGMENT,
+        )
+
     def _fold_ids_reserved(self, event: ev.ProducerIdsReserved) -> None:
         self.producer_ids.fold_reserved(event, self.log_time_ms)
 
@@ -332,8 +370,8 @@ class ClusterState:
     def _decode_head(self, table: dict[str, Any]) -> None:
         found = table.get("format")
         expect(
-            found == STATE_FORMAT,
-            f"snapshot of format {found}; this release reads {STATE_FORMAT}",
+            found in _READABLE_FORMATS,
+            f"snapshot of format {found}; this release reads {_READABLE_FORMATS}",
         )
         self.position = table["position"]
         self.log_time_ms = table["log_time"]

@@ -37,6 +37,11 @@ class Gateway:
     clock_ms: int
     uptime_ms: int = -1
 
+    @property
+    def is_broker(self) -> bool:
+        """Tell whether clients can be sent to it; a pipeline's driver has a node id below zero."""
+        return self.node_id >= 0
+
     def endpoint(self, listener: str) -> Endpoint | None:
         """Return what it advertises for a listener."""
         return next((each for each in self.endpoints if each.listener == listener), None)
@@ -64,21 +69,35 @@ class GatewayTable:
         """Return the live gateway that answers to a node id."""
         return next((each for each in self.live.values() if each.node_id == node_id), None)
 
+    def brokers(self) -> list[Gateway]:
+        """Return the live gateways that clients know, by node id."""
+        brokers = (each for each in self.live.values() if each.is_broker)
+        return sorted(brokers, key=lambda each: each.node_id)
+
     def serving(self) -> list[Gateway]:
-        """Return the gateways that take new work, by node id; all live ones if all are draining."""
-        live = sorted(self.live.values(), key=lambda each: each.node_id)
+        """Return the gateways that take new work, by node id; all brokers if all are draining."""
+        live = self.brokers()
         return [each for each in live if not each.draining] or live
 
     def median_clock_ms(self, writer: int, clock_ms: int) -> int:
         """Return the lower median of the live gateways' clocks, the writer's being clock_ms."""
-        clocks = {each.incarnation: each.clock_ms for each in self.live.values()}
-        clocks[writer] = clock_ms
+        clocks = {each.incarnation: each.clock_ms for each in self._clocks()}
+        if writer in clocks or writer not in self.live:
+            clocks[writer] = clock_ms
         return _lower_median(clocks.values())
 
     def earlier_of_median_and(self, time_ms: int) -> int:
         """Return the lower median of the live gateways' clocks, or the time given if earlier."""
-        clocks = [each.clock_ms for each in self.live.values()]
+        clocks = [each.clock_ms for each in self._clocks()]
         return min(time_ms, _lower_median(clocks)) if clocks else time_ms
+
+    def _clocks(self) -> list[Gateway]:
+        """Return those whose clocks count: brokers, or all if there is none.
+
+        Each start of a pipeline's driver is a life of its own, so the dead ones could outvote those
+        that live, and be in the way of their own end.
+        """
+        return self.brokers() or list(self.live.values())
 
     def expired(self) -> list[int]:
         """Return the incarnations whose lease ran out."""

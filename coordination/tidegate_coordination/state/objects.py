@@ -1,8 +1,8 @@
-"""WAL objects by their dense number: who wrote them, and how many live runs they still hold.
+"""Objects by their dense number: who wrote them, and how many live runs they still hold.
 
 An object without live runs is dead from that log time on; it may be collected after a grace period
 and is forgotten by the event that says so.  A WAL id is committed, abandoned or unknown, and is
-remembered per incarnation as a counter and its exceptions.
+remembered per incarnation as a counter and its exceptions.  A segment is remembered by its place.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from .broken import expect
 
@@ -29,6 +29,19 @@ class WalName(NamedTuple):
 
     incarnation: int
     counter: int
+
+
+class SegmentName(NamedTuple):
+    """What names a segment.  attempt: tells apart all that one incarnation's tasks wrote."""
+
+    incarnation: int
+    attempt: int
+    topic_id: bytes
+    partition: int
+    base_offset: int
+
+
+ObjectName: TypeAlias = WalName | SegmentName
 
 
 @dataclass(slots=True)
@@ -54,7 +67,19 @@ class _Counters:
             self.abandoned.add(counter)
 
 
-_COLUMNS = "IIIqI"  # incarnation, counter, size, committed at, live runs
+# Incarnation, counter, size, committed at, live runs; for a segment its attempt is the counter, and
+# its place is a partition's number and a base offset.
+_COLUMNS = "IIIqIIq"
+_NO_PARTITION = (1 << 32) - 1
+
+
+@dataclass(slots=True)
+class _Home:
+    """A partition with segments, which may be those of a topic that is gone."""
+
+    topic_id: bytes
+    index: int
+    segments: int = 0
 
 
 class ObjectTable:
@@ -65,6 +90,8 @@ class ObjectTable:
         self._first_number = 0
         self._counters: dict[int, _Counters] = {}
         self._collected: set[int] = set()
+        self._homes: dict[int, _Home] = {}
+        self._superseded: set[int] = set()
         self.dead: dict[int, int] = {}
 
     @property
@@ -80,12 +107,33 @@ class ObjectTable:
         counters = self._counters.get(name.incarnation)
         return counters.status(name.counter) if counters else WalStatus.UNKNOWN
 
-    def name(self, number: int) -> WalName:
-        """Return the WAL id of an object; KeyError when it was collected."""
+    @property
+    def segment_count(self) -> int:
+        """Return how many of the objects are segments."""
+        return sum(home.segments for home in self._homes.values())
+
+    def name(self, number: int) -> ObjectName:
+        """Return the name of an object; KeyError when it was collected."""
         at = number - self._first_number
         if at < 0 or number in self._collected:
             raise KeyError(number)
-        return WalName(self._columns[0][at], self._columns[1][at])
+        incarnation, counter, partition = (self._columns[each][at] for each in (0, 1, 5))
+        if partition == _NO_PARTITION:
+            return WalName(incarnation, counter)
+        home = self._homes[partition]
+        return SegmentName(incarnation, counter, home.topic_id, home.index, self._columns[6][at])
+
+    @property
+    def first_number(self) -> int:
+        """Return a number that is not above that of any object."""
+        return self._first_number
+
+    def name_or_none(self, number: int) -> ObjectName | None:
+        """Return the name of an object; None when it was collected."""
+        try:
+            return self.name(number)
+        except KeyError:
+            return None
 
     def size_bytes(self, number: int) -> int:
         """Return the object's size in the store."""
@@ -111,14 +159,47 @@ class ObjectTable:
         )
         return self._add(name, 0, 0, log_time_ms)
 
-    def _add(self, name: WalName, size_bytes: int, runs: int, log_time_ms: int) -> int:
+    def fold_segment(
+        self, name: SegmentName, partition: int, size_bytes: int, committed_at_ms: int
+    ) -> int:
+        """Add a segment of a partition, by its number: one live run; return the object's number.
+
+        committed_at_ms: log time of its newest records.
+        """
+        home = self._homes.setdefault(partition, _Home(name.topic_id, name.partition))
+        home.segments += 1
+        return self._add(
+            WalName(name.incarnation, name.attempt),
+            size_bytes,
+            1,
+            committed_at_ms,
+            (partition, name.base_offset),
+        )
+
+    def _add(
+        self,
+        name: WalName,
+        size_bytes: int,
+        runs: int,
+        log_time_ms: int,
+        place: tuple[int, int] = (_NO_PARTITION, 0),
+    ) -> int:
         number = self.next_number
-        row = (name.incarnation, name.counter, size_bytes, log_time_ms, runs)
+        row = (*name, size_bytes, log_time_ms, runs, *place)
         for column, value in zip(self._columns, row, strict=True):
             column.append(value)
         if not runs:
             self.dead[number] = log_time_ms
         return number
+
+    def supersede(self, number: int, log_time_ms: int) -> None:
+        """One run of the object lives on in a segment."""
+        self._superseded.add(number)
+        self.release(number, log_time_ms)
+
+    def is_superseded(self, number: int) -> bool:
+        """Tell whether an older state may still need records of the object that are not expired."""
+        return number in self._superseded
 
     def release(self, number: int, log_time_ms: int) -> None:
         """One run of the object lives no more."""
@@ -134,8 +215,17 @@ class ObjectTable:
         for number in numbers:
             expect(number in self.dead, f"object {number} is not dead")
             del self.dead[number]
+            self._leave_home(self._columns[5][number - self._first_number])
+            self._superseded.discard(number)
             self._collected.add(number)
         self._shrink()
+
+    def _leave_home(self, partition: int) -> None:
+        home = self._homes.get(partition)
+        if home is not None:
+            home.segments -= 1
+            if not home.segments:
+                del self._homes[partition]
 
     def _shrink(self) -> None:
         front = 0
@@ -161,14 +251,27 @@ class ObjectTable:
             ],
             "collected": sorted(self._collected),
             "dead": [[number, since] for number, since in sorted(self.dead.items())],
+            "superseded": sorted(self._superseded),
+            "homes": [
+                [number, home.topic_id, home.index, home.segments]
+                for number, home in sorted(self._homes.items())
+            ],
         }
 
     def decode(self, table: Mapping[str, Any]) -> None:
         """Fill an empty table from encode()'s answer."""
         self._first_number = table["first"]
-        for column, data in zip(self._columns, table["columns"], strict=True):
+        for column, data in zip(self._columns, table["columns"], strict=False):
             column.frombytes(data)
+        if len(table["columns"]) < len(self._columns):
+            # Releases before there were segments wrote none.
+            count = len(self._columns[0])
+            self._columns[5].extend([_NO_PARTITION] * count)
+            self._columns[6].extend([0] * count)
         for incarnation, following, missing, abandoned in table["counters"]:
             self._counters[incarnation] = _Counters(following, set(missing), set(abandoned))
         self._collected = set(table["collected"])
         self.dead = {number: since for number, since in table["dead"]}
+        self._superseded = set(table.get("superseded", ()))
+        for number, topic_id, index, segments in table.get("homes", ()):
+            self._homes[number] = _Home(topic_id, index, segments)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +71,38 @@ class Partition:
         dropped = self.runs.cut_below(offset)
         self.size_bytes -= sum(row.length for row in dropped)
         return dropped
+
+    def runs_between(self, base_offset: int, next_offset: int) -> list[RunRow]:
+        """Return the runs that are exactly [base_offset, next_offset)."""
+        start, stop = self._indexes(base_offset, next_offset)
+        return [self.runs[index] for index in range(start, stop)]
+
+    def fold_segments(self, base_offset: int, next_offset: int, rows: Sequence[RunRow]) -> None:
+        """Put segments in the place of the runs in [base_offset, next_offset)."""
+        start, stop = self._indexes(base_offset, next_offset)
+        self._expect_order(base_offset, next_offset, rows)
+        expect(bool(rows) or start == 0, f"partition {self.number}: nothing behind a run")
+        dropped = self.runs.replace(start, stop, rows)
+        self.size_bytes += sum(row.length for row in rows) - sum(row.length for row in dropped)
+
+    def _indexes(self, base_offset: int, next_offset: int) -> tuple[int, int]:
+        runs = self.runs
+        start = runs.index_of(base_offset)
+        stop = len(runs) if next_offset == self.next_offset else runs.index_of(next_offset)
+        if start is None or stop is None or start >= stop:
+            raise StateBroken(
+                f"partition {self.number}: no runs are {base_offset} to {next_offset}"
+            )
+        return start, stop
+
+    def _expect_order(self, base_offset: int, next_offset: int, rows: Sequence[RunRow]) -> None:
+        """Segments follow each other; the first stands for the place of the first run."""
+        at = base_offset
+        for row in rows:
+            is_next = row.base_offset == at and at < row.next_offset <= next_offset
+            expect(is_next, f"partition {self.number}: a segment {row} where {at} is next")
+            at = row.next_offset
+        expect(not rows or at == next_offset, f"partition {self.number}: segments end at {at}")
 
     def expire_producers(self, before_ms: int) -> None:
         """Forget producers that last wrote before a log time."""

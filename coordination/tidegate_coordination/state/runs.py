@@ -1,15 +1,16 @@
 """The runs of one partition: where its batches lie, 33 bytes a run.
 
-Rows are in offset order and only ever appended at the end and cut at the front.  The cut only moves
-an index; the columns shrink once half of them is dead.  Base offsets are a column of their own, to
-be searched; the rest of a row is packed, since it is written and read as a whole, and a partition
-with few runs should cost few objects.
+Rows are in offset order, appended at the end and cut at the front, and stretches of them replaced
+by segments.  The cut only moves an index; the columns shrink once half of them is dead.  Base
+offsets are a column of their own, to be searched; the rest of a row is packed, since it is written
+and read as a whole, and a partition with few runs should cost few objects.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -69,6 +70,27 @@ class Runs:
     def find(self, offset: int) -> int:
         """Return the index of the run that holds the offset, or of the next one above a gap."""
         return max(bisect_right(self._base, offset, self._first) - 1 - self._first, 0)
+
+    def index_of(self, base_offset: int) -> int | None:
+        """Return the index of the run that begins there."""
+        at = bisect_left(self._base, base_offset, self._first)
+        if at == len(self._base) or self._base[at] != base_offset:
+            return None
+        return at - self._first
+
+    def replace(self, start: int, stop: int, rows: Sequence[RunRow]) -> list[RunRow]:
+        """Put other rows in the place of the runs from index start to stop; return those."""
+        dropped = [self[index] for index in range(start, stop)]
+        first, last = self._first + start, self._first + stop
+        self._base[first:last] = array("q", [row.base_offset for row in rows])
+        packed = b"".join(
+            _pack(
+                row.object_number, row.position, row.length, row.max_timestamp, row.check, row.flags
+            )
+            for row in rows
+        )
+        self._rest[first * _REST_BYTES : last * _REST_BYTES] = packed
+        return dropped
 
     def cut_below(self, log_start: int) -> list[RunRow]:
         """Drop the runs that lie wholly below the log start, and return them."""

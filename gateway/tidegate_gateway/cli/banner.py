@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from ..app import Running
 from ..listener_settings import url_host
@@ -18,8 +18,8 @@ def bootstrap_servers(running: Running) -> str:
     return ",".join(f"{url_host(each.host)}:{each.port}" for each in running.endpoints)
 
 
-def banner(running: Running, *, keeps_data: bool) -> str:
-    """Return the text for a person."""
+def banner(running: Running, *, keeps_data: bool, pipeline: str = "") -> str:
+    """Return the text for a person; pipeline: a line about it, "" for none."""
     servers = bootstrap_servers(running)
     option = f"--bootstrap-server {servers}"
     kept = f"data in {shown_path(running.data)}" if running.data else "nothing is kept"
@@ -46,6 +46,7 @@ def banner(running: Running, *, keeps_data: bool) -> str:
         f"  kafka-console-producer.sh {option} --topic {TOPIC}",
         f"  kafka-console-consumer.sh {option} --topic {TOPIC} --from-beginning",
         "",
+        *([pipeline, ""] if pipeline else []),
         stop,
     ]
     return "\n".join(lines)
@@ -80,7 +81,7 @@ def shown_store(url: str) -> str:
     if parts.scheme == "memory":
         return "memory"
     if parts.scheme == "file":
-        return f"local files in {shown_path(Path(parts.path))}"
+        return f"local files in {shown_path(Path(unquote(parts.path)))}"
     endpoint = parse_qs(parts.query).get("endpoint", [""])[0]
     place = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
     return f"{place} at {urlsplit(endpoint).netloc.rpartition('@')[2]}" if endpoint else place

@@ -61,6 +61,9 @@ def dev(
     object_store: ObjectStore = None,
     log: LogUrl = None,
     memory: Memory = False,
+    pipeline: Annotated[
+        bool, typer.Option("--pipeline", help="Run `tidegate pipeline run` beside it.")
+    ] = False,
     set_: Set = None,
     json: Json = False,
     log_level: LogLevel = "warning",
@@ -68,7 +71,7 @@ def dev(
     """Run one gateway on this machine, with nothing to set up."""
     from .dev import DevOptions, run_dev
 
-    options = DevOptions(port, host, admin_port, data, object_store, log, memory)
+    options = DevOptions(port, host, admin_port, data, object_store, log, memory, pipeline)
     raise typer.Exit(run_dev(options, set_ or [], as_json=json, log_level=log_level))
 
 
@@ -188,12 +191,13 @@ def run() -> None:
     """Run the command that the arguments name."""
     own = {"dev", "serve", "doctor", "log", "version"}
     if not own.intersection(sys.argv[1:2]):
-        _add_plugged_in()
+        _add_plugged_in("".join(sys.argv[1:2]))
     app()
 
 
-def _add_plugged_in() -> None:
-    for found in entry_points(group=COMMANDS):
+def _add_plugged_in(wanted: str) -> None:
+    """Add the command that is wanted; all of them for --help, or if there is none of that name."""
+    for found in entry_points(group=COMMANDS, name=wanted) or entry_points(group=COMMANDS):
         try:
             app.add_typer(found.load(), name=found.name)
         except (ImportError, AttributeError) as error:

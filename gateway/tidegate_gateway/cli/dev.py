@@ -10,8 +10,15 @@ from ..app import Running
 from ..broker_settings import BrokerSettings
 from ..listener_settings import url_host
 from ..server import PortInUse
-from ..settings_sources import gather
+from ..settings_sources import BadSource, gather
 from .banner import banner, banner_json
+from .dev_pipeline import (
+    PipelineProcess,
+    default_log,
+    default_store,
+    shown_command,
+    what_is_in_memory,
+)
 from .running import run_to_end
 
 
@@ -26,6 +33,7 @@ class DevOptions:
     object_store: str | None
     log: str | None
     memory: bool
+    pipeline: bool = False
 
     @property
     def data_folder(self) -> Path | None:
@@ -35,8 +43,8 @@ class DevOptions:
     def texts(self) -> dict[str, str]:
         """Return the options as settings.  Kafka's defaults but for the wait for a first group."""
         host = url_host(self.host)
-        store = "memory:" if self.memory else f"file:{self.data}/objects"
-        log = "memory:" if self.memory else f"sqlite:{self.data}/metadata.db"
+        store = "memory:" if self.memory else default_store(self.data)
+        log = "memory:" if self.memory else default_log(self.data)
         return {
             "listeners": f"PLAINTEXT://{host}:{self.port}",
             "admin.listener": f"{host}:{self.admin_port}",
@@ -50,21 +58,43 @@ def run_dev(
     options: DevOptions, assignments: Sequence[str], *, as_json: bool, log_level: str
 ) -> int:
     """Run it; return the exit code."""
+    pipeline = PipelineProcess(log_level=log_level)
 
     def announce(running: Running) -> None:
-        text = banner_json(running) if as_json else banner(running, keeps_data=not options.memory)
-        print(text, flush=True)
+        print(_announcement(options, running, as_json=as_json), flush=True)
+        if options.pipeline:
+            pipeline.start(running.settings)
 
     def settings() -> BrokerSettings:
-        return gather(defaults=options.texts(), environ={}, assignments=assignments)
+        found = gather(defaults=options.texts(), environ={}, assignments=assignments)
+        if options.pipeline and (name := what_is_in_memory(found)):
+            raise BadSource(f"--pipeline: what is in memory only no pipeline can see ({name})")
+        return found
 
-    return run_to_end(
-        settings,
-        options.data_folder,
-        announce,
-        log_level=log_level,
-        advice=lambda error: _advice(options, error),
-    )
+    with pipeline:
+        return run_to_end(
+            settings,
+            options.data_folder,
+            announce,
+            log_level=log_level,
+            advice=lambda error: _advice(options, error),
+        )
+
+
+def _announcement(options: DevOptions, running: Running, *, as_json: bool) -> str:
+    if as_json:
+        return banner_json(running)
+    line = _pipeline_line(options, running.settings)
+    return banner(running, keeps_data=not options.memory, pipeline=line)
+
+
+def _pipeline_line(options: DevOptions, settings: BrokerSettings) -> str:
+    if what_is_in_memory(settings):
+        return ""
+    if options.pipeline:
+        return "A pipeline merges small objects into large ones, in a process of its own."
+    command = shown_command(settings, options.data)
+    return f"To have small objects merged into large ones: {command}"
 
 
 def _advice(options: DevOptions, error: BaseException) -> str:

@@ -47,7 +47,7 @@ class AlterPartitionReassignmentsHandler:
         await self.coordinator.catch_up()
         state = self.coordinator.state
         check = _Check(
-            {each.node_id for each in state.gateways.live.values()},
+            {each.node_id for each in state.gateways.brokers()},
             self.cluster_view.of(call.peer.listener),
             request.allow_replication_factor_change,
         )

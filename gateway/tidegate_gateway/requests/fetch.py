@@ -44,7 +44,8 @@ from ..read_ahead import ReadAhead
 TOPIC_IDS_FROM: Final = 13
 ZSTD_FROM: Final = 10
 READ_COMMITTED: Final = 1
-_LOAD_ROUNDS: Final = 3
+# One of them may bring only the index of a segment.
+_LOAD_ROUNDS: Final = 4
 _OK: Final = ErrorCode.NONE
 _NO_EPOCH: Final = -1
 
@@ -112,7 +113,9 @@ class Fetch:
         reading = _Reading(self, request, version, context.wanted, min_bytes)
         while True:
             look = await reading.read()
-            enough = look.bytes_read >= min_bytes or look.has_error or not context.wanted
+            # What is there and could not be loaded yet is not what a fetch should wait for.
+            enough = look.bytes_read >= min_bytes or look.is_cut_short
+            enough = enough or look.has_error or not context.wanted
             if enough or max_wait_ms <= 0 or trio.current_time() >= deadline:
                 return look
             await self.waiters.wait(
@@ -170,6 +173,7 @@ class _Reading:
         settings = fetch.settings
         plan = ReadPass(
             fetch.reader.ready,
+            fetch.reader.index_of,
             known,
             min(request.max_bytes, settings.max_bytes),
             self._version < ZSTD_FROM,
@@ -238,6 +242,11 @@ class _Look:
     def bytes_read(self) -> int:
         """Return the bytes of all records."""
         return self._plan.bytes_read
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Tell whether it gives something, and more is there that is not in memory."""
+        return bool(self._plan.bytes_read) and self._plan.is_cut_short
 
     @property
     def behind(self) -> list[tuple[Partition, int]]:

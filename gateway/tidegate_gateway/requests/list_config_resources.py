@@ -54,8 +54,6 @@ class ListConfigResourcesHandler:
             case ResourceType.TOPIC:
                 return sorted(state.topics.by_name)
             case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
-                return [
-                    str(each) for each in sorted(g.node_id for g in state.gateways.live.values())
-                ]
+                return [str(each.node_id) for each in state.gateways.brokers()]
             case _:
                 return state.configs.names(kind)

@@ -244,7 +244,7 @@ class Produce:
         me = gateways.live.get(self.coordinator.incarnation)
         if me is not None and not me.draining:
             return False
-        return any(not each.draining for each in gateways.live.values())
+        return any(not each.draining for each in gateways.brokers())
 
     async def start(
         self, connection: Connection, header: RequestHeader, body: memoryview, arena: Arena

@@ -1,0 +1,187 @@
+"""Records through a gateway on SeaweedFS while the pipeline merges: all come back as written.
+
+    PYTHONPATH=compat-tests .venv/bin/python compat-tests/pipeline/run.py --gigabytes 3 --json
+
+A part of the topic is written without the pipeline and read by a gateway with nothing in memory;
+then the pipeline runs beside the writers, and when it has nothing left to do, everything is read
+again from offset 0, again from nothing.  Exit status 1 when a record is not what was written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from crash.seaweed_store import seaweed_store
+from harness.broker import LocalBroker, running
+from harness.places import ROOT
+from harness.process import Process, spawn
+
+from pipeline.clients import Many
+
+TOPIC = "merged"
+AVERAGE_BYTES = 1_060
+FIRST_SHARE = 0.2
+MERGED_SECONDS = 600.0
+
+
+@dataclass(slots=True)
+class Figures:
+    """What a run measured; GETs of the gateway, by GiB of values read."""
+
+    gigabytes: float
+    partitions: int
+    records: int = 0
+    runs_before: int = 0
+    rows_after: int = 0
+    gets_per_gib_before: float = 0.0
+    gets_per_gib_after: float = 0.0
+    got_per_byte_before: float = 0.0
+    got_per_byte_after: float = 0.0
+    write_seconds: float = 0.0
+    merge_lag_seconds: float = 0.0
+    read_mb_per_second_before: float = 0.0
+    read_mb_per_second_after: float = 0.0
+    log_bytes: int = 0
+    state_bytes_of_slices: int = 0
+    status: dict[str, Any] | None = None
+
+
+def metric(broker: LocalBroker, name: str) -> float:
+    """Return one number of the gateway's metrics page."""
+    port = broker.command[broker.command.index("--admin-port") + 1]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
+        for line in page.read().decode().splitlines():
+            if line.startswith((f"{name} ", f"{name}_total ")):
+                return float(line.rsplit(" ", 1)[1])
+    raise KeyError(name)
+
+
+class Pipeline:
+    """`tidegate pipeline run` beside a gateway."""
+
+    def __init__(self, broker: LocalBroker, store: str) -> None:
+        data = broker.command[broker.command.index("--data") + 1]
+        self._places = ["--data", data, "--object-store", store]
+        self._log = broker.folder / "pipeline.log"
+        self._process: Process | None = None
+
+    def start(self) -> None:
+        """Start it."""
+        rests = ["--rest-ms", "5000", "--patience-ms", "15000", "--interval-seconds", "2"]
+        command = [str(ROOT / "tidegate"), "pipeline", "run", *self._places, *rests]
+        self._process = spawn(command, self._log, cwd=ROOT)
+
+    def stop(self) -> None:
+        """SIGTERM and wait."""
+        if self._process:
+            self._process.stop(120)
+
+    def status(self) -> dict[str, Any]:
+        """Return `tidegate pipeline status --json`."""
+        command = [str(ROOT / "tidegate"), "pipeline", "status", "--json", *self._places]
+        printed = subprocess.run(command, check=True, capture_output=True).stdout
+        status: dict[str, Any] = json.loads(printed)
+        return status
+
+
+class Run:
+    """See the module's head."""
+
+    def __init__(self, broker: LocalBroker, store: str, options: argparse.Namespace) -> None:
+        self._broker = broker
+        self._pipeline = Pipeline(broker, store)
+        self._many = Many(broker.bootstrap, TOPIC, options.partitions)
+        total = int(options.gigabytes * 1e9 / AVERAGE_BYTES)
+        self._offsets = total // options.partitions
+        self._partitions = options.partitions
+        self.figures = Figures(
+            options.gigabytes, options.partitions, self._offsets * options.partitions
+        )
+
+    def run(self) -> Figures:
+        """Write, merge, read."""
+        figures = self.figures
+        admin = AdminClient({"bootstrap.servers": self._broker.bootstrap})
+        for future in admin.create_topics([NewTopic(TOPIC, self._partitions, 1)]).values():
+            future.result()
+        first = int(self._offsets * FIRST_SHARE)
+        began = time.monotonic()
+        self._many.write(0, first)
+        figures.runs_before = self._pipeline.status()["runs"]
+        before = self._read_cold(first)
+        figures.gets_per_gib_before, figures.got_per_byte_before = before[:2]
+        figures.read_mb_per_second_before = before[2]
+        self._pipeline.start()
+        try:
+            began = time.monotonic()
+            self._many.write(first, self._offsets)
+            figures.write_seconds = time.monotonic() - began
+            figures.merge_lag_seconds = self._wait_until_merged()
+            figures.status = self._pipeline.status()
+        finally:
+            self._pipeline.stop()
+        after = self._read_cold(self._offsets)
+        figures.gets_per_gib_after, figures.got_per_byte_after = after[:2]
+        figures.read_mb_per_second_after = after[2]
+        figures.rows_after = figures.status["segments"] + figures.status["runs"]
+        data = Path(self._broker.command[self._broker.command.index("--data") + 1])
+        figures.log_bytes = sum(each.stat().st_size for each in data.glob("*.db*"))
+        return figures
+
+    def _wait_until_merged(self) -> float:
+        began = time.monotonic()
+        while self._pipeline.status()["runs"]:
+            if time.monotonic() - began > MERGED_SECONDS:
+                raise RuntimeError(f"not merged: {self._pipeline.status()}")
+            time.sleep(2)
+        return time.monotonic() - began
+
+    def _read_cold(self, last: int) -> tuple[float, float, float]:
+        """Read all with a gateway that has nothing in memory: GETs a GiB, bytes a byte, MB/s."""
+        self._broker.restart()
+        began = time.monotonic()
+        size_bytes = self._many.read(last)
+        seconds = time.monotonic() - began
+        gets = metric(self._broker, "tidegate_store_gets")
+        got = metric(self._broker, "tidegate_store_get_bytes")
+        return gets / size_bytes * 2**30, got / size_bytes, size_bytes / seconds / 1e6
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it and print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("--gigabytes", type=float, default=3.0)
+    parser.add_argument("--partitions", type=int, default=60)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    with (
+        TemporaryDirectory() as folder,
+        seaweed_store(Path(folder)) as store,
+        running("tidegate", {"object.store": store}) as broker,
+    ):
+        assert isinstance(broker, LocalBroker)
+        figures = Run(broker, store, options).run()
+    if options.json:
+        print(json.dumps(asdict(figures)))
+    else:
+        for name, value in asdict(figures).items():
+            print(f"{name:28} {value}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

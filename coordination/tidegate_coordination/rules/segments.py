@@ -1,0 +1,137 @@
+"""Publishing segments: what was merged or compacted takes the place of what it was made from.
+
+A unit is published only if its parents still are the live runs they were when it was planned; else
+it is dropped, and whoever planned it plans again.  So two drivers, a task that ran twice, and a
+driver that slept for an hour can harm nobody.  Its objects are then orphans (design, section 7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ..events import Segment, SegmentsOfPartition, SegmentsPublished
+from ..state.partitions import Partition
+from ..state.runs import RunRow
+from .proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
+
+SEGMENTS = "segments"
+MAX_U32 = (1 << 32) - 1
+
+
+class Publication(Enum):
+    """What became of a unit."""
+
+    PUBLISHED = "published"
+    NO_PARTITION = "its topic was deleted"
+    CUT = "its first records fell below the log start"
+    CHANGED = "what it was made from is live no more"
+    INVALID = "its segments do not stand for its parents"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentUnit:
+    """Segments for a stretch of a partition, and the runs they were made from.
+
+    parents: neighbours, as the plan found them, one at least.
+    """
+
+    partition: int
+    parents: tuple[RunRow, ...]
+    segments: tuple[Segment, ...]
+    records: int
+    digest: int
+
+    def event(self) -> SegmentsOfPartition:
+        """Return what is to be folded."""
+        return SegmentsOfPartition(
+            self.partition,
+            self.parents[0].base_offset,
+            self.parents[-1].next_offset,
+            self.segments,
+            self.records,
+            self.digest,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PublishSegments:
+    """Publish units, which do not overlap.  Answer: what became of each.
+
+    incarnation: in whose name the segments were written; nothing of it is published once it ended.
+    """
+
+    incarnation: int
+    units: tuple[SegmentUnit, ...]
+    reads: frozenset[str] = field(
+        default=frozenset({TOPICS, HEADS, GATEWAYS, OBJECTS, SEGMENTS}), init=False
+    )
+    writes: frozenset[str] = field(default=frozenset({OBJECTS, SEGMENTS}), init=False)
+
+    def decide(self, view: View) -> Decided[tuple[Publication, ...]]:
+        """See the class."""
+        if not view.state.gateways.is_live(self.incarnation):
+            return Decided((), (Publication.CHANGED,) * len(self.units))
+        taken: set[tuple[int, int]] = set()
+        answers = tuple(_judge(view, each, taken) for each in self.units)
+        good = tuple(
+            unit.event()
+            for unit, answer in zip(self.units, answers, strict=True)
+            if answer is Publication.PUBLISHED
+        )
+        return Decided((SegmentsPublished(self.incarnation, good),) if good else (), answers)
+
+
+def _judge(view: View, unit: SegmentUnit, taken: set[tuple[int, int]]) -> Publication:
+    """taken: partition and base offset of the parents of earlier units; added to."""
+    partition = view.state.partitions.get(unit.partition)
+    if partition is None:
+        return Publication.NO_PARTITION
+    start = partition.runs.index_of(unit.parents[0].base_offset)
+    if start is None:
+        is_below = unit.parents[0].next_offset <= partition.log_start
+        return Publication.CUT if is_below else Publication.CHANGED
+    if not _is_live(partition, start, unit):
+        return Publication.CHANGED
+    parents = {(unit.partition, parent.base_offset) for parent in unit.parents}
+    if parents & taken:
+        return Publication.CHANGED
+    if not _is_sound(start, unit):
+        return Publication.INVALID
+    taken |= parents
+    return Publication.PUBLISHED
+
+
+def _is_sound(start: int, unit: SegmentUnit) -> bool:
+    """Tell whether the fold can take the segments: what executors return is not trusted.
+
+    Only at the very beginning may compaction leave nothing: elsewhere the run before would seem to
+    hold what is gone.
+    """
+    at = unit.parents[0].base_offset
+    for segment in unit.segments:
+        if segment.base_offset != at or segment.next_offset <= at or not _fits(segment):
+            return False
+        at = segment.next_offset
+    if not unit.segments:
+        return start == 0
+    return at == unit.parents[-1].next_offset and 0 <= unit.digest < 1 << 64
+
+
+def _fits(segment: Segment) -> bool:
+    """Tell whether its numbers fit the columns of the state."""
+    small = (segment.attempt, segment.size_bytes, segment.position, segment.length, segment.check)
+    is_in_place = segment.position + 1 <= segment.size_bytes and segment.length > 0
+    return (
+        all(0 <= number <= MAX_U32 for number in small)
+        and is_in_place
+        and -1 <= segment.max_timestamp < 1 << 63
+    )
+
+
+def _is_live(partition: Partition, start: int, unit: SegmentUnit) -> bool:
+    """Tell whether the parents are neighbours, unchanged, from index start on."""
+    runs = partition.runs
+    if start + len(unit.parents) > len(runs):
+        return False
+    return all(runs[start + at] == parent for at, parent in enumerate(unit.parents))

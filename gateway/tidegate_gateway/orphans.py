@@ -1,0 +1,129 @@
+"""Objects that no entry of the metadata log names, and none ever will.
+
+A gateway that dies leaves objects it stored and never committed, a pipeline's task those of
+attempts that came to nothing.  Once their incarnation has ended, no entry of it can follow
+(invariant 8), so what the state does not name then is nobody's.  Those of live incarnations may be
+named by the very next entry and are never looked at; neither are those of other timelines, which a
+restore may need.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeAlias
+
+import structlog
+import trio
+
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.objects import ObjectName, SegmentName, WalName
+from tidegate_storage.keys import (
+    parse_segment_key,
+    parse_wal_key,
+    segment_prefix,
+    wal_prefix,
+)
+from tidegate_storage.object_store import ObjectStore
+
+_log = structlog.get_logger("tidegate.orphans")
+
+DELETED_AT_ONCE = 1000
+_NUMBERS_A_TURN = 10_000
+
+_Named: TypeAlias = dict[int, set[ObjectName]]
+
+
+class OrphanScan:
+    """See the module's head.
+
+    check_owner: raises when the prefix is another log's; called before objects are deleted.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        store: ObjectStore,
+        *,
+        check_owner: Callable[[], Awaitable[object]],
+    ) -> None:
+        self._state = state
+        self._store = store
+        self._check_owner = check_owner
+        self.deleted = 0
+        self.scans = 0
+
+    async def run_once(self) -> int:
+        """List all objects of this timeline, and delete the orphans; return how many there were.
+
+        Raises:
+          StoreUnavailable: try again later.
+        """
+        # What ended before this moment is all that is looked at: the names of those are complete.
+        last = self._state.gateways.next_incarnation
+        ended = [each for each in range(1, last) if not self._state.gateways.is_live(each)]
+        named = await self._named(frozenset(ended))
+        keys: list[str] = []
+        found = 0
+        async for key in self._orphans(frozenset(ended), named):
+            keys.append(key)
+            found += 1
+            if len(keys) == DELETED_AT_ONCE:
+                await self._delete(keys)
+                keys = []
+        if keys:
+            await self._delete(keys)
+        self.scans += 1
+        return found
+
+    async def _named(self, ended: frozenset[int]) -> _Named:
+        """Return what the state names of ended incarnations: that only ever becomes less."""
+        named: _Named = defaultdict(set)
+        objects = self._state.objects
+        for number in range(objects.first_number, objects.next_number):
+            name = objects.name_or_none(number)
+            if name is not None and name.incarnation in ended:
+                named[name.incarnation].add(name)
+            if number % _NUMBERS_A_TURN == 0:
+                await trio.lowlevel.checkpoint()
+        return named
+
+    async def _orphans(self, ended: frozenset[int], named: _Named) -> AsyncIterator[str]:
+        state = self._state
+        for prefix, parse in (
+            (wal_prefix(state.cluster_id, state.timeline), _wal_name),
+            (segment_prefix(state.cluster_id, state.timeline), _segment_name),
+        ):
+            after = ""
+            while page := await self._store.list(prefix, start_after=after):
+                after = page[-1].key
+                for info in page:
+                    name = parse(info.key)
+                    if name is None or name.incarnation not in ended:
+                        continue
+                    if name not in named[name.incarnation]:
+                        yield info.key
+
+    async def _delete(self, keys: list[str]) -> None:
+        await self._check_owner()
+        await self._store.delete_many(keys)
+        self.deleted += len(keys)
+        _log.info("deleted objects that nothing names", count=len(keys), first=keys[0])
+
+
+def _wal_name(key: str) -> ObjectName | None:
+    try:
+        found = parse_wal_key(key)
+    except ValueError:
+        return None
+    return WalName(found.incarnation, found.counter)
+
+
+def _segment_name(key: str) -> ObjectName | None:
+    try:
+        found = parse_segment_key(key)
+    except ValueError:
+        return None
+    return SegmentName(
+        found.incarnation, found.attempt, found.topic_id, found.partition, found.base_offset
+    )

@@ -1,0 +1,80 @@
+"""The runs of a partition as a reader sees them: segments fall into their chunks.  Pure.
+
+A chunk is a row like any other run, made up while reading, so planning, loading and caching know
+nothing of segments but this: the index of one must be in memory before its chunks can be named.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from tidegate_coordination.events import RUN_SEGMENT
+from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.runs import RunRow
+from tidegate_storage.segment_format import Chunk, SegmentIndex
+
+# Only ever in memory: the cluster state has no row with this flag.
+_RUN_CHUNK = 0x80
+
+# What the index of a segment takes, about.
+_INDEX_BYTES = 8 << 10
+
+IndexOf: TypeAlias = Callable[[RunRow], SegmentIndex | None]
+"""Gives the index of a segment that is in memory."""
+
+
+def is_segment(row: RunRow) -> bool:
+    """Tell whether a row stands for a segment, whose index says more."""
+    return bool(row.flags & RUN_SEGMENT)
+
+
+def is_chunk(row: RunRow) -> bool:
+    """Tell whether a row was made up from a chunk."""
+    return bool(row.flags & _RUN_CHUNK)
+
+
+def bytes_to_load(row: RunRow) -> int:
+    """Return the bytes of a run or chunk, or of a segment's index."""
+    return _INDEX_BYTES if row.flags & RUN_SEGMENT else row.length
+
+
+def rows_from(partition: Partition, offset: int, index_of: IndexOf) -> Iterator[RunRow]:
+    """Yield the rows from the one that holds the offset on; those of a segment chunk by chunk.
+
+    A segment whose index is not in memory comes out whole, to be loaded.
+    """
+    runs = partition.runs
+    at = runs.find(offset)
+    while at < len(runs):
+        row = runs[at]
+        index = index_of(row) if row.flags & RUN_SEGMENT else None
+        if index is None:
+            yield row
+        else:
+            yield from chunk_rows(row, index, offset)
+        at += 1
+
+
+def chunk_rows(row: RunRow, index: SegmentIndex, offset: int) -> Iterator[RunRow]:
+    """Yield the chunks of a segment from the one that holds the offset on."""
+    chunks = index.chunks
+    first = max(bisect_right(chunks, offset, key=_base_offset) - 1, 0)
+    for at in range(first, len(chunks)):
+        chunk = chunks[at]
+        yield RunRow(
+            chunk.base_offset,
+            # What the state holds no more behind a segment belongs to its last chunk.
+            row.next_offset if at == len(chunks) - 1 else chunk.next_offset,
+            row.object_number,
+            chunk.position,
+            chunk.length,
+            chunk.max_timestamp,
+            chunk.crc32c,
+            _RUN_CHUNK,
+        )
+
+
+def _base_offset(chunk: Chunk) -> int:
+    return chunk.base_offset

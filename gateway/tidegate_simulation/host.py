@@ -1,0 +1,253 @@
+"""One machine of the simulated world, life after life: it is started, dies, and is started again.
+
+What runs on it is said by the classes that derive from it: a gateway (node.py), a driver of the
+pipeline (pipelines.py).  Here is what befalls all of them, and what they reach the world through.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import cast
+
+import trio
+
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, GatewayFenced
+from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.metadata_log import LogCorrupt, LogUnavailable, MetadataLog
+from tidegate_gateway.startup import NodeIdInUse
+from tidegate_storage.object_store import ObjectStore, StoreUnavailable
+
+from .crash_points import CrashPoint, PointedLog, PointedStore
+from .store import FaultyStore, StoreFaults
+from .world import World
+
+LATE_SECONDS = 40.0
+_COMPARED_ENTRIES = 5
+
+
+class Host(ABC):
+    """See the module's head.
+
+    name: as violations show it.  clock_offset_seconds: how wrong its wall clock is; clock_rate: its
+    seconds in a true one.  prefix: of the kinds of what befalls it.
+    """
+
+    prefix = ""
+
+    def __init__(
+        self, world: World, name: str, clock_offset_seconds: float, clock_rate: float = 1.0
+    ) -> None:
+        self.name = name
+        self.crash_point = CrashPoint()
+        self.coordinator: Coordinator | None = None
+        self._log_faults = LogFaults()
+        self._store_faults = StoreFaults()
+        self._log_outages = 0
+        self._store_outages = 0
+        self._comes_back_fast = False
+        self._world = world
+        self._rng = world.rng(name)
+        self._clock_offset_seconds = clock_offset_seconds
+        self._clock_rate = clock_rate
+        self._root: trio.lowlevel.Task | None = None
+        self._scope = trio.CancelScope()
+        self._drain = trio.Event()
+        self._log: FaultyLog | None = None
+        self._store: FaultyStore | None = None
+
+    # -- what derived classes say -----------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def is_up(self) -> bool:
+        """Tell whether it does its work now."""
+
+    @abstractmethod
+    async def _serve(self, nursery: trio.Nursery) -> None:
+        """Start, work until told to drain, and drain."""
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Let go of what died with the process."""
+
+    def _read_object(self, key: str) -> None:  # noqa: B027 - few care
+        """Take note that it is about to read a part of an object."""
+
+    def _count(self, kind: str) -> None:
+        self._world.strikes.count(f"{self.prefix}{kind}")
+
+    @property
+    def has_begun(self) -> bool:
+        """Tell whether there is a life to be lost, be it still at its start."""
+        return self._log is not None
+
+    # -- what befalls it --------------------------------------------------------------------------
+
+    def crash(self, *, comes_back_fast: bool = False) -> None:
+        """Die at once; all memory is lost."""
+        self._comes_back_fast = comes_back_fast
+        self.go_on()
+        self._scope.cancel()
+
+    def drain(self) -> None:
+        """Stop in order, and start again."""
+        self._drain.set()
+
+    def stall(self) -> None:
+        """Stand still, until go_on(); the world does not."""
+        if self._root is not None:
+            self._world.stalls.stop(self._root)
+
+    def go_on(self) -> None:
+        """Wake up, as if no time had passed."""
+        if self._root is not None:
+            self._world.stalls.go_on(self._root)
+
+    def jump_clock(self, seconds: float) -> None:
+        """Move the wall clock."""
+        self._clock_offset_seconds += seconds
+
+    def set_faults(self, log: LogFaults, store: StoreFaults) -> None:
+        """Change what goes wrong, in this life and later ones."""
+        self._log_faults, self._store_faults = log, store
+        self._apply_faults()
+
+    @contextmanager
+    def without_log(self) -> Generator[None]:
+        """Let nothing pass between this machine and the log."""
+        self._log_outages += 1
+        self._apply_faults()
+        try:
+            yield
+        finally:
+            self._log_outages -= 1
+            self._apply_faults()
+
+    @contextmanager
+    def without_store(self) -> Generator[None]:
+        """Let nothing pass between this machine and the object store."""
+        self._store_outages += 1
+        self._apply_faults()
+        try:
+            yield
+        finally:
+            self._store_outages -= 1
+            self._apply_faults()
+
+    def _apply_faults(self) -> None:
+        if self._log is not None:
+            self._log.faults = replace(self._log_faults, outage=float(self._log_outages > 0))
+        if self._store is not None:
+            outage = float(self._store_outages > 0)
+            self._store.faults = replace(self._store_faults, outage=outage)
+
+    # -- its lives --------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Live, die, and live again; forever."""
+        self._root = trio.lowlevel.current_task()
+        await trio.sleep(self._rng.random() * 0.01)
+        while True:
+            self._drain = trio.Event()
+            self._scope = trio.CancelScope()
+            with self._scope:
+                await self._live()
+            self._bury()
+            await trio.sleep(0.1 + self._rng.random() * (0.2 if self._comes_back_fast else 5))
+            self._comes_back_fast = False
+
+    async def _live(self) -> None:
+        try:
+            async with trio.open_nursery() as nursery:
+                await self._serve(nursery)
+                nursery.cancel_scope.cancel()
+        except* GatewayFenced:
+            self._count("fenced")
+        except* (CoordinatorUnavailable, LogUnavailable, NodeIdInUse, trio.TooSlowError):
+            self._count("start failed")
+        except* StoreUnavailable as errors:
+            self._stop_without_store(_causes(errors))
+        except* LogCorrupt as errors:
+            self._stop_on_damage(_causes(errors))
+        except* Exception as errors:
+            self._die_of(_causes(errors))
+
+    def _stop_without_store(self, causes: str) -> None:
+        """What cannot reach the store may give up its start, and nothing else."""
+        if self.is_up:
+            self._die_of(causes)
+        self._count("start failed")
+
+    def _stop_on_damage(self, causes: str) -> None:
+        """A log that is corrupt stops whoever reads it, and must; but only such a log."""
+        if "injected" not in causes:
+            self._die_of(causes)
+        self._count("stopped by damage")
+
+    def _die_of(self, causes: str) -> None:
+        self._world.complain("gateway died", f"{self.name}: {causes}")
+
+    def _bury(self) -> None:
+        """Forget the life; what it left in the network and in the log's client still happens."""
+        self._forget()
+        self.coordinator = None
+        log, self._log, self._store = self._log, None, None
+        if log is not None:
+            self._world.nursery.start_soon(self._land_late, log)
+        self.crash_point.disarm()
+
+    async def _land_late(self, log: FaultyLog) -> None:
+        await trio.sleep(self._rng.random() * LATE_SECONDS)
+        await log.land_late()
+
+    # -- what it reaches the world through --------------------------------------------------------
+
+    def _open(self) -> tuple[MetadataLog, ObjectStore]:
+        """Return the log and the store of a new life."""
+        world = self._world
+        strikes = world.strikes
+        log = self._log = FaultyLog(
+            world.log,
+            self._log_faults,
+            self._rng,
+            is_due=lambda kind: strikes.is_due(f"log.{kind}"),
+            count=lambda kind: strikes.count(f"log.{kind}"),
+        )
+        store = self._store = FaultyStore(
+            world.store, self._store_faults, self._rng, world.nursery, strikes
+        )
+        self._apply_faults()
+        return PointedLog(log, self._reach), PointedStore(store, self._reach, self._read_object)
+
+    def _wall_clock(self) -> float:
+        true = self._world.wall_clock()
+        gained = (self._clock_rate - 1.0) * trio.current_time()
+        return true + gained + self._clock_offset_seconds
+
+    def _reach(self, where: str) -> None:
+        if self.crash_point.is_reached(where):
+            self._count("crash_point")
+            self.crash()
+
+    def _watch(self, coordinator: Coordinator) -> None:
+        """Compare its state with the watch's, now and then."""
+        self.coordinator = coordinator
+        who = f"{self.name}, incarnation {coordinator.incarnation}"
+        self._world.watch.compare(who, coordinator.state)
+
+        def on_change(touched: set[int]) -> None:
+            if coordinator.state.position % _COMPARED_ENTRIES == 0:
+                self._world.watch.compare(who, coordinator.state)
+
+        coordinator.listen(on_change)
+
+
+def _causes(error: BaseException) -> str:
+    """Return what is wrong, without the groups around it."""
+    if not isinstance(error, BaseExceptionGroup):
+        return repr(error)
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return "; ".join(_causes(each) for each in group.exceptions)

@@ -1,0 +1,1 @@
+"""The data pipeline: WAL objects become segments of one partition each."""

@@ -1,0 +1,160 @@
+"""The commands `tidegate pipeline run`, `once` and `status`, plugged into `tidegate`.
+
+Only words here; what they do is imported when they are called.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Merge small objects into segments, one partition each.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+MAX_SEGMENT_BYTES = 1 << 30
+DAY_MS = 86_400_000
+
+
+class RunnerName(StrEnum):
+    """Where tasks run."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+Data = Annotated[Path, typer.Option(metavar="DIR", help="Folder of the gateway's data.")]
+ObjectStore = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL", envvar="TIDEGATE_PIPELINE_STORE", help="file:DIR or s3://BUCKET/PREFIX."
+    ),
+]
+LogUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--log", metavar="URL", envvar="TIDEGATE_PIPELINE_LOG", help="sqlite:FILE or a plug-in's."
+    ),
+]
+Runner = Annotated[
+    RunnerName | None,
+    typer.Option(help="Where tasks run; Spark if it is installed.", show_choices=True),
+]
+Master = Annotated[
+    str, typer.Option(metavar="URL", help="Spark's; local[N] by default, N the cores.")
+]
+MaxFailures = Annotated[
+    int, typer.Option(min=1, max=100, metavar="N", help="Tries of a task, on Spark.")
+]
+Speculation = Annotated[
+    bool, typer.Option("--speculation", help="Have Spark run slow tasks twice.")
+]
+SegmentBytes = Annotated[
+    int, typer.Option(min=1024, max=MAX_SEGMENT_BYTES, metavar="BYTES", help="Of a full segment.")
+]
+RestMs = Annotated[
+    int, typer.Option(min=0, max=DAY_MS, metavar="MS", help="What is younger is left alone.")
+]
+PatienceMs = Annotated[
+    int,
+    typer.Option(min=0, max=DAY_MS, metavar="MS", help="What is older is merged, however little."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+LogLevel = Annotated[
+    str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.", show_default=False)
+]
+
+
+@app.command()
+def run(
+    data: Data = Path("tidegate-data"),
+    object_store: ObjectStore = None,
+    log: LogUrl = None,
+    runner: Runner = None,
+    master: Master = "",
+    max_failures: MaxFailures = 4,
+    speculation: Speculation = False,
+    segment_bytes: SegmentBytes = 64 << 20,
+    rest_ms: RestMs = 20_000,
+    patience_ms: PatienceMs = 120_000,
+    interval_seconds: Annotated[
+        float,
+        typer.Option(min=0.05, max=3600, metavar="S", help="Pause when there was nothing to do."),
+    ] = 5.0,
+    log_level: LogLevel = "",
+    stop_at_eof: Annotated[bool, typer.Option("--stop-at-eof", hidden=True)] = False,
+) -> None:
+    """Merge as long as it runs; one per cluster is enough, more do no harm."""
+    from .options import Options
+    from .resident import run_resident
+
+    options = Options(
+        data,
+        object_store,
+        log,
+        runner.value if runner is not None else None,
+        master,
+        max_failures,
+        speculation,
+        segment_bytes,
+        rest_ms,
+        patience_ms,
+    )
+    raise typer.Exit(
+        run_resident(options, interval_seconds, log_level=log_level, stop_at_eof=stop_at_eof)
+    )
+
+
+@app.command()
+def once(
+    data: Data = Path("tidegate-data"),
+    object_store: ObjectStore = None,
+    log: LogUrl = None,
+    runner: Runner = None,
+    master: Master = "",
+    max_failures: MaxFailures = 4,
+    speculation: Speculation = False,
+    segment_bytes: SegmentBytes = 64 << 20,
+    rest_ms: RestMs = 0,
+    patience_ms: PatienceMs = 0,
+    json: Json = False,
+    log_level: LogLevel = "warning",
+) -> None:
+    """Merge all there is, and end.
+
+    The exit code is 1 if something could not be merged, 2 if there is no cluster yet.
+    """
+    from .once import run_once
+    from .options import Options
+
+    options = Options(
+        data,
+        object_store,
+        log,
+        runner.value if runner is not None else None,
+        master,
+        max_failures,
+        speculation,
+        segment_bytes,
+        rest_ms,
+        patience_ms,
+    )
+    raise typer.Exit(run_once(options, as_json=json, log_level=log_level))
+
+
+@app.command()
+def status(
+    data: Data = Path("tidegate-data"),
+    object_store: ObjectStore = None,
+    log: LogUrl = None,
+    json: Json = False,
+) -> None:
+    """Show how much there is to merge, and whether a pipeline is at work."""
+    from .status import run_status
+
+    raise typer.Exit(run_status(data, log, as_json=json))

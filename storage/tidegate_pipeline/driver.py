@@ -1,0 +1,282 @@
+"""The pipeline's driver: a replica of the cluster state that plans, hands out and publishes.
+
+    state --plan--> units --tasks--> Runner --results--> PublishSegments --append--> state
+
+It registers like a gateway, with a node id below zero, so it has a lease, an incarnation that its
+segments are named after, and a claim; clients never see it.  The claim is for thrift: another
+driver's units, and those of a driver that was thought dead, are refused at their position when
+their parents are live no more (rules/segments.py).  What such a driver wrote are orphans.
+
+Everything waits through trio, and the runner is passed in, so the simulator runs all of this.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from random import Random
+
+import structlog
+import trio
+
+from tidegate_coordination.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    ProposalFailed,
+)
+from tidegate_coordination.rules.gateways import (
+    Register,
+    ReleaseClaim,
+    Renew,
+    TakeClaim,
+)
+from tidegate_coordination.rules.segments import Publication, PublishSegments, SegmentUnit
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_gateway.broker_settings import BrokerSettings
+from tidegate_gateway.topic_settings import TopicSettingsCache
+
+from .plan import MergePlan, MergeSettings, PlannedUnit, group_units
+from .work import MergeTask, Runner, UnitResult
+
+_log = structlog.get_logger("tidegate.pipeline")
+
+CLAIM = "pipeline"
+RENEWALS_PER_LEASE = 6
+# Of one proposal: a unit is some hundred bytes of a log entry, and each of its parents some
+# microseconds of every gateway's time; and how long a finished unit waits for others.
+UNITS_PER_PROPOSAL = 100
+PARENTS_PER_PROPOSAL = 5_000
+PUBLISH_SECONDS = 2.0
+PARTITIONS_A_TURN = 100
+# How long a partition is left alone after a unit of it failed: doubled each time.
+FIRST_PAUSE_SECONDS = 5.0
+LAST_PAUSE_SECONDS = 600.0
+_NODE_IDS = range(2, 1 << 30)
+
+
+@dataclass(slots=True)
+class PipelineCounters:
+    """What the driver has done.  dropped: why units were not published."""
+
+    rounds: int = 0
+    units: int = 0
+    parents: int = 0
+    bytes: int = 0
+    records: int = 0
+    gets: float = 0.0
+    failed: int = 0
+    dropped: Counter[str] = field(default_factory=Counter[str])
+
+
+class Driver:
+    """See the module's head.
+
+    Args:
+      coordinator: of a state that holds the log so far; its run() is the caller's.
+      on_progress: called after each result with units done and planned in this round.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        runner: Runner,
+        settings: MergeSettings,
+        *,
+        rng: Random,
+        software_version: str,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._coordinator = coordinator
+        self._runner = runner
+        self._settings = settings
+        self._rng = rng
+        self._software_version = software_version
+        self._on_progress = on_progress
+        self._topic_settings = TopicSettingsCache(coordinator.state, BrokerSettings({}))
+        self._next_number = 1
+        self._resume_at = 0
+        self._pauses: dict[int, tuple[int, float]] = {}
+        self.counters = PipelineCounters()
+
+    @property
+    def state(self) -> ClusterState:
+        """Return the replica, to look at."""
+        return self._coordinator.state
+
+    @property
+    def holds_claim(self) -> bool:
+        """Tell whether this driver, and no other, is the one at work."""
+        claim = self.state.claims.get(CLAIM)
+        return claim is not None and claim.incarnation == self._coordinator.incarnation
+
+    async def register(self) -> None:
+        """Begin an incarnation.
+
+        Raises:
+          CoordinatorUnavailable: the log does not answer.
+        """
+        while True:
+            proposal = Register(
+                node_id=-self._rng.choice(_NODE_IDS),
+                instance_key=f"pipeline-{self._rng.randbytes(12).hex()}",
+                zone="",
+                endpoints=(),
+                software_version=self._software_version,
+                cluster_id="",
+            )
+            answer = await self._coordinator.propose(proposal)
+            if isinstance(answer, int):
+                self._coordinator.incarnation = answer
+                return
+
+    async def keep_lease(self) -> None:
+        """Renew the lease; forever."""
+        lease_seconds = self._coordinator.state.gateways.lease_ms / 1000
+        while True:
+            await trio.sleep(lease_seconds / RENEWALS_PER_LEASE)
+            try:
+                await self._coordinator.propose(Renew())
+            except (CoordinatorUnavailable, ProposalFailed) as error:
+                _log.warning("could not renew the lease; trying again", error=str(error))
+
+    async def run_once(self) -> int:
+        """Plan and do all that is worth doing now; return the number of units published.
+
+        Raises:
+          CoordinatorUnavailable: the log does not answer.  What was published stays.
+        """
+        self.counters.rounds += 1
+        if await self._coordinator.propose(TakeClaim(CLAIM)) is None:
+            _log.info("another pipeline holds the claim; waiting")
+            return 0
+        planned = await self._plan()
+        return await self._do(planned) if planned else 0
+
+    async def _plan(self) -> list[PlannedUnit]:
+        """Look at all partitions, from where the last round became full."""
+        state = self._coordinator.state
+        plan = MergePlan(
+            state,
+            self._settings,
+            settings_of=self._topic_settings.of,
+            first_number=self._next_number,
+        )
+        numbers = sorted(each.number for each in state.partitions.values())
+        start = bisect_left(numbers, self._resume_at)
+        self._resume_at = 0
+        for at, number in enumerate(numbers[start:] + numbers[:start]):
+            if plan.is_full:
+                self._resume_at = number
+                break
+            if not self._is_paused(number):
+                before = plan.runs
+                plan.add(number)
+                if plan.runs > before or at % PARTITIONS_A_TURN == 0:
+                    await trio.lowlevel.checkpoint()
+        self._next_number += len(plan.units)
+        return plan.units
+
+    async def _do(self, planned: Sequence[PlannedUnit]) -> int:
+        by_number = {each.unit.number: each for each in planned}
+        published = done = 0
+        waiting: list[tuple[PlannedUnit, UnitResult]] = []
+        published_at = trio.current_time()
+        async with aclosing(self._runner.run(self._tasks(planned))) as results:
+            async for result in results:
+                each = by_number.pop(result.number, None)
+                if each is None:
+                    continue  # a task that ran twice
+                done += 1
+                if result.error:
+                    self._failed(each, result.error)
+                else:
+                    waiting.append((each, result))
+                if _is_enough(waiting, trio.current_time() - published_at) or not by_number:
+                    published += await self._publish(waiting)
+                    waiting, published_at = [], trio.current_time()
+                if self._on_progress is not None:
+                    self._on_progress(done, len(planned))
+        published += await self._publish(waiting)
+        if by_number:
+            self.counters.failed += len(by_number)
+            _log.warning("units have no results; they are planned again", count=len(by_number))
+        return published
+
+    def _failed(self, each: PlannedUnit, error: str) -> None:
+        """Leave its partition alone for a while: reading it again costs requests and bytes."""
+        self.counters.failed += 1
+        failures = self._pauses[each.partition][0] + 1 if each.partition in self._pauses else 1
+        seconds = min(FIRST_PAUSE_SECONDS * 2 ** (failures - 1), LAST_PAUSE_SECONDS)
+        self._pauses[each.partition] = (failures, trio.current_time() + seconds)
+        _log.error("a unit failed; others go on", error=error, again_in_seconds=seconds)
+
+    def _is_paused(self, number: int) -> bool:
+        pause = self._pauses.get(number)
+        return pause is not None and trio.current_time() < pause[1]
+
+    def _tasks(self, planned: Sequence[PlannedUnit]) -> list[MergeTask]:
+        state = self._coordinator.state
+        incarnation = self._coordinator.incarnation
+        return [
+            MergeTask(
+                state.cluster_id,
+                state.timeline_of(incarnation),
+                incarnation,
+                self._settings.chunk_bytes,
+                tuple(each.unit for each in group),
+            )
+            for group in group_units(planned, self._settings.task_bytes)
+        ]
+
+    async def _publish(self, finished: Sequence[tuple[PlannedUnit, UnitResult]]) -> int:
+        """Propose what was written; return how many units were taken.
+
+        A proposal whose outcome is unknown is not repeated: if it came true, the next plan does not
+        find the parents, and if it did not, the next plan does the work again.
+        """
+        if not finished:
+            return 0
+        units = tuple(
+            SegmentUnit(
+                each.partition, each.parents, result.segments, result.records, result.digest
+            )
+            for each, result in finished
+        )
+        answers = await self._coordinator.propose(
+            PublishSegments(self._coordinator.incarnation, units)
+        )
+        published = 0
+        for (each, result), answer in zip(finished, answers, strict=True):
+            if answer is Publication.PUBLISHED:
+                published += 1
+                self._pauses.pop(each.partition, None)
+                self._count(each, result)
+            else:
+                self.counters.dropped[answer.value] += 1
+                _log.info("a unit was dropped", reason=answer.value, partition=each.partition)
+        return published
+
+    def _count(self, each: PlannedUnit, result: UnitResult) -> None:
+        counters = self.counters
+        counters.units += 1
+        counters.parents += len(each.parents)
+        counters.bytes += each.unit.size_bytes
+        counters.records += result.records
+        counters.gets += result.gets
+
+    async def leave(self) -> None:
+        """Give the claim up and end this incarnation."""
+        try:
+            await self._coordinator.propose(ReleaseClaim(CLAIM))
+            await self._coordinator.leave()
+        except (CoordinatorUnavailable, ProposalFailed) as error:
+            _log.warning("left without saying so; the lease will see to it", error=str(error))
+
+
+def _is_enough(waiting: Sequence[tuple[PlannedUnit, UnitResult]], seconds: float) -> bool:
+    parents = sum(len(each.parents) for each, _ in waiting)
+    is_large = len(waiting) >= UNITS_PER_PROPOSAL or parents >= PARENTS_PER_PROPOSAL
+    return is_large or seconds >= PUBLISH_SECONDS

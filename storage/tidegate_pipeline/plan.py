@@ -1,0 +1,257 @@
+"""What to merge next.  Pure: a look at the cluster state.
+
+A unit is a stretch of neighbours that are small: runs of WAL objects that have rested a while, so
+that whoever reads the tail has them in memory, and segments that are not full yet.  It is done when
+it makes a full segment, when it holds enough parts, or when the oldest of them has waited long.  A
+segment is merged again only with as many new bytes as half of its own, so that each byte is copied
+a few times at most, however slowly a partition grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import inf
+
+from tidegate_coordination.configs.topic_settings import TopicSettings
+from tidegate_coordination.events import RUN_LOG_APPEND_TIME, RUN_SEGMENT
+from tidegate_coordination.object_keys import object_key
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.topics import Topic
+
+from .work import MergeUnit, Source
+
+MAX_PARTS = 5_000
+# Of one round: what is left waits for the next.
+MAX_UNITS = 2_000
+MAX_RUNS = 200_000
+MAX_BYTES = 4 << 30
+# Runs of one partition, beside its segments, that one round looks at.
+MAX_LOOKED_AT = 20_000
+# What retention keeps of a topic is at least so many segments.
+RETAINED_SEGMENTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSettings:
+    """Sizes in bytes, times in ms of log time.
+
+    segment_bytes: of a full segment.  rest_ms: younger runs are left alone.  patience_ms: older
+    ones are merged however few they are.  min_parts: enough to merge sooner.  task_bytes: of all
+    units that one task does; also about the memory it takes.
+    """
+
+    segment_bytes: int = 64 << 20
+    rest_ms: int = 20_000
+    patience_ms: int = 120_000
+    min_parts: int = 16
+    task_bytes: int = 128 << 20
+    chunk_bytes: int = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedUnit:
+    """A unit, and the runs it was planned from.  partition: its number in the state."""
+
+    unit: MergeUnit
+    partition: int
+    parents: tuple[RunRow, ...]
+
+
+class MergePlan:
+    """Plans one round, a partition at a time, so that the caller can pause in between.
+
+    first_number: of the units.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        settings: MergeSettings,
+        *,
+        settings_of: Callable[[Topic], TopicSettings],
+        first_number: int,
+    ) -> None:
+        self._state = state
+        self._settings = settings
+        self._settings_of = settings_of
+        self._next_number = first_number
+        self._keys: dict[int, str] = {}
+        self.units: list[PlannedUnit] = []
+        self.size_bytes = 0
+        self.runs = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether the rest should wait for the next round."""
+        is_large = len(self.units) >= MAX_UNITS or self.runs >= MAX_RUNS
+        return is_large or self.size_bytes >= MAX_BYTES
+
+    def add(self, number: int) -> None:
+        """Plan what is worth merging in a partition, if it is still there."""
+        state = self._state
+        partition = state.partitions.get(number)
+        topic = state.topics.by_id.get(partition.topic_id) if partition is not None else None
+        if partition is None or topic is None:
+            return
+        limits = _limits(self._settings, self._settings_of(topic))
+        for parents in _stretches(state, partition, self._settings, limits):
+            unit = self._unit(partition, parents)
+            self.units.append(PlannedUnit(unit, partition.number, parents))
+            self.size_bytes += unit.size_bytes
+            self.runs += len(parents)
+
+    def _unit(self, partition: Partition, parents: tuple[RunRow, ...]) -> MergeUnit:
+        number = self._next_number
+        self._next_number += 1
+        sources = tuple(self._source(row) for row in parents)
+        return MergeUnit(number, partition.topic_id, partition.index, sources)
+
+    def _source(self, row: RunRow) -> Source:
+        number = row.object_number
+        objects = self._state.objects
+        key = self._keys.get(number)
+        if key is None:
+            key = self._keys[number] = object_key(self._state, objects.name(number))
+        return Source(
+            key,
+            row.position,
+            row.length,
+            row.base_offset,
+            row.next_offset,
+            row.check,
+            row.max_timestamp if row.flags & RUN_LOG_APPEND_TIME else -1,
+            objects.size_bytes(number) - row.position if row.flags & RUN_SEGMENT else 0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """Of a segment of one topic: its bytes, and the time between its oldest and newest records."""
+
+    segment_bytes: int
+    span_ms: float
+
+
+def _limits(settings: MergeSettings, topic: TopicSettings) -> _Limits:
+    """Retention deletes whole segments, so they are a small part of what is retained."""
+    segment_bytes = min(settings.segment_bytes, topic.segment_bytes)
+    span_ms = inf
+    if topic.is_deleted_by_policy and topic.retention_bytes >= 0:
+        segment_bytes = min(segment_bytes, topic.retention_bytes // RETAINED_SEGMENTS)
+    if topic.is_deleted_by_policy and topic.retention_ms >= 0:
+        span_ms = topic.retention_ms / RETAINED_SEGMENTS
+    return _Limits(max(segment_bytes, 1), span_ms)
+
+
+def group_units(units: Iterable[PlannedUnit], task_bytes: int) -> Iterator[list[PlannedUnit]]:
+    """Put units together that one task does: those that begin in the same objects."""
+    group: list[PlannedUnit] = []
+    size_bytes = 0
+    for each in sorted(units, key=_first_object):
+        if group and size_bytes + each.unit.size_bytes > task_bytes:
+            yield group
+            group, size_bytes = [], 0
+        group.append(each)
+        size_bytes += each.unit.size_bytes
+    if group:
+        yield group
+
+
+def backlog(state: ClusterState) -> tuple[int, int]:
+    """Return the runs that are not in segments, and their bytes."""
+    runs = size_bytes = 0
+    for partition in state.partitions.values():
+        for at in range(len(partition.runs)):
+            row = partition.runs[at]
+            if not row.flags & RUN_SEGMENT:
+                runs += 1
+                size_bytes += row.length
+    return runs, size_bytes
+
+
+def _first_object(each: PlannedUnit) -> tuple[int, int]:
+    return each.parents[0].object_number, each.partition
+
+
+def _stretches(
+    state: ClusterState, partition: Partition, settings: MergeSettings, limits: _Limits
+) -> Iterator[tuple[RunRow, ...]]:
+    """Yield the neighbours that are to become one segment each."""
+    stretch: list[RunRow] = []
+    size_bytes = oldest_ms = 0
+    before: RunRow | None = None
+    for row in _rested(state, partition, settings):
+        is_full = row.length * 2 > limits.segment_bytes and bool(row.flags & RUN_SEGMENT)
+        is_enough = size_bytes + row.length > limits.segment_bytes or len(stretch) == MAX_PARTS
+        is_too_long = bool(stretch) and row.max_timestamp - oldest_ms > limits.span_ms
+        if is_full or is_enough or is_too_long:
+            if _changes_anything(stretch):
+                yield tuple(stretch)
+            stretch, size_bytes = [], 0
+        if not is_full:
+            if not stretch:
+                oldest_ms = _oldest_ms(row, before, limits)
+            stretch.append(row)
+            size_bytes += row.length
+        before = row
+    stretch = _without_large(stretch)
+    if _changes_anything(stretch) and _is_due(state, stretch, settings):
+        yield tuple(stretch)
+
+
+def _oldest_ms(row: RunRow, before: RunRow | None, limits: _Limits) -> int:
+    """Return about the oldest time stamp of a row: what is in front of it ends there.
+
+    Of a segment at the very beginning nothing is known, so it counts as full of time.
+    """
+    if before is not None:
+        return min(before.max_timestamp, row.max_timestamp)
+    if row.flags & RUN_SEGMENT and limits.span_ms < inf:
+        return row.max_timestamp - int(limits.span_ms)
+    return row.max_timestamp
+
+
+def _changes_anything(stretch: list[RunRow]) -> bool:
+    """A lone run is worth a segment, too: it keeps a whole WAL object from being collected."""
+    return len(stretch) > 1 or (len(stretch) == 1 and not stretch[0].flags & RUN_SEGMENT)
+
+
+def _rested(state: ClusterState, partition: Partition, settings: MergeSettings) -> Iterator[RunRow]:
+    """Yield the runs that are old enough."""
+    before_ms = state.log_time_ms - settings.rest_ms
+    looked_at = 0
+    for at in range(len(partition.runs)):
+        row = partition.runs[at]
+        if state.objects.committed_at_ms(row.object_number) > before_ms:
+            return
+        yield row
+        looked_at += not row.flags & RUN_SEGMENT
+        if looked_at == MAX_LOOKED_AT:
+            return
+
+
+def _without_large(stretch: list[RunRow]) -> list[RunRow]:
+    """Leave out what is too large to be copied again for so little behind it."""
+    behind = sum(row.length for row in stretch)
+    for at, row in enumerate(stretch):
+        behind -= row.length
+        if not row.flags & RUN_SEGMENT or behind * 2 >= row.length:
+            return stretch[at:]
+    return []
+
+
+def _is_due(state: ClusterState, stretch: list[RunRow], settings: MergeSettings) -> bool:
+    if len(stretch) >= settings.min_parts:
+        return True
+    oldest_ms = min(
+        (
+            state.objects.committed_at_ms(row.object_number)
+            for row in stretch
+            if not row.flags & RUN_SEGMENT
+        ),
+        default=state.log_time_ms,
+    )
+    return oldest_ms <= state.log_time_ms - settings.patience_ms

@@ -1,0 +1,44 @@
+"""A bar for each round on a terminal; elsewhere the log tells."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class RoundBar:
+    """Shows units done of those planned; call it after each, and end() after the round."""
+
+    def __init__(self, *, is_shown: bool) -> None:
+        self._is_shown = is_shown
+        self._progress: Progress | None = None
+
+    def __call__(self, done: int, planned: int) -> None:
+        """See Driver's on_progress."""
+        if not self._is_shown:
+            return
+        if self._progress is None:
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            _ = self._progress.add_task("merging", total=planned)
+            self._progress.start()
+        self._progress.update(self._progress.task_ids[0], completed=done)
+
+    def end(self) -> None:
+        """Take the bar away."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+
+def is_terminal() -> bool:
+    """Tell whether a person is looking."""
+    return sys.stderr.isatty()

@@ -1,0 +1,118 @@
+"""`tidegate pipeline run`: rounds for as long as the process lives.
+
+Whatever is away (log, store, Spark) is waited for; a driver that was ended by others begins anew.
+Only what a person must mend ends it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Final
+
+import structlog
+import trio
+
+from tidegate_coordination.coordinator import CoordinatorUnavailable, GatewayFenced, ProposalFailed
+from tidegate_coordination.metadata_log import LogUnavailable
+from tidegate_storage.object_store import StoreUnavailable
+
+from .driver import Driver
+from .options import Options, chosen_runner, log_url, store_url
+from .parts import NothingThere, StoppableRunner, living_driver, opened_runner, opened_shared
+from .plan import backlog
+from .progress import RoundBar, is_terminal
+from .report import check_level, leaves, run_command
+from .spark_trouble import AttemptsUsedUp
+from .stopping import StopAsked, StoppedAtOnce, Stopping, stopping_by_signals
+
+_log = structlog.get_logger("tidegate.pipeline")
+
+AGAIN_SECONDS: Final = 2.0
+# What goes away by itself; the driver's life ends of it, and another begins.
+_PASSING: Final = (
+    AttemptsUsedUp,
+    CoordinatorUnavailable,
+    GatewayFenced,
+    LogUnavailable,
+    NothingThere,
+    ProposalFailed,
+    StopAsked,
+    StoreUnavailable,
+    trio.TooSlowError,
+)
+
+
+def run_resident(
+    options: Options, interval_seconds: float, *, log_level: str, stop_at_eof: bool
+) -> int:
+    """Run until told to stop; return the exit code."""
+
+    def work() -> int:
+        check_level(log_level or ("warning" if is_terminal() else "info"))
+        # Said before anything is waited for.
+        _ = log_url(options.data, options.log), store_url(options.data, options.object_store)
+        kind, sentence = chosen_runner(options)
+        if sentence:
+            print(f"tidegate: {sentence}", file=sys.stderr)
+        trio.run(_stay, options, kind, interval_seconds, stop_at_eof)
+        return 0
+
+    return run_command(work)
+
+
+async def _stay(options: Options, kind: str, interval_seconds: float, stop_at_eof: bool) -> None:
+    async with (
+        stopping_by_signals(stop_at_eof=stop_at_eof) as stopping,
+        opened_runner(options, kind, stopping) as runner,
+    ):
+        while not stopping.is_asked:
+            try:
+                await _live(options, runner, interval_seconds, stopping)
+            except Exception as error:
+                if not all(isinstance(each, _PASSING) for each in leaves(error)):
+                    raise
+                if stopping.is_asked:
+                    break
+                _log.warning("waiting; then trying again", error=str(next(leaves(error))))
+                await stopping.wait(AGAIN_SECONDS)
+        return
+    raise StoppedAtOnce
+
+
+async def _live(
+    options: Options, runner: StoppableRunner, interval_seconds: float, stopping: Stopping
+) -> None:
+    """One incarnation of the driver."""
+    bar = RoundBar(is_shown=is_terminal())
+    async with (
+        opened_shared(options, stopping) as shared,
+        living_driver(shared, runner, options, bar, stopping=stopping) as driver,
+    ):
+        _log.info("merging", cluster=driver.state.cluster_id)
+        while not stopping.is_asked:
+            if not await _round(driver, bar):
+                await stopping.wait(interval_seconds)
+
+
+async def _round(driver: Driver, bar: RoundBar) -> int:
+    began, bytes_before = time.monotonic(), driver.counters.bytes
+    try:
+        published = await driver.run_once()
+    except (CoordinatorUnavailable, ProposalFailed) as error:
+        # The incarnation may live on, and with it the claim.
+        _log.warning("the metadata log took nothing; trying again", error=str(error))
+        return 0
+    finally:
+        bar.end()
+    if published:
+        runs, run_bytes = backlog(driver.state)
+        _log.info(
+            "merged",
+            units=published,
+            bytes=driver.counters.bytes - bytes_before,
+            seconds=round(time.monotonic() - began, 3),
+            left_runs=runs,
+            left_bytes=run_bytes,
+        )
+    return published
