@@ -25,6 +25,7 @@ EXECUTIONS = {
     "compression": (8_000, 36),
     "wal": (50_000, 34),
     "runs": (50_000, 19),
+    "segments": (100_000, 60),
     "entries": (60_000, 7),
     "fold": (8_000, 110),
     "snapshots": (40_000, 18),

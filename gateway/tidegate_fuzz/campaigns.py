@@ -72,7 +72,16 @@ TARGETS: Final = {
         "WalTarget",
         ("tidegate_storage.wal_format", "tidegate_storage.wal_reader"),
     ),
-    "runs": Known("object_targets", "RunsTarget", ("tidegate_gateway.prepared_runs",)),
+    "runs": Known(
+        "object_targets",
+        "RunsTarget",
+        ("tidegate_gateway.prepared_runs", "tidegate_storage.prepared_runs"),
+    ),
+    "segments": Known(
+        "segment_target",
+        "SegmentTarget",
+        ("tidegate_storage.segment_format", "tidegate_storage.prepared_runs"),
+    ),
     "entries": Known("object_targets", "EntriesTarget", ("tidegate_coordination.entries",)),
     "fold": Known("object_targets", "FoldTarget", ("tidegate_coordination.state",)),
     "snapshots": Known("object_targets", "SnapshotsTarget", ("tidegate_coordination.snapshots",)),

@@ -148,3 +148,26 @@ def test_zstd_is_flagged_and_a_wrong_chunk_refused() -> None:
 
 def _trailer(tail: bytearray) -> bytearray:
     return tail[-24:]
+
+
+@pytest.mark.parametrize(
+    ("position", "number", "reason"),
+    [
+        (8, -100, "no batch of -100 bytes"),
+        (8, 10**6, "no batch of 1000000 bytes"),
+        (8, 0, "no batch of 0 bytes"),
+        (23, -1, "can lie here"),
+        (23, 100, "holds records up to 1101, beyond 1002"),
+    ],
+)
+def test_a_chunk_that_was_written_wrongly_is_refused(
+    position: int, number: int, reason: str
+) -> None:
+    """Its CRC is right; a reader must come to an end all the same."""
+    segment = sealed([2], chunk_bytes=1)
+    [chunk] = segment.index.chunks
+    region = bytearray(segment.body[chunk.position : chunk.position + chunk.length])
+    pack_into(">i", region, position, number)
+    wrong = chunk._replace(crc32c=crc32c(bytes(region)))
+    with pytest.raises(CorruptBatches, match=reason):
+        prepare_chunk(memoryview(region), wrong)

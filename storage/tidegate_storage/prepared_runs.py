@@ -152,7 +152,13 @@ def prepare_chunk(region: memoryview, chunk: Chunk) -> PreparedRun:
     offsets, starts, zstd = array("q"), array("I"), list[int]()
     start, offset, size = 0, chunk.base_offset, len(region)
     while start < size:
-        base_offset, length, _, _, _, attributes, last_delta = _unpack_first(region, start)
+        if size - start < HEADER_BYTES:
+            raise CorruptBatches(offset, "a batch header is cut short")
+        base_offset, length, _, magic, _, attributes, last_delta = _unpack_first(region, start)
+        end = start + LENGTH_OVERHEAD + length
+        if magic != MAGIC or not start + HEADER_BYTES <= end <= size or last_delta < 0:
+            reason = f"no batch of {length} bytes, magic {magic}, can lie here"
+            raise CorruptBatches(offset, reason)
         if base_offset < offset:
             raise CorruptBatches(base_offset, f"a batch begins below {offset}, the end of the last")
         if attributes & CODEC_MASK == _ZSTD:
@@ -160,7 +166,9 @@ def prepare_chunk(region: memoryview, chunk: Chunk) -> PreparedRun:
         offsets.append(offset)
         starts.append(start)
         offset = base_offset + last_delta + 1
-        start += LENGTH_OVERHEAD + length
+        start = end
+    if offset > chunk.next_offset:
+        raise CorruptBatches(offset, f"holds records up to {offset}, beyond {chunk.next_offset}")
     starts.append(size)
     view = region.toreadonly()
     return PreparedRun(view, offsets, starts, chunk.next_offset, offset, tuple(zstd))
