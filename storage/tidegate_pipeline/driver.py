@@ -38,6 +38,7 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.topic_settings import TopicSettingsCache
 
+from .pauses import Pauses
 from .plan import MergePlan, MergeSettings, PlannedUnit, group_units
 from .work import MergeTask, Runner, UnitResult
 
@@ -51,9 +52,6 @@ UNITS_PER_PROPOSAL = 100
 PARENTS_PER_PROPOSAL = 5_000
 PUBLISH_SECONDS = 2.0
 PARTITIONS_A_TURN = 100
-# How long a partition is left alone after a unit of it failed: doubled each time.
-FIRST_PAUSE_SECONDS = 5.0
-LAST_PAUSE_SECONDS = 600.0
 _NODE_IDS = range(2, 1 << 30)
 
 
@@ -98,7 +96,7 @@ class Driver:
         self._topic_settings = TopicSettingsCache(coordinator.state, BrokerSettings({}))
         self._next_number = 1
         self._resume_at = 0
-        self._pauses: dict[int, tuple[int, float]] = {}
+        self._pauses = Pauses()
         self.counters = PipelineCounters()
 
     @property
@@ -158,10 +156,13 @@ class Driver:
     async def _plan(self) -> list[PlannedUnit]:
         """Look at all partitions, from where the last round became full."""
         state = self._coordinator.state
+        pauses, now = self._pauses, trio.current_time()
+        pauses.prune(now)
         plan = MergePlan(
             state,
             self._settings,
             settings_of=self._topic_settings.of,
+            is_paused=lambda number, base_offset: pauses.is_paused(number, base_offset, now),
             first_number=self._next_number,
         )
         numbers = sorted(each.number for each in state.partitions.values())
@@ -171,11 +172,8 @@ class Driver:
             if plan.is_full:
                 self._resume_at = number
                 break
-            if not self._is_paused(number):
-                before = plan.runs
-                plan.add(number)
-                if plan.runs > before or at % PARTITIONS_A_TURN == 0:
-                    await trio.lowlevel.checkpoint()
+            if plan.add(number) or at % PARTITIONS_A_TURN == 0:
+                await trio.lowlevel.checkpoint()
         self._next_number += len(plan.units)
         return plan.units
 
@@ -206,16 +204,9 @@ class Driver:
         return published
 
     def _failed(self, each: PlannedUnit, error: str) -> None:
-        """Leave its partition alone for a while: reading it again costs requests and bytes."""
         self.counters.failed += 1
-        failures = self._pauses[each.partition][0] + 1 if each.partition in self._pauses else 1
-        seconds = min(FIRST_PAUSE_SECONDS * 2 ** (failures - 1), LAST_PAUSE_SECONDS)
-        self._pauses[each.partition] = (failures, trio.current_time() + seconds)
+        seconds = self._pauses.failed(each.partition, each.unit.base_offset, trio.current_time())
         _log.error("a unit failed; others go on", error=error, again_in_seconds=seconds)
-
-    def _is_paused(self, number: int) -> bool:
-        pause = self._pauses.get(number)
-        return pause is not None and trio.current_time() < pause[1]
 
     def _tasks(self, planned: Sequence[PlannedUnit]) -> list[MergeTask]:
         state = self._coordinator.state
@@ -252,7 +243,7 @@ class Driver:
         for (each, result), answer in zip(finished, answers, strict=True):
             if answer is Publication.PUBLISHED:
                 published += 1
-                self._pauses.pop(each.partition, None)
+                self._pauses.done(each.partition, each.unit.base_offset)
                 self._count(each, result)
             else:
                 self.counters.dropped[answer.value] += 1

@@ -63,7 +63,8 @@ class PlannedUnit:
 class MergePlan:
     """Plans one round, a partition at a time, so that the caller can pause in between.
 
-    first_number: of the units.
+    is_paused: tells of a partition's number and a base offset whether the stretch that begins there
+    is left alone.  first_number: of the units.
     """
 
     def __init__(
@@ -72,11 +73,13 @@ class MergePlan:
         settings: MergeSettings,
         *,
         settings_of: Callable[[Topic], TopicSettings],
+        is_paused: Callable[[int, int], bool],
         first_number: int,
     ) -> None:
         self._state = state
         self._settings = settings
         self._settings_of = settings_of
+        self._is_paused = is_paused
         self._next_number = first_number
         self._keys: dict[int, str] = {}
         self.units: list[PlannedUnit] = []
@@ -89,19 +92,26 @@ class MergePlan:
         is_large = len(self.units) >= MAX_UNITS or self.runs >= MAX_RUNS
         return is_large or self.size_bytes >= MAX_BYTES
 
-    def add(self, number: int) -> None:
-        """Plan what is worth merging in a partition, if it is still there."""
+    def add(self, number: int) -> bool:
+        """Plan what is worth merging in a partition, if it is still there.
+
+        Returns whether there is something, be it paused.
+        """
         state = self._state
         partition = state.partitions.get(number)
         topic = state.topics.by_id.get(partition.topic_id) if partition is not None else None
         if partition is None or topic is None:
-            return
+            return False
+        found = False
         limits = _limits(self._settings, self._settings_of(topic))
         for parents in _stretches(state, partition, self._settings, limits):
-            unit = self._unit(partition, parents)
-            self.units.append(PlannedUnit(unit, partition.number, parents))
-            self.size_bytes += unit.size_bytes
-            self.runs += len(parents)
+            found = True
+            if not self._is_paused(number, parents[0].base_offset):
+                unit = self._unit(partition, parents)
+                self.units.append(PlannedUnit(unit, number, parents))
+                self.size_bytes += unit.size_bytes
+                self.runs += len(parents)
+        return found
 
     def _unit(self, partition: Partition, parents: tuple[RunRow, ...]) -> MergeUnit:
         number = self._next_number
