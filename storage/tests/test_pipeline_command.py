@@ -304,6 +304,21 @@ def test_another_clusters_store_is_left_alone(tmp_path: Path) -> None:
     assert "owns this prefix" in done.stderr
 
 
+def test_what_could_not_be_merged_is_in_the_exit_code_though_other_things_were(
+    tmp_path: Path,
+) -> None:
+    objects = tmp_path / "tidegate-data" / "objects"
+    with serving(*DEV, cwd=tmp_path) as process:
+        produce(process.servers, 0, 5, "t")
+        [*lost] = objects.rglob("wal/*/*/*")
+        produce(process.servers, 0, 5, "u")
+    for each in lost:
+        each.unlink()
+    done = tidegate("pipeline", "once", *LOCAL, "--json", cwd=tmp_path)
+    report = json.loads(done.stdout)
+    assert (report["units"], report["failed"], done.returncode) == (1, 1, 1)
+
+
 def test_java_is_found_in_order(tmp_path: Path) -> None:
     for home in ("of-home", "of-path"):
         program = tmp_path / home / "bin" / "java"

@@ -110,6 +110,11 @@ class Driver:
         claim = self.state.claims.get(CLAIM)
         return claim is not None and claim.incarnation == self._coordinator.incarnation
 
+    @property
+    def failing(self) -> int:
+        """Return how many stretches failed when they were last tried."""
+        return len(self._pauses)
+
     async def register(self) -> None:
         """Begin an incarnation.
 

@@ -68,7 +68,7 @@ async def _merge(options: Options, kind: str, bar: RoundBar) -> _Done:
 
 
 async def _rounds(driver: Driver, stopping: Stopping, bar: RoundBar) -> int:
-    """Do rounds until one does nothing; return how many units failed in the last."""
+    """Do rounds until one does nothing; return how many units failed and were not done since."""
     published, last_failed = 1, 0
     while published and not stopping.is_asked:
         failed_before = driver.counters.failed
@@ -77,7 +77,7 @@ async def _rounds(driver: Driver, stopping: Stopping, bar: RoundBar) -> int:
         finally:
             bar.end()
         last_failed = driver.counters.failed - failed_before
-    return last_failed
+    return max(last_failed, driver.failing)
 
 
 def _done(driver: Driver, kind: str, began: float, last_failed: int, stopping: Stopping) -> _Done:
