@@ -165,7 +165,8 @@ class ClusterState:
 
     def _fold_registered(self, event: ev.GatewayRegistered) -> None:
         self.gateways.fold_registered(event, self._writer_clock_ms, self._writer_uptime_ms)
-        if len(self.gateways.live) == 1:
+        # A driver of the pipeline, dead perhaps, is nobody to ask, and sets no time by itself.
+        if [each.incarnation for each in self.gateways.brokers()] == [event.incarnation]:
             self._trust_clock(self._writer_clock_ms)
         if event.supersedes:
             self.claims.inherit(event.supersedes, event.incarnation)
