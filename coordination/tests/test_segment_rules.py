@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from tests.test_wal_rules import STAMPED, TOPIC, World, batch
+from tests.test_wal_rules import TOPIC, World, batch
 from tidegate_coordination.events import (
     RUN_SEGMENT,
     GatewayExpired,
@@ -22,7 +22,8 @@ from tidegate_coordination.rules.housekeeping import ForgetObjects, collectable
 from tidegate_coordination.rules.segments import Publication, PublishSegments, SegmentUnit
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.objects import SegmentName
+from tidegate_coordination.state.frozen import piece, split
+from tidegate_coordination.state.objects import SegmentName, WalName
 from tidegate_coordination.state.runs import RunRow
 
 
@@ -240,11 +241,30 @@ def test_names_of_segments_go_with_them() -> None:
     world.check_replay()
 
 
+def of_format_2(snapshot: bytes) -> bytes:
+    """The snapshot as a release wrote it that knew no segments."""
+    head, *tables = split(snapshot)
+    assert head["format"] == 3
+    objects = head["objects"]
+    assert (objects.pop("superseded"), objects.pop("homes")) == ([], [])
+    assert len(objects["columns"]) == 7
+    del objects["columns"][5:]  # where a segment has its place
+    return b"".join(map(piece, [{**head, "format": 2}, *tables]))
+
+
 def test_a_snapshot_without_segments_is_still_read() -> None:
-    world = world_with(1)
-    state = ClusterState.decode(world.state.encode())
-    assert state.objects.segment_count == 0
-    assert state.topics.by_id[STAMPED].name == "s"
+    world = world_with(2)
+    world.apply(LogStartsMoved(((0, 6), (1, 4))))  # what is dead is in it too
+    world.commit(batch(count=3))
+    old = of_format_2(world.state.encode())
+    assert old != world.state.encode()
+
+    world.state = ClusterState.decode(old)
+
+    world.check_replay()
+    assert publish(world, unit(rows(world))) == (Publication.PUBLISHED,)
+    names = [world.state.objects.name(number) for number in range(4)]
+    assert names == [WalName(1, 0), WalName(1, 1), WalName(1, 2), SegmentName(1, 1, TOPIC, 0, 6)]
 
 
 def test_what_was_superseded_waits_for_a_copy_of_the_log() -> None:
