@@ -60,13 +60,14 @@ class Store(MemoryObjectStore):
         super().__init__(lambda: 0.0)
         self.reads: list[tuple[str, int, int]] = []
         self.is_away = False
+        self.trouble: Exception = StoreUnavailable("away")
         self.seconds = 0.0
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
         self.reads.append((key, start, length))
         await trio.sleep(self.seconds)
         if self.is_away:
-            raise StoreUnavailable("away")
+            raise self.trouble
         return await super().get_range(key, start, length)
 
     def damage(self, key: str, position: int) -> None:

@@ -23,8 +23,9 @@ from .record_targets import NOW_MS, some_records
 
 _UINT32 = Struct(">I")
 _PLACE = Struct(">QI")
-# Topic id, partition, base and next offset, and the count of chunks; then chunks of 56 bytes.
-_FIRST_CHUNK = 16 + 4 + 8 + 8 + 4
+# Versions, topic id, partition, base and next offset, and the count of chunks; then chunks of 56
+# bytes.
+_FIRST_CHUNK = 4 + 16 + 4 + 8 + 8 + 4
 _CHUNK_BYTES = 56
 _CHUNK_PLACE = Struct(">QI")
 _CHUNK_CRC = 48

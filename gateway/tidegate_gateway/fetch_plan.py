@@ -54,7 +54,7 @@ class ReadProblem(Enum):
     """Why a run cannot be served."""
 
     MISSING = "its object is gone"
-    UNAVAILABLE = "the object store does not answer"
+    UNAVAILABLE = "it cannot be read now"
     CORRUPT = "its bytes are not those that were committed"
     NEEDS_ZSTD = "it is compressed with zstd, which the client does not know"
 

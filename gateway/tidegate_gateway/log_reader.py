@@ -21,7 +21,7 @@ from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.state.objects import ObjectName, WalName
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
-from tidegate_storage.corrupt import CorruptObject
+from tidegate_storage.corrupt import CorruptObject, UnknownVersion
 from tidegate_storage.object_store import (
     NoSuchObject,
     ObjectStore,
@@ -116,6 +116,7 @@ class LogReader:
 
         Raises:
           NoSuchObject, StoreUnavailable, CorruptRun: as run_at().
+          UnknownVersion: see there; the sentence names the object.
         """
         if not is_segment(row):
             return [row]
@@ -158,10 +159,11 @@ class LogReader:
                 await self._load_group(group, loaded)
             except NoSuchObject:
                 _fill(group, loaded, ReadProblem.MISSING)
-            except (StoreUnavailable, StoreMisconfigured) as error:
-                # Credentials that expired can be mended by a person while this goes on.
+            except (StoreUnavailable, StoreMisconfigured, UnknownVersion) as error:
+                # Credentials that expired, and a gateway that is too old, can be mended by a person
+                # while this goes on.
                 self.failed_reads += 1
-                _log.warning("the object store did not answer a read", error=str(error))
+                _log.warning("stored records could not be read", error=str(error))
                 _fill(group, loaded, ReadProblem.UNAVAILABLE)
 
     async def _load_group(self, group: _Group, loaded: Loaded) -> None:
@@ -214,6 +216,7 @@ class LogReader:
         Raises:
           NoSuchObject, StoreUnavailable: as run_at().
           CorruptRun: it is not the one that was published.
+          UnknownVersion: as parts().
         """
         name = self._name(row)
         size_bytes = self._coordinator.state.objects.size_bytes(row.object_number)
@@ -246,6 +249,8 @@ class LogReader:
             raise CorruptRun(
                 self._object_key(name), partition, row.base_offset, str(error)
             ) from error
+        except UnknownVersion as error:
+            raise UnknownVersion(f"object {self._object_key(name)}: {error}") from error
         return index
 
     async def _read(self, name: ObjectName, start: int, end: int) -> memoryview:

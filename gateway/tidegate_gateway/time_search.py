@@ -41,7 +41,7 @@ async def find_first(
     """Return the first record from offset on that is not older than a time.
 
     Raises:
-      NoSuchObject, StoreUnavailable, CorruptRun: as LogReader.run_at.
+      NoSuchObject, StoreUnavailable, CorruptRun, UnknownVersion: as LogReader.parts and run_at.
     """
     while True:
         row = await _first_stamped(partition, timestamp, offset)
@@ -78,7 +78,7 @@ async def find_largest(reader: LogReader, blocking: Blocking, partition: Partiti
     """Return the first of the records with the largest time stamp; None if none has one.
 
     Raises:
-      NoSuchObject, StoreUnavailable, CorruptRun: as LogReader.run_at.
+      NoSuchObject, StoreUnavailable, CorruptRun, UnknownVersion: as LogReader.parts and run_at.
     """
     runs, offset = partition.runs, partition.log_start
     best: Found | None = None

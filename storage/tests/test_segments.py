@@ -92,10 +92,16 @@ def test_one_that_was_cut_is_refused(cut: int) -> None:
 
 
 def test_a_newer_format_is_named() -> None:
-    body = bytearray(sealed([1]).body)
-    pack_into(">H", body, 8, 2)
-    with pytest.raises(UnknownVersion, match="format 2; this release reads format 1"):
-        read_segment(body)
+    segment = sealed([1])
+    position = HEADER_BYTES + segment.length
+    text = "a newer release wrote this segment: it has format 2, this release reads format 1"
+    for at in (8, position):
+        body = bytearray(segment.body)
+        pack_into(">H", body, at, 2)
+        with pytest.raises(UnknownVersion, match=text):
+            read_segment(body)
+    with pytest.raises(UnknownVersion, match=text):
+        read_tail(body[position:], position)
 
 
 def test_a_minor_version_may_add_tags() -> None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import trio
 
-from tidegate_storage.corrupt import CorruptObject
+from tidegate_storage.corrupt import CorruptObject, UnknownVersion
 from tidegate_storage.object_store import (
     NoSuchObject,
     ObjectStore,
@@ -147,7 +147,7 @@ def runs_of(
             yield from _chunks(source, stored.data)
         else:
             yield prepare_wal_run(stored.data, _committed(topic_id, partition, source))
-    except (CorruptBatches, CorruptObject) as error:
+    except (CorruptBatches, CorruptObject, UnknownVersion) as error:
         raise UnitFailed(f"object {source.key}: {error}") from error
 
 

@@ -3,7 +3,7 @@
     header    magic 8, major u16, minor u16, partition i32, topic id 16, base offset i64,
               CRC-32C u32 of the header before it
     batches   of one partition, in offset order, as they are served: offsets and time stamps final
-    index     topic id 16, partition i32, base offset i64, next offset i64;
+    index     major u16, minor u16, topic id 16, partition i32, base offset i64, next offset i64;
               chunk count u32; per chunk: base offset i64, next offset i64, position u64, length
               u32, batch count u32, record count u64, max timestamp i64, CRC-32C u32, flags u32;
               tag count u32; per tag: tag u32, length u32, bytes
@@ -12,7 +12,8 @@
 All numbers are big-endian.  A chunk is a stretch of whole batches, about CHUNK_BYTES long: the unit
 of reading, of caching, and of the search by offset and time.  Its CRC covers all of its bytes.  The
 trailer's CRC covers index and trailer before it; the cluster state keeps it, so an index can be
-none but the one that was published.  The chunks stand for [base offset, next offset) without gaps;
+none but the one that was published.  Readers start with the index, so it has versions of its own,
+the same as the header's.  The chunks stand for [base offset, next offset) without gaps;
 within one, compaction may have left some offsets out.
 
 Tag 1 holds the aborted transactions of the segment: producer id i64, first offset i64, last offset
@@ -46,7 +47,8 @@ _HEADER = Struct(">8sHHi16sq")
 _CRC = Struct(">I")
 HEADER_BYTES = _HEADER.size + _CRC.size
 TRAILER = Struct(">QII8s")
-_WHAT = Struct(">16siqq")
+_VERSIONS = Struct(">HH")
+_WHAT = Struct(">HH16siqq")
 _COUNT = Struct(">I")
 _CHUNK = Struct(">qqQIIQqII")
 _TAG = Struct(">II")
@@ -106,7 +108,8 @@ def header_bytes(topic_id: bytes, partition: int, base_offset: int) -> bytes:
 
 def tail_bytes(index: SegmentIndex, position: int) -> tuple[bytes, int]:
     """Return index and trailer, and the check; index.check is not looked at."""
-    parts = [_WHAT.pack(index.topic_id, index.partition, index.base_offset, index.next_offset)]
+    what = (index.topic_id, index.partition, index.base_offset, index.next_offset)
+    parts = [_WHAT.pack(MAJOR_VERSION, MINOR_VERSION, *what)]
     parts.append(_COUNT.pack(len(index.chunks)))
     parts += [_CHUNK.pack(*each) for each in index.chunks]
     aborted = b"".join([_ABORTED.pack(*each) for each in index.aborted])
@@ -126,10 +129,12 @@ def read_tail(tail: Buffer, position: int) -> SegmentIndex:
 
     Raises:
       CorruptObject: says what is wrong.
+      UnknownVersion: a newer release wrote the object.
     """
     view = memoryview(tail)
-    if len(view) < TRAILER.size:
+    if len(view) < _VERSIONS.size + TRAILER.size:
         raise CorruptObject(f"{len(view)} bytes are too few for the index of a segment")
+    _check_major(_VERSIONS.unpack_from(view)[0])
     at, length, check, magic = TRAILER.unpack_from(view, len(view) - TRAILER.size)
     if magic != END_MAGIC:
         raise CorruptObject("the last bytes are not those of a segment: it was cut or damaged")
@@ -171,21 +176,27 @@ def _tail_crc(footer: Buffer, position: int) -> int:
     return crc32c(_PLACE.pack(position, len(footer)), crc32c(footer))
 
 
+def _check_major(major: int) -> None:
+    """Before anything else is looked at: all of it may be different there."""
+    if major != MAJOR_VERSION:
+        raise UnknownVersion(
+            f"a newer release wrote this segment: it has format {major}, this release reads format"
+            f" {MAJOR_VERSION}"
+        )
+
+
 def _read_header(view: memoryview) -> tuple[bytes, int, int]:
     if len(view) < HEADER_BYTES or bytes(view[: len(MAGIC)]) != MAGIC:
         raise CorruptObject("the first bytes are not those of a segment")
     _, major, _minor, partition, topic_id, base_offset = _HEADER.unpack_from(view)
-    if major != MAJOR_VERSION:
-        raise UnknownVersion(
-            f"this segment has format {major}; this release reads format {MAJOR_VERSION}"
-        )
+    _check_major(major)
     if crc32c(view[: _HEADER.size]) != _CRC.unpack_from(view, _HEADER.size)[0]:
         raise CorruptObject("the CRC of the header is wrong")
     return topic_id, partition, base_offset
 
 
 def _read_index(footer: memoryview, check: int, position: int) -> SegmentIndex:
-    topic_id, partition, base_offset, next_offset = _WHAT.unpack_from(footer)
+    _, _minor, topic_id, partition, base_offset, next_offset = _WHAT.unpack_from(footer)
     (count,) = _COUNT.unpack_from(footer, _WHAT.size)
     start = _WHAT.size + _COUNT.size
     end = start + count * _CHUNK.size

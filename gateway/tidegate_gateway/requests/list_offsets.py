@@ -30,7 +30,8 @@ from tidegate_protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from tidegate_storage.object_store import NoSuchObject, StoreUnavailable
+from tidegate_storage.corrupt import UnknownVersion
+from tidegate_storage.object_store import NoSuchObject, StoreMisconfigured, StoreUnavailable
 
 from ..blocking import Blocking
 from ..call import Call
@@ -56,6 +57,8 @@ _SINCE: Final = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
+# What time or a person mends while the client asks again.
+_PASSING: Final = (NoSuchObject, StoreMisconfigured, StoreUnavailable, UnknownVersion)
 _EPOCHS_FROM: Final = 4
 _NO_EPOCH: Final = -1
 _NEVER: Final = 1 << 15
@@ -129,7 +132,7 @@ class ListOffsets:
             answer = search.answer
             try:
                 found = await self._search(search)
-            except (NoSuchObject, StoreUnavailable) as error:
+            except _PASSING as error:
                 _log.warning("a search by time could not read the store", error=str(error))
             except CorruptRun:
                 answer.error_code = ErrorCode.CORRUPT_MESSAGE
