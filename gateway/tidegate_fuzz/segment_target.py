@@ -40,7 +40,7 @@ def some_segment(rng: Random, batches: int) -> bytes:
         data = bytearray(build_batch(some_records(rng, 2)))
         set_base_offset(data, 0, base_offset=offset, leader_epoch=0)
         offset += 2
-        builder.append(FinalBatch(data, offset, 2, NOW_MS, rng.random() < 0.2))
+        builder.append(FinalBatch(data, offset, 2, NOW_MS))
     if rng.random() < 0.3:
         builder.add_aborted(AbortedTransaction(5, base_offset, offset))
     return bytes(builder.seal(offset).body)

@@ -78,5 +78,4 @@ def _chunk(row: RunRow) -> Chunk:
         0,
         row.max_timestamp,
         row.check,
-        0,
     )

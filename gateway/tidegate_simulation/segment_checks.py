@@ -25,14 +25,12 @@ from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
 from tidegate_pipeline.digests import add
 from tidegate_storage.corrupt import CorruptObject
-from tidegate_storage.segment_format import HAS_ZSTD, HEADER_BYTES, SegmentIndex, read_segment
+from tidegate_storage.segment_format import HEADER_BYTES, SegmentIndex, read_segment
 
 _BATCH = Struct(">qiibIhiqqqhii")
 _CRC_START = 21
 _LENGTH_OVERHEAD = 12
 _APPEND_TIME = 0x08
-_CODEC_MASK = 0x07
-_ZSTD = 4
 
 BodyOf = Callable[[str], bytes | None]
 """Gives what the store holds under a key, without waiting."""
@@ -50,7 +48,6 @@ class Batch(NamedTuple):
     records: int
     max_timestamp: int
     crc: int
-    is_zstd: bool
     data: bytes
 
 
@@ -145,7 +142,6 @@ def _batch(data: bytes) -> Batch:
         fields[12],
         fields[8],
         fields[4],
-        fields[5] & _CODEC_MASK == _ZSTD,
         data,
     )
 
@@ -192,14 +188,12 @@ def _check_chunks(index: SegmentIndex, batches: list[Batch]) -> None:
             chunk.length,
             chunk.record_count,
             chunk.max_timestamp,
-            bool(chunk.flags & HAS_ZSTD),
         )
         found = (
             own[0].base_offset,
             sum(len(batch.data) for batch in own),
             sum(batch.records for batch in own),
             max(batch.max_timestamp for batch in own),
-            any(batch.is_zstd for batch in own),
         )
         if said != found or own[-1].next_offset > chunk.next_offset:
             raise NotWhole(f"{chunk} holds {found}, up to {own[-1].next_offset}")

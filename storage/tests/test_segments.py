@@ -14,7 +14,6 @@ from tidegate_protocol.records import Record, build_batch, read_header
 from tidegate_storage.corrupt import CorruptObject, UnknownVersion
 from tidegate_storage.prepared_runs import CorruptBatches, prepare_chunk
 from tidegate_storage.segment_format import (
-    HAS_ZSTD,
     HEADER_BYTES,
     AbortedTransaction,
     read_segment,
@@ -30,7 +29,7 @@ def batch(base_offset: int, values: int, timestamp: int = 5) -> FinalBatch:
     records = [Record(at, timestamp + at, None, b"value %d" % at) for at in range(values)]
     data = bytearray(build_batch(records))
     set_base_offset(data, 0, base_offset=base_offset, leader_epoch=0)
-    return FinalBatch(data, base_offset + values, values, timestamp + values - 1, False)
+    return FinalBatch(data, base_offset + values, values, timestamp + values - 1)
 
 
 def sealed(sizes: list[int], chunk_bytes: int = 150) -> SealedSegment:
@@ -140,12 +139,18 @@ def test_gaps_that_compaction_left_belong_to_the_batch_behind_them(chunk_bytes: 
     assert segment.index.chunks[-1].next_offset == BASE + 50
 
 
-def test_zstd_is_flagged_and_a_wrong_chunk_refused() -> None:
+def test_a_transaction_is_noted_once() -> None:
     builder = SegmentBuilder(TOPIC, 0, BASE)
-    builder.append(batch(BASE, 1)._replace(is_zstd=True))
-    segment = builder.seal(BASE + 1)
+    builder.append(batch(BASE, 1))
+    noted = [AbortedTransaction(7, 1, BASE), AbortedTransaction(5, 2, BASE)]
+    for each in (noted[0], *noted, noted[0]):
+        builder.add_aborted(each)
+    assert list(read_segment(builder.seal(BASE + 1).body).aborted) == noted
+
+
+def test_a_wrong_chunk_is_refused() -> None:
+    segment = sealed([1])
     [chunk] = segment.index.chunks
-    assert chunk.flags == HAS_ZSTD
     region = bytearray(segment.body[chunk.position : chunk.position + chunk.length])
     region[-1] ^= 1
     with pytest.raises(CorruptBatches, match="CRC"):

@@ -15,8 +15,7 @@ from struct import Struct
 import trio
 
 from tidegate_coordination.events import Segment
-from tidegate_protocol.batches import CODEC_MASK, CRC_POSITION, HEADER
-from tidegate_protocol.compression import Codec
+from tidegate_protocol.batches import CRC_POSITION, HEADER
 from tidegate_storage.corrupt import CorruptObject
 from tidegate_storage.keys import segment_key
 from tidegate_storage.object_store import (
@@ -45,12 +44,12 @@ from .sources import (
     SourceReader,
     Stored,
     UnitFailed,
+    aborted_of,
     place,
     runs_of,
 )
 from .work import MergeTask, MergeUnit, UnitResult
 
-_ZSTD = int(Codec.ZSTD)
 _CRC_FIELD = Struct(">I")
 
 
@@ -120,11 +119,14 @@ def _build(
     )
     before = Proof()
     for source in unit.sources:
-        for run in runs_of(unit.topic_id, unit.partition, source, read[place(source)]):
+        stored = read[place(source)]
+        for run in runs_of(unit.topic_id, unit.partition, source, stored):
             for batch in _batches(run):
                 builder.append(batch)
                 base_offset = HEADER.unpack_from(batch.data)[0]
                 before.take(memoryview(batch.data), base_offset, batch.record_count)
+        for transaction in aborted_of(source, stored):
+            builder.add_aborted(transaction)
     sealed = builder.seal(unit.next_offset)
     after = prove(sealed.body)
     if after != before:
@@ -160,14 +162,7 @@ def _batches(run: PreparedRun) -> Iterator[FinalBatch]:
     for at in range(len(run)):
         data = run.batch(at)
         header = HEADER.unpack_from(data)
-        base_offset, attributes, last_delta = header[0], header[5], header[6]
-        yield FinalBatch(
-            data,
-            base_offset + last_delta + 1,
-            header[12],
-            header[8],
-            attributes & CODEC_MASK == _ZSTD,
-        )
+        yield FinalBatch(data, header[0] + header[6] + 1, header[12], header[8])
 
 
 async def _put(

@@ -26,7 +26,12 @@ from tidegate_storage.prepared_runs import (
     prepare_chunk,
     prepare_wal_run,
 )
-from tidegate_storage.segment_format import HEADER_BYTES, SegmentIndex, read_tail
+from tidegate_storage.segment_format import (
+    HEADER_BYTES,
+    AbortedTransaction,
+    SegmentIndex,
+    read_tail,
+)
 
 from .work import Source
 
@@ -151,13 +156,22 @@ def runs_of(
         raise UnitFailed(f"object {source.key}: {error}") from error
 
 
-def _chunks(source: Source, data: memoryview) -> Iterator[PreparedRun]:
-    """Yield the chunks of a segment that was read from its first batch to its end."""
-    index: SegmentIndex = read_tail(data[source.length :], source.position)
+def aborted_of(source: Source, stored: Stored) -> tuple[AbortedTransaction, ...]:
+    """Return the aborted transactions that a source knows of; runs_of() has found it whole."""
+    return _index(source, stored.data).aborted if source.index_length else ()
+
+
+def _index(source: Source, data: memoryview) -> SegmentIndex:
+    index = read_tail(data[source.length :], source.position)
     if index.check != source.check:
         raise CorruptObject("its index is not the one that was published")
+    return index
+
+
+def _chunks(source: Source, data: memoryview) -> Iterator[PreparedRun]:
+    """Yield the chunks of a segment that was read from its first batch to its end."""
     start = HEADER_BYTES
-    for chunk in index.chunks:
+    for chunk in _index(source, data).chunks:
         yield prepare_chunk(
             data[chunk.position - start : chunk.position - start + chunk.length], chunk
         )

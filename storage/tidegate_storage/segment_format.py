@@ -5,7 +5,8 @@
     batches   of one partition, in offset order, as they are served: offsets and time stamps final
     index     major u16, minor u16, topic id 16, partition i32, base offset i64, next offset i64;
               chunk count u32; per chunk: base offset i64, next offset i64, position u64, length
-              u32, batch count u32, record count u64, max timestamp i64, CRC-32C u32, flags u32;
+              u32, batch count u32, record count u64, max timestamp i64, CRC-32C u32, reserved u32
+              (0);
               tag count u32; per tag: tag u32, length u32, bytes
     trailer   index position u64, index length u32, CRC-32C u32, magic 8
 
@@ -38,8 +39,6 @@ END_MAGIC = b"\nGESEDIT"
 MAJOR_VERSION = 1
 MINOR_VERSION = 0
 CHUNK_BYTES = 1 << 20
-HAS_ZSTD = 1
-"""Flag of a chunk: some of its batches are compressed with zstd."""
 
 TAG_ABORTED = 1
 
@@ -50,7 +49,7 @@ TRAILER = Struct(">QII8s")
 _VERSIONS = Struct(">HH")
 _WHAT = Struct(">HH16siqq")
 _COUNT = Struct(">I")
-_CHUNK = Struct(">qqQIIQqII")
+_CHUNK = Struct(">qqQIIQqI4x")
 _TAG = Struct(">II")
 _PLACE = Struct(">QI")
 _ABORTED = Struct(">qqq")
@@ -71,7 +70,6 @@ class Chunk(NamedTuple):
     record_count: int
     max_timestamp: int
     crc32c: int
-    flags: int
 
 
 class AbortedTransaction(NamedTuple):

@@ -10,7 +10,6 @@ from crc32c import crc32c
 from .object_store import Buffer
 from .segment_format import (
     CHUNK_BYTES,
-    HAS_ZSTD,
     HEADER_BYTES,
     AbortedTransaction,
     Chunk,
@@ -30,7 +29,6 @@ class FinalBatch(NamedTuple):
     next_offset: int
     record_count: int
     max_timestamp: int
-    is_zstd: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class SegmentBuilder:
         self._chunk_bytes = chunk_bytes
         self._body = bytearray(header_bytes(topic_id, partition, base_offset))
         self._chunks: list[Chunk] = []
-        self._aborted: list[AbortedTransaction] = []
+        self._aborted: dict[AbortedTransaction, None] = {}
         self._start = HEADER_BYTES
         self._chunk_base = base_offset
         self._begin_chunk()
@@ -68,7 +66,6 @@ class SegmentBuilder:
         self._batches = 0
         self._records = 0
         self._max_timestamp = -1
-        self._flags = 0
 
     @property
     def length(self) -> int:
@@ -76,8 +73,8 @@ class SegmentBuilder:
         return len(self._body) - HEADER_BYTES
 
     def add_aborted(self, transaction: AbortedTransaction) -> None:
-        """Take note of a transaction that was aborted."""
-        self._aborted.append(transaction)
+        """Take note of a transaction that was aborted, in this segment or beyond; again or not."""
+        self._aborted[transaction] = None
 
     def append(self, batch: FinalBatch) -> None:
         """Take the next batch."""
@@ -85,7 +82,6 @@ class SegmentBuilder:
         self._batches += 1
         self._records += batch.record_count
         self._max_timestamp = max(self._max_timestamp, batch.max_timestamp)
-        self._flags |= HAS_ZSTD if batch.is_zstd else 0
         self._next_offset = batch.next_offset
         if len(self._body) - self._start >= self._chunk_bytes:
             self._end_chunk(batch.next_offset)
@@ -104,7 +100,6 @@ class SegmentBuilder:
                 self._records,
                 self._max_timestamp,
                 crc,
-                self._flags,
             )
         )
         self._start, self._chunk_base = end, next_offset

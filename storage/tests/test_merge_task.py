@@ -1,0 +1,60 @@
+"""Tasks of the merge in this process: segments become one, and what goes wrong is told."""
+
+from __future__ import annotations
+
+from tidegate_pipeline.merge_task import run_task
+from tidegate_pipeline.work import MergeTask, MergeUnit, Source
+from tidegate_protocol.batches import set_base_offset
+from tidegate_protocol.records import Record, build_batch
+from tidegate_storage.keys import segment_key
+from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.segment_format import HEADER_BYTES, AbortedTransaction, read_segment
+from tidegate_storage.segments import FinalBatch, SegmentBuilder
+
+TOPIC = b"t" * 16
+INCARNATION = 9
+
+
+async def stored_segment(
+    store: MemoryObjectStore, base_offset: int, *aborted: AbortedTransaction
+) -> Source:
+    """Put a segment of three records."""
+    data = bytearray(build_batch([Record(at, 5 + at, None, b"value") for at in range(3)]))
+    set_base_offset(data, 0, base_offset=base_offset, leader_epoch=0)
+    builder = SegmentBuilder(TOPIC, 0, base_offset)
+    builder.append(FinalBatch(data, base_offset + 3, 3, 7))
+    for each in aborted:
+        builder.add_aborted(each)
+    sealed = builder.seal(base_offset + 3)
+    key = f"source-{base_offset}"
+    await store.put(key, sealed.body)
+    position = HEADER_BYTES + sealed.length
+    return Source(
+        key,
+        position,
+        sealed.length,
+        base_offset,
+        base_offset + 3,
+        sealed.index.check,
+        -1,
+        len(sealed.body) - position,
+    )
+
+
+def task_of(*units: MergeUnit) -> MergeTask:
+    return MergeTask("c", 1, INCARNATION, 1 << 20, units)
+
+
+async def test_aborted_transactions_are_carried_over() -> None:
+    store = MemoryObjectStore(lambda: 0.0)
+    across, inside = AbortedTransaction(7, 1, 4), AbortedTransaction(8, 3, 3)
+    sources = (
+        await stored_segment(store, 0, across),
+        await stored_segment(store, 3, across, inside),
+    )
+
+    [result] = await run_task(store, task_of(MergeUnit(1, TOPIC, 0, sources)), 5)
+
+    assert (result.error, result.records) == ("", 6)
+    body = await store.get(segment_key("c", 1, TOPIC, 0, 0, INCARNATION, 5))
+    assert read_segment(body).aborted == (across, inside)
