@@ -8,6 +8,7 @@ from tidegate_protocol.batches import set_base_offset
 from tidegate_protocol.records import Record, build_batch
 from tidegate_storage.keys import segment_key
 from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.object_store import Buffer
 from tidegate_storage.segment_format import HEADER_BYTES, AbortedTransaction, read_segment
 from tidegate_storage.segments import FinalBatch, SegmentBuilder
 
@@ -58,3 +59,34 @@ async def test_aborted_transactions_are_carried_over() -> None:
     assert (result.error, result.records) == ("", 6)
     body = await store.get(segment_key("c", 1, TOPIC, 0, 0, INCARNATION, 5))
     assert read_segment(body).aborted == (across, inside)
+
+
+class Strange(MemoryObjectStore):
+    """Does with some keys what no store should."""
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        if key == "source-3":
+            raise ValueError("a range of 3")
+        return await super().get_range(key, start, length)
+
+    async def put(self, key: str, body: Buffer) -> None:
+        if "/00000000000000000006-" in key:
+            raise ZeroDivisionError
+        await super().put(key, body)
+
+
+async def test_what_nobody_expected_fails_its_unit_alone() -> None:
+    store = Strange(lambda: 0.0)
+    units = [
+        MergeUnit(at, TOPIC, 0, (await stored_segment(store, base_offset),))
+        for at, base_offset in enumerate((0, 3, 6, 9))
+    ]
+
+    results = await run_task(store, task_of(*units), 5)
+
+    assert [each.number for each in results] == [0, 1, 2, 3]
+    first, unread, unwritten, last = (each.error for each in results)
+    assert (first, last) == ("", "")
+    assert unread.startswith("object source-3: ValueError: a range of 3 (unexpected, at test_merge")
+    assert unwritten.startswith("ZeroDivisionError (unexpected, at test_merge_task.py:")
+    assert not results[2].segments

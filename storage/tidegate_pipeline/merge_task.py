@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from struct import Struct
 
-import trio
-
 from tidegate_coordination.events import Segment
 from tidegate_protocol.batches import CRC_POSITION, HEADER
 from tidegate_storage.corrupt import CorruptObject
@@ -37,9 +35,9 @@ from tidegate_storage.segment_format import read_segment
 from tidegate_storage.segments import FinalBatch, SealedSegment, SegmentBuilder
 
 from .digests import add
+from .error_texts import unexpected_text
+from .retries import with_retries
 from .sources import (
-    ATTEMPTS,
-    FIRST_RETRY_SECONDS,
     Place,
     SourceReader,
     Stored,
@@ -68,7 +66,7 @@ class Proof:
 
 
 async def run_task(store: ObjectStore, task: MergeTask, attempt: int) -> list[UnitResult]:
-    """Do all units of a task.
+    """Do all units of a task; what goes wrong with one is told in its result.
 
     attempt: unlike those of all other executions of tasks of this driver.
     """
@@ -80,6 +78,11 @@ async def run_task(store: ObjectStore, task: MergeTask, attempt: int) -> list[Un
         for source in unit.sources:
             read.pop(place(source), None)
     return results
+
+
+def failed(unit: MergeUnit, error: str, gets: float = 0) -> UnitResult:
+    """Return the result of a unit that was not done."""
+    return UnitResult(unit.number, (), 0, 0, 0, gets, error)
 
 
 async def _do(
@@ -96,7 +99,10 @@ async def _do(
         sealed, proof = _build(task, unit, read)
         await _put(store, task, unit, sealed, attempt)
     except (UnitFailed, StoreMisconfigured, StoreUnavailable, ObjectExists) as error:
-        return UnitResult(unit.number, (), 0, 0, 0, gets, str(error) or repr(error))
+        return failed(unit, str(error) or repr(error), gets)
+    except Exception as error:
+        # A mistake of ours, or bytes that nobody thought of: others go on.
+        return failed(unit, unexpected_text(error), gets)
     segment = Segment(
         attempt,
         len(sealed.body),
@@ -177,13 +183,4 @@ async def _put(
         task.incarnation,
         attempt,
     )
-    delay = FIRST_RETRY_SECONDS
-    for left in reversed(range(ATTEMPTS)):
-        try:
-            await put_idempotent(store, key, sealed.body)
-            return
-        except StoreUnavailable:
-            if not left:
-                raise
-        await trio.sleep(delay)
-        delay *= 2
+    await with_retries(lambda: put_idempotent(store, key, sealed.body))

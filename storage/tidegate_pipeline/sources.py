@@ -33,14 +33,14 @@ from tidegate_storage.segment_format import (
     read_tail,
 )
 
+from .error_texts import unexpected_text
+from .retries import with_retries
 from .work import Source
 
 # Bytes between two runs that are read rather than asked for separately, and the most of one GET.
 MAX_GAP_BYTES = 64 << 10
 MAX_GET_BYTES = 16 << 20
 CONCURRENT_GETS = 16
-ATTEMPTS = 4
-FIRST_RETRY_SECONDS = 0.2
 
 
 class UnitFailed(Exception):
@@ -89,13 +89,16 @@ class SourceReader:
         return self._found
 
     async def _read(self, group: list[Source]) -> None:
-        start, end = _start(group[0]), max(map(_end, group))
+        key, start, end = group[0].key, _start(group[0]), max(map(_end, group))
         try:
-            body = memoryview(await self._get(group[0].key, start, end - start))
+            body = memoryview(
+                await with_retries(lambda: self._store.get_range(key, start, end - start))
+            )
         except (NoSuchObject, StoreMisconfigured, StoreUnavailable) as error:
-            text = f"object {group[0].key}: {error or 'it is gone'}"
-            for source in group:
-                self._found[place(source)] = Stored(memoryview(b""), 0, text)
+            self._fail(group, str(error) or "it is gone")
+            return
+        except Exception as error:
+            self._fail(group, unexpected_text(error))
             return
         finally:
             self._slots.release()
@@ -104,17 +107,10 @@ class SourceReader:
             data = memoryview(bytearray(body[_start(source) - start : _end(source) - start]))
             self._found[place(source)] = Stored(data, 1 / len(group))
 
-    async def _get(self, key: str, start: int, length: int) -> bytes:
-        delay = FIRST_RETRY_SECONDS
-        for left in reversed(range(ATTEMPTS)):
-            try:
-                return await self._store.get_range(key, start, length)
-            except StoreUnavailable:
-                if not left:
-                    raise
-            await trio.sleep(delay)
-            delay *= 2
-        raise AssertionError
+    def _fail(self, group: list[Source], reason: str) -> None:
+        for source in group:
+            text = f"object {source.key}: {reason}"
+            self._found[place(source)] = Stored(memoryview(b""), 0, text)
 
 
 def groups(sources: Sequence[Source]) -> list[list[Source]]:

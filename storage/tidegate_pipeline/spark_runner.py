@@ -21,8 +21,9 @@ from typing import Final
 import structlog
 import trio
 
+from .error_texts import error_text
 from .spark_session import ResidentSpark, RunningSpark
-from .spark_task import SparkTask, error_text
+from .spark_task import SparkTask
 from .spark_trouble import AttemptsUsedUp, NoSpark
 from .work import MergeTask, UnitResult
 

@@ -29,9 +29,10 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from .arrow_rows import Batch, cells_of, table_of
+from .error_texts import error_text
 from .java import find_java, pid_of_java, write_wrapper
 from .options import is_submitted
-from .spark_task import RESULT_COLUMN, RESULT_SCHEMA, TASK_COLUMN, error_text
+from .spark_task import RESULT_COLUMN, RESULT_SCHEMA, TASK_COLUMN
 
 _log = structlog.get_logger("tidegate.pipeline.spark")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 import trio
 from pyspark import TaskContext
@@ -17,7 +17,8 @@ from tidegate_storage.load import open_store
 from tidegate_storage.object_store import ObjectStore
 
 from .arrow_rows import Batch, batch_of, cells_of
-from .merge_task import run_task
+from .error_texts import error_text
+from .merge_task import failed, run_task
 from .work import MergeTask, UnitResult
 
 TASK_COLUMN: Final = "task"
@@ -52,25 +53,10 @@ def do_task(store_url: str, task: MergeTask, attempt: int) -> list[UnitResult]:
     """Do a task in this process; what goes wrong is told in the results of its units."""
     try:
         store = _stores.get(store_url) or _stores.setdefault(store_url, open_store(store_url))
-        results = trio.run(run_task, store, task, attempt)
     except Exception as error:
-        results = [_failed(unit.number, error) for unit in task.units]
+        return [failed(unit, error_text(error)) for unit in task.units]
+    results = trio.run(run_task, store, task, attempt)
     if any(result.error for result in results):
         # It may be that calls to this store hang and hold its threads: the next task opens it anew.
         _stores.pop(store_url, None)
     return results
-
-
-def _failed(number: int, error: Exception) -> UnitResult:
-    return UnitResult(number, (), 0, 0, 0, 0, error_text(error))
-
-
-def error_text(error: BaseException) -> str:
-    """Return what a person wants to know: kind and first line, of a group those of its first."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    lines = str(error).strip().splitlines() or [""]
-    if "Traceback (most recent call last):" in lines:
-        return lines[-1]  # one of a worker's, told by Spark
-    # Py4J says first which of its calls it was.
-    return f"{type(error).__name__}: {next((each for each in lines if each[:2] == ': '), lines[0])}"
