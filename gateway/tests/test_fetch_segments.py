@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import count, pairwise
 from random import Random
 
@@ -280,27 +281,41 @@ async def test_a_cold_scan_of_segments_leaves_the_hot_tail_in_memory() -> None:
         assert all(map(world.reader.is_in_memory, hot))
 
 
+async def write_over_80_seconds(world: World, *names: str) -> None:
+    for number in range(40):
+        stamped = batch("a", "b", timestamp=NOW_MS + 2000 * number)
+        await world.write(*[(name, 0, stamped) for name in names])
+
+
 async def test_segments_are_a_small_part_of_what_is_retained() -> None:
+    finely = replace(AT_ONCE, least_kept_bytes=0, least_span_ms=0)
     async with fetch_world() as [world]:
         await world.create("by_size", 1, retention_bytes="8000")
         await world.create("by_time", 1, retention_ms="80000")
         await world.create("by_setting", 1, segment_bytes="1048576")
         await world.create("without", 1)
-        for number in range(40):
-            stamped = batch("a", "b", timestamp=NOW_MS + 2000 * number)
-            names = ("by_size", "by_time", "by_setting", "without")
-            await world.write(*[(name, 0, stamped) for name in names])
+        names = ("by_size", "by_time", "by_setting", "without")
+        await write_over_80_seconds(world, *names)
 
-        await merge(world)
+        await merge(world, finely)
 
-        counts = {
-            name: len(world.partition(name).runs)
-            for name in ("by_size", "by_time", "by_setting", "without")
-        }
+        counts = {name: len(world.partition(name).runs) for name in names}
         assert counts == {"by_size": 4, "by_time": 8, "by_setting": 1, "without": 1}
         spans = world.partition("by_time").runs
         stamps = [spans[at].max_timestamp for at in range(len(spans))]
         assert all(later - earlier <= 10_001 for earlier, later in pairwise(stamps))
+
+
+async def test_however_little_is_retained_a_segment_holds_some_runs() -> None:
+    async with fetch_world() as [world]:
+        await world.create("by_size", 1, retention_bytes="80")
+        await world.create("by_time", 1, retention_ms="80")
+        await write_over_80_seconds(world, "by_size", "by_time")
+
+        await merge(world)
+
+        counts = [len(world.partition(name).runs) for name in ("by_size", "by_time")]
+        assert counts == [1, 2]  # a MiB, and a minute
 
 
 async def test_a_merge_hides_no_growth_from_a_fetch_that_waits(

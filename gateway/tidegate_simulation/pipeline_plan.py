@@ -91,6 +91,8 @@ def draw_pipelines(rng: Random, *, is_calm: bool, with_wrong_clocks: bool) -> Pi
             min_parts=rng.choice((1, 2, 4, 16)),
             task_bytes=rng.choice((1, 1_000, 128 << 20)),
             chunk_bytes=rng.choice((1, 100, 1_000, 1 << 20)),
+            least_kept_bytes=0,
+            least_span_ms=0,
         ),
         TaskFaults(
             **{each: rates[each] if f"{PREFIX}{each}" in kinds else 0.0 for each in TASK_KINDS},

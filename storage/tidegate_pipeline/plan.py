@@ -40,7 +40,8 @@ class MergeSettings:
 
     segment_bytes: of a full segment.  rest_ms: younger runs are left alone.  patience_ms: older
     ones are merged however few they are.  min_parts: enough to merge sooner.  task_bytes: of all
-    units that one task does; also about the memory it takes.
+    units that one task does; also about the memory it takes.  least_kept_bytes, least_span_ms: of a
+    segment, however little retention keeps: else each run would be one, and a PUT.
     """
 
     segment_bytes: int = 64 << 20
@@ -49,6 +50,8 @@ class MergeSettings:
     min_parts: int = 16
     task_bytes: int = 128 << 20
     chunk_bytes: int = 1 << 20
+    least_kept_bytes: int = 1 << 20
+    least_span_ms: int = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +149,17 @@ class _Limits:
 
 
 def _limits(settings: MergeSettings, topic: TopicSettings) -> _Limits:
-    """Retention deletes whole segments, so they are a small part of what is retained."""
+    """Retention deletes whole segments, so they are a small part of what is retained.
+
+    But they are not so small that there is hardly anything in them.
+    """
     segment_bytes = min(settings.segment_bytes, topic.segment_bytes)
     span_ms = inf
     if topic.is_deleted_by_policy and topic.retention_bytes >= 0:
-        segment_bytes = min(segment_bytes, topic.retention_bytes // RETAINED_SEGMENTS)
+        kept_bytes = topic.retention_bytes // RETAINED_SEGMENTS
+        segment_bytes = min(segment_bytes, max(kept_bytes, settings.least_kept_bytes))
     if topic.is_deleted_by_policy and topic.retention_ms >= 0:
-        span_ms = topic.retention_ms / RETAINED_SEGMENTS
+        span_ms = max(topic.retention_ms / RETAINED_SEGMENTS, settings.least_span_ms)
     return _Limits(max(segment_bytes, 1), span_ms)
 
 
