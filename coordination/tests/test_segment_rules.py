@@ -196,6 +196,16 @@ def test_only_at_the_beginning_may_nothing_be_left() -> None:
     assert [(each.base_offset, each.next_offset) for each in rows(world)] == [(6, 9)]
 
 
+@pytest.mark.parametrize("digest", [-1, 1 << 64])
+@pytest.mark.parametrize("segments", [0, 1])
+def test_a_digest_that_no_entry_holds_is_refused(digest: int, segments: int) -> None:
+    world = world_with(3)
+    good = unit(rows(world))
+    wrong = replace(good, segments=good.segments[:segments], digest=digest)
+    assert publish(world, wrong) == (Publication.INVALID,)
+    assert publish(world, replace(wrong, digest=0)) == (Publication.PUBLISHED,)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

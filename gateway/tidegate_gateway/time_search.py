@@ -87,12 +87,10 @@ async def find_largest(reader: LogReader, blocking: Blocking, partition: Partiti
         row = runs[0]
         parts = await reader.parts(partition, row, offset)
         best = await _largest_in_run(reader, blocking, partition, parts[0], offset)
-        largest_part = max(parts[1:], key=_max_timestamp, default=parts[0])
-        if largest_part.max_timestamp > (best.timestamp if best else -1):
-            timestamp = largest_part.max_timestamp
-            found = await _first_in_run(
-                reader, blocking, partition, largest_part, timestamp, offset
-            )
+        later = max(parts[1:], key=_max_timestamp, default=None)
+        if later is not None and later.max_timestamp > (best.timestamp if best else -1):
+            timestamp = later.max_timestamp
+            found = await _first_in_run(reader, blocking, partition, later, timestamp, offset)
             best = found or best
         offset = row.next_offset
     largest = await _largest_stamped(partition, offset)

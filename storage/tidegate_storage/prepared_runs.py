@@ -107,12 +107,13 @@ class PreparedRun:
 
 @dataclass(slots=True)
 class _Walk:
-    """What the headers of a run say, in order."""
+    """What the headers of a run say, in order; crcs: of batches that were verified one by one."""
 
     base_offsets: array[int]
     starts: array[int]
     crcs: list[int]
     zstd: list[int]
+    end_offset: int
 
 
 def prepare_wal_run(region: memoryview, run: CommittedRun) -> PreparedRun:
@@ -149,57 +150,60 @@ def prepare_chunk(region: memoryview, chunk: Chunk) -> PreparedRun:
     """
     if len(region) != chunk.length or crc32c(region) != chunk.crc32c:
         raise CorruptBatches(chunk.base_offset, "the CRC of a segment's chunk is wrong")
-    offsets, starts, zstd = array("q"), array("I"), list[int]()
-    start, offset, size = 0, chunk.base_offset, len(region)
-    while start < size:
-        if size - start < HEADER_BYTES:
-            raise CorruptBatches(offset, "a batch header is cut short")
-        base_offset, length, _, magic, _, attributes, last_delta = _unpack_first(region, start)
-        end = start + LENGTH_OVERHEAD + length
-        if magic != MAGIC or not start + HEADER_BYTES <= end <= size or last_delta < 0:
-            reason = f"no batch of {length} bytes, magic {magic}, can lie here"
-            raise CorruptBatches(offset, reason)
-        if base_offset < offset:
-            raise CorruptBatches(base_offset, f"a batch begins below {offset}, the end of the last")
-        if attributes & CODEC_MASK == _ZSTD:
-            zstd.append(len(starts))
-        offsets.append(offset)
-        starts.append(start)
-        offset = base_offset + last_delta + 1
-        start = end
-    if offset > chunk.next_offset:
-        raise CorruptBatches(offset, f"holds records up to {offset}, beyond {chunk.next_offset}")
-    starts.append(size)
-    view = region.toreadonly()
-    return PreparedRun(view, offsets, starts, chunk.next_offset, offset, tuple(zstd))
+    walk = _walk(region, chunk.base_offset, is_final=True)
+    end_offset = walk.end_offset
+    if end_offset > chunk.next_offset:
+        reason = f"holds records up to {end_offset}, beyond {chunk.next_offset}"
+        raise CorruptBatches(end_offset, reason)
+    return PreparedRun(
+        region.toreadonly(),
+        walk.base_offsets,
+        walk.starts,
+        chunk.next_offset,
+        end_offset,
+        tuple(walk.zstd),
+    )
 
 
 def _verify(region: memoryview, run: CommittedRun) -> _Walk:
-    """Walk over all batches.  Once per batch that is read: it must be quick."""
-    walk = _Walk(array("q"), array("I"), [], [])
-    start, offset, size = 0, run.base_offset, len(region)
-    while start < size:
-        if size - start < HEADER_BYTES:
-            raise CorruptBatches(offset, "a batch header is cut short")
-        _, length, _, magic, crc, attributes, last_delta = _unpack_first(region, start)
-        end = start + LENGTH_OVERHEAD + length
-        if magic != MAGIC or not start + HEADER_BYTES <= end <= size or last_delta < 0:
-            reason = f"no batch of {length} bytes, magic {magic}, can lie here"
-            raise CorruptBatches(offset, reason)
-        if crc32c(region[start + CRC_START : end]) != crc:
-            raise CorruptBatches(offset, "the CRC of the batch is wrong")
-        if attributes & CODEC_MASK == _ZSTD:
-            walk.zstd.append(len(walk.crcs))
-        walk.crcs.append(crc)
-        walk.base_offsets.append(offset)
-        walk.starts.append(start)
-        offset += last_delta + 1
-        start = end
-    walk.starts.append(size)
-    if offset != run.next_offset or size != run.length:
-        reason = f"holds records up to {offset}, {run.next_offset} were committed"
+    walk = _walk(region, run.base_offset, is_final=False)
+    if walk.end_offset != run.next_offset or len(region) != run.length:
+        reason = f"holds records up to {walk.end_offset}, {run.next_offset} were committed"
         raise CorruptBatches(run.base_offset, reason)
     if run_check(run.topic_id, run.partition, walk.crcs) != run.check:
         reason = "these batches were not committed for this partition"
         raise CorruptBatches(run.base_offset, reason)
     return walk
+
+
+def _walk(region: memoryview, offset: int, *, is_final: bool) -> _Walk:
+    """Walk over all batches.  Once per batch that is read: it must be quick.
+
+    is_final: one CRC covered all, and the batches have their offsets, with gaps perhaps.  Else each
+    is verified, and they follow each other from offset on.
+    """
+    base_offsets, starts, crcs, zstd = array("q"), array("I"), list[int](), list[int]()
+    start, size = 0, len(region)
+    while start < size:
+        if size - start < HEADER_BYTES:
+            raise CorruptBatches(offset, "a batch header is cut short")
+        base_offset, length, _, magic, crc, attributes, last_delta = _unpack_first(region, start)
+        end = start + LENGTH_OVERHEAD + length
+        if magic != MAGIC or not start + HEADER_BYTES <= end <= size or last_delta < 0:
+            reason = f"no batch of {length} bytes, magic {magic}, can lie here"
+            raise CorruptBatches(offset, reason)
+        if not is_final:
+            if crc32c(region[start + CRC_START : end]) != crc:
+                raise CorruptBatches(offset, "the CRC of the batch is wrong")
+            crcs.append(crc)
+            base_offset = offset
+        elif base_offset < offset:
+            raise CorruptBatches(base_offset, f"a batch begins below {offset}, the end of the last")
+        if attributes & CODEC_MASK == _ZSTD:
+            zstd.append(len(starts))
+        base_offsets.append(offset)
+        starts.append(start)
+        offset = base_offset + last_delta + 1
+        start = end
+    starts.append(size)
+    return _Walk(base_offsets, starts, crcs, zstd, offset)

@@ -108,6 +108,8 @@ def _is_sound(start: int, unit: SegmentUnit) -> bool:
     Only at the very beginning may compaction leave nothing: elsewhere the run before would seem to
     hold what is gone.
     """
+    if not 0 <= unit.digest < 1 << 64:
+        return False
     at = unit.parents[0].base_offset
     for segment in unit.segments:
         if segment.base_offset != at or segment.next_offset <= at or not _fits(segment):
@@ -115,13 +117,13 @@ def _is_sound(start: int, unit: SegmentUnit) -> bool:
         at = segment.next_offset
     if not unit.segments:
         return start == 0
-    return at == unit.parents[-1].next_offset and 0 <= unit.digest < 1 << 64
+    return at == unit.parents[-1].next_offset
 
 
 def _fits(segment: Segment) -> bool:
     """Tell whether its numbers fit the columns of the state."""
     small = (segment.attempt, segment.size_bytes, segment.position, segment.length, segment.check)
-    is_in_place = segment.position + 1 <= segment.size_bytes and segment.length > 0
+    is_in_place = segment.position < segment.size_bytes and segment.length > 0
     return (
         all(0 <= number <= MAX_U32 for number in small)
         and is_in_place

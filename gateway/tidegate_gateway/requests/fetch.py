@@ -114,9 +114,13 @@ class Fetch:
         while True:
             look = await reading.read()
             # What is there and could not be loaded yet is not what a fetch should wait for.
-            enough = look.bytes_read >= min_bytes or look.is_cut_short
-            enough = enough or look.has_error or not context.wanted
-            if enough or max_wait_ms <= 0 or trio.current_time() >= deadline:
+            is_enough = (
+                look.bytes_read >= min_bytes
+                or look.is_cut_short
+                or look.has_error
+                or not context.wanted
+            )
+            if is_enough or max_wait_ms <= 0 or trio.current_time() >= deadline:
                 return look
             await self.waiters.wait(
                 look.seen,
