@@ -103,6 +103,13 @@ def test_environment_in_both_spellings() -> None:
     assert from_environment(environ) == {"node.id": "4", "num.partitions": "3"}
 
 
+def test_what_the_pipeline_reads_is_passed_over() -> None:
+    environ = {"TIDEGATE_PIPELINE_LOG": "sqlite:x", "TIDEGATE_NODE_ID": "4"}
+    assert from_environment(environ) == {"node.id": "4"}
+    with pytest.raises(BadSource, match="TIDEGATE_PIPELINES names no setting"):
+        from_environment({"TIDEGATE_PIPELINES": "x"})
+
+
 def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path) -> None:
     properties_file = tmp_path / "server.properties"
     properties_file.write_text("num.partition=3")

@@ -18,6 +18,8 @@ from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
 from .broker_settings import BrokerSettings, SettingsError
 
 PREFIX: Final = "TIDEGATE_"
+# Read by `tidegate pipeline`, which may have the same environment.
+PIPELINE_PREFIX: Final = "TIDEGATE_PIPELINE_"
 # What the containers of Apache Kafka read; names that are not settings are theirs, not ours.
 KAFKA_PREFIX: Final = "KAFKA_"
 MAX_FILE_BYTES: Final = 1 << 20
@@ -202,12 +204,16 @@ def _unicode(digits: str, source: str) -> str:
 def from_environment(environ: Mapping[str, str]) -> Texts:
     """Read TIDEGATE_LISTENERS for listeners, and below it KAFKA_LISTENERS, as Kafka's image does.
 
+    Names of the pipeline are passed over.
+
     Raises:
       BadSource: a TIDEGATE_ name that no setting has.
     """
     kafka = {_dotted(key, KAFKA_PREFIX): text for key, text in _with_prefix(environ, KAFKA_PREFIX)}
     texts = {name: text for name, text in kafka.items() if name in BROKER_CONFIGS}
     for key, text in _with_prefix(environ, PREFIX):
+        if key.startswith(PIPELINE_PREFIX):
+            continue
         name = _dotted(key, PREFIX)
         if name not in BROKER_CONFIGS:
             raise BadSource(f"environment: {key} names no setting{_nearest(name)}")
