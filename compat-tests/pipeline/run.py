@@ -56,7 +56,6 @@ class Figures:
     read_mb_per_second_before: float = 0.0
     read_mb_per_second_after: float = 0.0
     log_bytes: int = 0
-    state_bytes_of_slices: int = 0
     status: dict[str, Any] | None = None
 
 
@@ -119,7 +118,6 @@ class Run:
         for future in admin.create_topics([NewTopic(TOPIC, self._partitions, 1)]).values():
             future.result()
         first = int(self._offsets * FIRST_SHARE)
-        began = time.monotonic()
         self._many.write(0, first)
         figures.runs_before = self._pipeline.status()["runs"]
         before = self._read_cold(first)

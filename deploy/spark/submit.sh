@@ -3,7 +3,8 @@
 #
 #   SPARK_MASTER=spark://host:7077 deploy/spark/submit.sh run --log URL --object-store URL
 #
-# What is set in spark-defaults.conf holds; see README.md beside this file.  Settings of this script:
+# What it sets below wins over spark-defaults.conf, and TIDEGATE_SUBMIT_ARGS over both; all else of
+# that file holds.  See README.md beside this one.  Settings of this script:
 #
 #   SPARK_MASTER           as spark-submit's --master
 #   PYSPARK_PYTHON         Python with tidegate[pipeline], at the same path on every machine; or
@@ -17,6 +18,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 cores=${TIDEGATE_TASK_CORES:-2}
 
 # Python's memory lies outside the heap: for each task the bytes it reads, the segment, and Python.
+# With --segment-bytes above 128 MiB that is more: say so in TIDEGATE_SUBMIT_ARGS.
 overhead=$((cores * (2 * 128 + 200)))
 
 set -- "$here/driver.py" "$@"
