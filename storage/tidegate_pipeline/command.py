@@ -5,11 +5,16 @@ Only words here; what they do is imported when they are called.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from .options import Options
 
 app = typer.Typer(
     help="Merge small objects into segments, one partition each.",
@@ -70,6 +75,13 @@ LogLevel = Annotated[
 ]
 
 
+def _options(arguments: Mapping[str, Any]) -> Options:
+    """Return what `run` and `once` have in common: their arguments have the names of its fields."""
+    from .options import Options
+
+    return Options(**{each.name: arguments[each.name] for each in fields(Options)})
+
+
 @app.command()
 def run(
     data: Data = Path("tidegate-data"),
@@ -90,21 +102,9 @@ def run(
     stop_at_eof: Annotated[bool, typer.Option("--stop-at-eof", hidden=True)] = False,
 ) -> None:
     """Merge as long as it runs; one per cluster is enough, more do no harm."""
-    from .options import Options
+    options = _options(locals())
     from .resident import run_resident
 
-    options = Options(
-        data,
-        object_store,
-        log,
-        runner.value if runner is not None else None,
-        master,
-        max_failures,
-        speculation,
-        segment_bytes,
-        rest_ms,
-        patience_ms,
-    )
     raise typer.Exit(
         run_resident(options, interval_seconds, log_level=log_level, stop_at_eof=stop_at_eof)
     )
@@ -129,21 +129,9 @@ def once(
 
     The exit code is 1 if something could not be merged, 2 if there is no cluster yet.
     """
+    options = _options(locals())
     from .once import run_once
-    from .options import Options
 
-    options = Options(
-        data,
-        object_store,
-        log,
-        runner.value if runner is not None else None,
-        master,
-        max_failures,
-        speculation,
-        segment_bytes,
-        rest_ms,
-        patience_ms,
-    )
     raise typer.Exit(run_once(options, as_json=json, log_level=log_level))
 
 
