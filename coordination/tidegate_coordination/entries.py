@@ -37,6 +37,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     ev.LogStartsMoved,
     ev.ObjectsCollected,
     ev.SegmentsPublished,
+    ev.PartitionsCleaned,
     ev.ProducerIdsReserved,
     ev.ProducersExpired,
     gev.GroupChanged,

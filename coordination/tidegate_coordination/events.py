@@ -241,8 +241,8 @@ RUN_SEGMENT = 2
 class SegmentsOfPartition(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The runs of a partition in [base_offset, next_offset) give way to segments.
 
-    records, digest: what was read and what was written, by count and by content; see
-    tidegate_pipeline.digests.
+    records, digest: what was written, by count and by content (tidegate_pipeline.digests): the same
+    as what was read, but for the records that compaction removed by its rules.
     """
 
     partition: int
@@ -251,6 +251,7 @@ class SegmentsOfPartition(msgspec.Struct, array_like=True, frozen=True, gc=False
     segments: tuple[Segment, ...]
     records: int
     digest: int
+    removed: int = 0
 
 
 class SegmentsPublished(Event, frozen=True, tag=26):
@@ -258,6 +259,19 @@ class SegmentsPublished(Event, frozen=True, tag=26):
 
     incarnation: int
     partitions: tuple[SegmentsOfPartition, ...]
+
+
+class CleanedPartition(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Below end_offset, no record has a newer one of its key below end_offset."""
+
+    partition: int
+    end_offset: int
+
+
+class PartitionsCleaned(Event, frozen=True, tag=28):
+    """The pipeline has compacted partitions up to these offsets."""
+
+    partitions: tuple[CleanedPartition, ...]
 
 
 class ProducerIdsReserved(Event, frozen=True, tag=24):

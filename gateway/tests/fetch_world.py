@@ -89,8 +89,9 @@ class World:
         self.node_id = node_id
         self.settings = settings
         self.state = ClusterState()
+        self.now_ms = NOW_MS
         self.coordinator = Coordinator(
-            self.log, self.state, rng=Random(node_id), wall_clock=lambda: NOW_MS / 1000
+            self.log, self.state, rng=Random(node_id), wall_clock=lambda: self.now_ms / 1000
         )
         self.cache: RangeCache[object] = RangeCache(cache_bytes)
         self.reader = LogReader(self.coordinator, store, self.cache, settings=settings)

@@ -20,8 +20,8 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.time_search import find_first, find_largest
 from tidegate_pipeline.driver import Driver
+from tidegate_pipeline.limits import MergeSettings
 from tidegate_pipeline.local_runner import LocalRunner
-from tidegate_pipeline.plan import MergeSettings
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_storage.segment_format import read_segment
 
@@ -32,7 +32,7 @@ AT_ONCE = MergeSettings(rest_ms=0, patience_ms=0, chunk_bytes=200)
 async def driver_of(world: World, settings: MergeSettings = AT_ONCE) -> AsyncIterator[Driver]:
     """A pipeline beside a gateway, on the same log and store."""
     coordinator = Coordinator(
-        world.memory_log, ClusterState(), rng=Random(7), wall_clock=lambda: NOW_MS / 1000
+        world.memory_log, ClusterState(), rng=Random(7), wall_clock=lambda: world.now_ms / 1000
     )
     attempts = count(1)
     runner = LocalRunner(world.store, next_attempt=lambda: next(attempts))

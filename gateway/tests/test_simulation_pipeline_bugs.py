@@ -24,7 +24,7 @@ from tidegate_coordination.rules.segments import Publication, PublishSegments
 from tidegate_coordination.state.objects import ObjectTable
 from tidegate_coordination.state.runs import RunRow
 from tidegate_gateway.segment_rows import chunk_rows
-from tidegate_pipeline import merge_task
+from tidegate_pipeline import merge_task, segment_writing
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.sources import place, runs_of
 from tidegate_simulation.segment_checks import walk_batches
@@ -105,7 +105,7 @@ def deletes_parents_itself(patch: pytest.MonkeyPatch) -> None:
 
 
 def _prove_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(merge_task.Proof, "__eq__", lambda self, other: True)
+    patch.setattr(segment_writing.Proof, "__eq__", lambda self, other: True)
 
 
 class ForgetsTimes(SegmentBuilder):
@@ -142,8 +142,8 @@ def reorders_sources(patch: pytest.MonkeyPatch) -> None:
 
 
 def reorders_unproven(patch: pytest.MonkeyPatch) -> None:
-    def prove(body: bytearray) -> merge_task.Proof:
-        proof = merge_task.Proof()
+    def prove(body: bytearray) -> segment_writing.Proof:
+        proof = segment_writing.Proof()
         end = TRAILER.unpack_from(body, len(body) - TRAILER.size)[0]
         for batch in walk_batches(bytes(body[HEADER_BYTES:end])):
             proof.take(memoryview(batch.data), batch.base_offset, batch.records)

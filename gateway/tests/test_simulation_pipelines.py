@@ -15,8 +15,8 @@ from tests.fetch_world import NOW_MS, batch, fetch_world
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_pipeline.driver import Driver
+from tidegate_pipeline.limits import MergeSettings
 from tidegate_pipeline.local_runner import LocalRunner
-from tidegate_pipeline.plan import MergeSettings
 from tidegate_pipeline.work import MergeTask, MergeUnit, Source, UnitResult
 from tidegate_simulation.deletion_checks import DeletionWatch
 from tidegate_simulation.faults import KINDS
@@ -92,6 +92,7 @@ async def runner(faults: TaskFaults) -> AsyncIterator[tuple[UnreliableRunner, St
                 faults=lambda: faults,
                 rng=Random(3),
                 ledger=strikes,
+                complain=lambda kind, text: pytest.fail(f"{kind}: {text}"),
             ),
             strikes,
             attempts,

@@ -39,7 +39,12 @@ def _poll(facts: Facts, event: Event, position: int) -> Iterator[Violation]:
         yield Violation("non-monotonic poll", text, (event.index,))
     got = set(offsets)
     first = max(table["position"], facts.trimmed[key])
-    skipped = [o for o in facts.at[key] if first <= o < table["next"] and o not in got]
+    skipped = [
+        offset
+        for offset, value in facts.at[key].items()
+        if first <= offset < table["next"] and offset not in got
+        if not facts.may_be_compacted(value, offset)
+    ]
     if skipped:
         text = f"{event.process} went past {sorted(skipped)} of key {key} without seeing them"
         yield Violation("skipped", text, (event.index,))
@@ -181,6 +186,7 @@ def seeks(facts: Facts) -> Iterator[Violation]:
                 continue
             is_old = sent.outcome.index < event.of and offset >= facts.trimmed[key]
             is_missed = stamp >= ts and is_old and (found < 0 or found > offset)
+            is_missed = is_missed and not facts.may_be_compacted(value, offset)
             if is_missed or (offset == found and stamp < ts):
                 text = f"{ts} in key {key}: {found}; value {value} of {stamp} stands at {offset}"
                 yield Violation("wrong time search", text, (event.index,))

@@ -79,7 +79,7 @@ def losses(facts: Facts) -> Iterator[Violation]:
     """Lost: acknowledged, and a last reader passed it.  Unseen: no last reader got there."""
     passed = {table["key"]: event for event, table in facts.finished("drained")}
     for value, sent in facts.sent.items():
-        if not sent.acked or value in facts.seen[sent.key] or facts.may_be_gone(sent):
+        if not sent.acked or value in facts.seen[sent.key] or facts.may_be_gone(value):
             continue
         assert sent.outcome is not None
         kind = "lost" if _is_passed(facts, sent, passed.get(sent.key)) else "unseen"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .history import Event
+from .keyed import Keyed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Facts:
     trimmed: key -> the highest offset below which records may be gone.
     topics: key -> the topic that a note names.  dropped: key -> index of the first invoke of its
     deletion.  gone: key -> index of the first ok of it.  retention: key -> (ms, bytes).
+    compacted: key -> how its record keys are made.  same_key: (key, record key) -> values.
     """
 
     events: Sequence[Event]
@@ -70,6 +72,10 @@ class Facts:
     dropped: dict[int, int] = field(default_factory=dict[int, int])
     gone: dict[int, int] = field(default_factory=dict[int, int])
     retention: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    compacted: dict[int, Keyed] = field(default_factory=dict[int, Keyed])
+    same_key: dict[tuple[int, int], list[int]] = field(
+        default_factory=dict[tuple[int, int], list[int]]
+    )
 
     def finished(self, f: str, kind: str = "ok") -> Iterator[tuple[Event, dict[str, Any]]]:
         """Yield the events that end an operation."""
@@ -77,12 +83,40 @@ class Facts:
             if event.f == f and event.type == kind:
                 yield event, value_of(event)
 
-    def may_be_gone(self, sent: Sent) -> bool:
+    def may_be_gone(self, value: int) -> bool:
         """Tell whether a record may be deleted; without a known offset nobody can tell."""
-        if sent.key in self.dropped:
+        sent = self.sent[value]
+        if sent.key in self.dropped or self.may_be_compacted(value, sent.acked_offset):
             return True
         before = self.trimmed[sent.key]
         return before > 0 and sent.acked_offset < before
+
+    def may_be_compacted(self, value: int, offset: int) -> bool:
+        """Tell whether a record, at an offset or -1, may have given way to a newer one of its key.
+
+        A tombstone may be gone by itself.
+        """
+        sent = self.sent.get(value)
+        keyed = self.compacted.get(sent.key) if sent is not None else None
+        if sent is None or keyed is None:
+            return False
+        if keyed.is_tombstone(value):
+            return True
+        others = self.same_key.get((sent.key, value % keyed.keys), ())
+        return any(self._may_be_newer(self.sent[other], other, sent, offset) for other in others)
+
+    def _may_be_newer(self, other: Sent, value: int, sent: Sent, offset: int) -> bool:
+        """Tell whether another record of the same record key may stand behind one."""
+        if other is sent or (other.outcome is not None and other.outcome.type == "fail"):
+            return False
+        places = self.seen[other.key].get(value)
+        stands_at = max(places) if places else other.acked_offset
+        if offset >= 0 and stands_at >= 0:
+            return stands_at > offset
+        # One that was done before the other began stands in front of it.
+        return other.outcome is None or not (
+            other.acked and other.outcome.index < sent.invoke.index
+        )
 
     def may_stand_in(self, sent: Sent, key: int) -> bool:
         """Tell whether a record may be read from a key.
@@ -110,9 +144,10 @@ def gather(events: Sequence[Event]) -> Facts:
             _gather_send(facts, event)
         elif event.f in ("poll", "low", "trim"):
             _gather_read(facts, event)
-        elif event.f in ("created", "delete", "retention"):
+        elif event.f in ("created", "delete", "retention", "compacted"):
             _gather_topic(facts, event)
     _gather_retained(facts)
+    _gather_same(facts)
     return facts
 
 
@@ -141,6 +176,8 @@ def _gather_topic(facts: Facts, event: Event) -> None:
     table = value_of(event)
     if event.f == "retention":
         facts.retention[table["key"]] = (table["ms"], table["bytes"])
+    elif event.f == "compacted":
+        facts.compacted[table["key"]] = Keyed(table["keys"], table["tombstones"])
     elif event.f == "created":
         facts.topics.update(dict.fromkeys(table["keys"], table["topic"]))
     elif event.type == "invoke":
@@ -149,6 +186,14 @@ def _gather_topic(facts: Facts, event: Event) -> None:
     elif event.type == "ok":
         for key in table["keys"]:
             facts.gone.setdefault(key, event.index)
+
+
+def _gather_same(facts: Facts) -> None:
+    """Put together what has one record key."""
+    for value, sent in facts.sent.items():
+        keyed = facts.compacted.get(sent.key)
+        if keyed is not None:
+            facts.same_key.setdefault((sent.key, value % keyed.keys), []).append(value)
 
 
 def _gather_retained(facts: Facts) -> None:

@@ -32,6 +32,9 @@ that is created again has new keys), and values of records are integers, each se
     created    note ok {"topic", "keys"}: a topic that is made anew, or may go; others need no note
     delete     {"keys"}: the topic of these keys is deleted
     retention  note ok {"key", "ms", "bytes"}: from the start of the key on; -1 for no limit
+    compacted  note ok {"key", "keys", "tombstones"}: from the start of the key on, of the
+               records of one record key only the newest may stay.  The record key of a value is
+               its rest by "keys"; a tombstone is one that "tombstones" divides, unless that is 0
     commit     {"group", "key", "offset", ["generation", "member"]}; the last two of members
     forget     {"group"}: the group is deleted, with its offsets
     fetched    {"group", "key"}: what is committed?  ok: "offset", null for nothing

@@ -22,7 +22,7 @@ from tidegate_coordination.state.objects import ObjectName, SegmentName, WalName
 from tidegate_coordination.state.partitions import Partition
 
 from .deletion_checks import DeletionWatch, live_objects
-from .segment_checks import BodyOf, NotWhole, check_published
+from .segment_checks import BodyOf, NotWhole, check_cleaned, check_published
 
 Complain = Callable[[str, str], None]
 
@@ -53,6 +53,7 @@ class StateWatch:
       complain: called with the kind and the text of a violation.
       deletions: is told of each entry.
       on_published: called with the number of units of each entry that publishes some.
+      on_cleaned: called for each round of compaction.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class StateWatch:
         complain: Complain,
         deletions: DeletionWatch,
         on_published: Callable[[int], None],
+        on_cleaned: Callable[[], None],
     ) -> None:
         self.state = ClusterState()
         self.payloads: list[bytes] = []
@@ -68,6 +70,7 @@ class StateWatch:
         self._complain = complain
         self._deletions = deletions
         self._on_published = on_published
+        self._on_cleaned = on_cleaned
         self._published: set[SegmentName] = set()
         self._digests: dict[int, bytes] = {}
         self._marks: dict[int, tuple[int, int]] = {}
@@ -216,6 +219,9 @@ class StateWatch:
 
     def _after_segments(self, entry: Entry) -> None:
         """1, in whole, and 4, as the state counts."""
+        for event in entry.events:
+            if isinstance(event, ev.PartitionsCleaned):
+                self._cleaned(event)
         numbers = [
             each.partition
             for event in entry.events
@@ -228,6 +234,15 @@ class StateWatch:
                 self._tiling(partition, whole=True)
         if numbers:
             self._dead()
+
+    def _cleaned(self, event: ev.PartitionsCleaned) -> None:
+        """A round of compaction leaves each key once."""
+        self._on_cleaned()
+        for each in event.partitions:
+            try:
+                check_cleaned(self.state, each, self._body_of)
+            except NotWhole as error:
+                self._complain("compaction", f"partition {each.partition}: {error}")
 
     def _dead(self) -> None:
         """4: an object is dead when no run is live in it, and only then."""

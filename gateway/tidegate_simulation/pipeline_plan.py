@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from tidegate_pipeline.plan import MergeSettings
+from tidegate_pipeline.limits import MergeSettings
 
 PREFIX = "pipeline."
 TASK_KINDS = ("twice", "lost_task", "failed_task", "slow_task")
@@ -44,7 +44,7 @@ class PipelinePlan:
     """The pipelines of one seed.
 
     drivers: how many at once.  is_bold: they heed no claim.  pause_seconds: between two rounds.
-    backup_ms, orphan_scan_ms: of the gateways; 0 for never.
+    backup_ms, orphan_scan_ms: of the gateways; 0 for never.  compacts: there is a compacted topic.
     """
 
     drivers: int = 0
@@ -57,6 +57,7 @@ class PipelinePlan:
     skew_seconds: float = 0.0
     backup_ms: int = 60_000
     orphan_scan_ms: int = 0
+    compacts: bool = False
 
     @property
     def settings_of_gateways(self) -> dict[str, str]:
@@ -93,6 +94,7 @@ def draw_pipelines(rng: Random, *, is_calm: bool, with_wrong_clocks: bool) -> Pi
             chunk_bytes=rng.choice((1, 100, 1_000, 1 << 20)),
             least_kept_bytes=0,
             least_span_ms=0,
+            map_bytes=rng.choice((1, 1_000, 128 << 20)),
         ),
         TaskFaults(
             **{each: rates[each] if f"{PREFIX}{each}" in kinds else 0.0 for each in TASK_KINDS},
@@ -103,6 +105,7 @@ def draw_pipelines(rng: Random, *, is_calm: bool, with_wrong_clocks: bool) -> Pi
         _HOUR_SECONDS * rng.choice((-1, 1)) if f"{PREFIX}skew" in kinds else 0.0,
         rng.choice((0, 1_000, 5_000, 60_000)),
         rng.choice((0, 3_000, 30_000)),
+        rng.random() < 0.5,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from itertools import count
 from typing import TypeVar, cast
@@ -94,6 +94,7 @@ class Pipeline(Host):
             faults=self._task_faults,
             rng=self._rng,
             ledger=self._world.strikes,
+            complain=self._world.complain,
         )
         driver = Driver(coordinator, runner, self.settings, rng=self._rng, software_version="0")
         await driver.register()
@@ -112,7 +113,8 @@ class Pipeline(Host):
     async def _work(self, driver: Driver) -> None:
         """Leave after a round, or break one off, or leave while it goes on."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._rounds, driver)
+            nursery.start_soon(self._rounds, driver, driver.run_once)
+            nursery.start_soon(self._rounds, driver, driver.compact_once)
             await self._drain.wait()
             how = self._rng.choice(("after", "break off", "under way"))
             if how == "break off":
@@ -125,10 +127,10 @@ class Pipeline(Host):
         if not self._is_leaving:
             await driver.leave()
 
-    async def _rounds(self, driver: Driver) -> None:
+    async def _rounds(self, driver: Driver, do: Callable[[], Awaitable[int]]) -> None:
         while not self._drain.is_set():
             try:
-                await driver.run_once()
+                await do()
             except CoordinatorUnavailable:
                 self._count("round given up")
             except ProposalFailed:

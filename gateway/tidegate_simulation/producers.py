@@ -81,7 +81,13 @@ class Producer:
             sequence = sequences.get(key.number, 0)
             sequences[key.number] = (sequence + len(values)) % SEQUENCE_LIMIT
         timestamp = int(self.workload.world.wall_clock() * 1000)
-        data = batch_bytes(values, timestamp, producer=producer or (-1, -1), sequence=sequence)
+        data = batch_bytes(
+            values,
+            timestamp,
+            producer=producer or (-1, -1),
+            sequence=sequence,
+            keyed=self.workload.keyed.get(key.number),
+        )
         value: dict[str, Any] = {
             "key": key.number,
             "values": values,

@@ -13,6 +13,7 @@ from tidegate_protocol.records import crc_matches, decode_records, walk
 
 from .client import Client, Disconnected, ProtocolBroken
 from .history import Event
+from .keyed import value_in
 from .workload import Key, Workload
 
 _IDS_FROM = 13
@@ -225,7 +226,7 @@ def _records(data: Any, position: int) -> tuple[list[tuple[int, int]], int]:
         batch = view[start : start + header.size_bytes]
         for each in decode_records(batch, max_decompressed_bytes=1 << 20):
             if each.offset >= position:
-                records.append((each.offset, int(each.value or b"-1")))
+                records.append((each.offset, value_in(each)))
         position = max(position, header.base_offset + header.last_offset_delta + 1)
     return records, position
 

@@ -20,6 +20,7 @@ from tidegate_pipeline.plan import backlog
 
 from .actors import Actor, make_actors
 from .checker import Violation, check
+from .compacters import Compacter
 from .faults import FaultPlan, Landed, draw_plan, draw_settings
 from .history import Event
 from .host import Host
@@ -218,6 +219,8 @@ class _Run:
     async def _faulty_phase(self, workload: Workload, nemesis: Nemesis) -> None:
         """All clients at work; faults until no operation is left."""
         actors = make_actors(workload, self._rng)
+        if self._plan.pipelines.compacts:
+            actors.append(Compacter(workload, "compacter", "compacted"))
         if "store.delete_error" in self._plan.kinds:
             actors.append(Admin(workload, "sweeper", 0.6))
         done: set[str] = set()

@@ -15,6 +15,7 @@ from crc32c import crc32c
 from tidegate_coordination.events import (
     RUN_LOG_APPEND_TIME,
     RUN_SEGMENT,
+    CleanedPartition,
     Segment,
     SegmentsOfPartition,
 )
@@ -26,6 +27,8 @@ from tidegate_coordination.state.runs import RunRow
 from tidegate_pipeline.digests import add
 from tidegate_storage.corrupt import CorruptObject
 from tidegate_storage.segment_format import HEADER_BYTES, SegmentIndex, read_segment
+
+from .compaction_checks import Fields, NotCompacted, check_clean, check_compacted, horizon
 
 _BATCH = Struct(">qiibIhiqqqhii")
 _CRC_START = 21
@@ -84,8 +87,60 @@ def check_published(
         expected_base = segment.next_offset
     if expected_base != event.next_offset:
         raise NotWhole(f"segments end at {expected_base}, not at {event.next_offset}")
-    _compare(before, after)
+    if event.removed or not all(batch.records for batch in before):
+        _compare_compacted(state, partition, event, before, after, body_of)
+    else:
+        _compare(before, after)
     _prove(event, after)
+
+
+def check_cleaned(state: ClusterState, event: CleanedPartition, body_of: BodyOf) -> None:
+    """Look at a partition after a round of compaction.
+
+    Args:
+      state: after the entry.
+
+    Raises:
+      NotWhole: says what is wrong.
+    """
+    partition = state.partitions.get(event.partition)
+    if partition is None:
+        return
+    try:
+        check_clean(_fields(_live(state, partition, body_of)), event.end_offset)
+    except NotCompacted as error:
+        raise NotWhole(str(error)) from error
+
+
+def _compare_compacted(
+    state: ClusterState,
+    partition: Partition,
+    event: SegmentsOfPartition,
+    before: list[Batch],
+    after: list[Batch],
+    body_of: BodyOf,
+) -> None:
+    removed = sum(each.records for each in before) - sum(each.records for each in after)
+    if removed != event.removed:
+        raise NotWhole(f"{removed} records are gone, and {event.removed} were said to be removed")
+    configs = state.topics.by_id[partition.topic_id].configs
+    below = horizon(
+        partition.cleanings, state.log_time_ms, int(configs.get("delete.retention.ms", "0"))
+    )
+    live = _fields(_live(state, partition, body_of))
+    try:
+        check_compacted(_fields(before), _fields(after), live, below)
+    except NotCompacted as error:
+        raise NotWhole(str(error)) from error
+
+
+def _live(state: ClusterState, partition: Partition, body_of: BodyOf) -> list[Batch]:
+    rows = [partition.runs[at] for at in range(len(partition.runs))]
+    return [batch for row in rows for batch in _held(state, row, body_of)]
+
+
+def _fields(batches: list[Batch]) -> list[Fields]:
+    return [Fields(_BATCH.unpack_from(each.data), each.data) for each in batches]
 
 
 def _parents(partition: Partition, event: SegmentsOfPartition) -> list[RunRow]:
@@ -184,19 +239,19 @@ def _check_chunks(index: SegmentIndex, batches: list[Batch]) -> None:
     for chunk in index.chunks:
         own = [next(left) for _ in range(chunk.batch_count)]
         said = (
-            chunk.base_offset,
             chunk.length,
             chunk.record_count,
             chunk.max_timestamp,
         )
         found = (
-            own[0].base_offset,
             sum(len(batch.data) for batch in own),
             sum(batch.records for batch in own),
             max(batch.max_timestamp for batch in own),
         )
-        if said != found or own[-1].next_offset > chunk.next_offset:
-            raise NotWhole(f"{chunk} holds {found}, up to {own[-1].next_offset}")
+        # Compaction may have left a gap at either end.
+        place = (own[0].base_offset, own[-1].next_offset)
+        if said != found or place[0] < chunk.base_offset or place[1] > chunk.next_offset:
+            raise NotWhole(f"{chunk} holds {found}, from {place[0]} up to {place[1]}")
     if next(left, None) is not None:
         raise NotWhole("a batch is in no chunk")
 

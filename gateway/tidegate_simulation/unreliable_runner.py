@@ -22,6 +22,7 @@ class UnreliableRunner:
       life: where second executions go on that nobody waits for.
       next_attempt: gives a number that no other execution has.
       faults: those of now.
+      complain: called with the kind and the text of a violation.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class UnreliableRunner:
         faults: Callable[[], TaskFaults],
         rng: Random,
         ledger: Ledger,
+        complain: Callable[[str, str], None],
     ) -> None:
         self._begun = trio.Event()
         self._store = store
@@ -43,6 +45,7 @@ class UnreliableRunner:
         self._faults = faults
         self._rng = rng
         self._ledger = ledger
+        self._complain = complain
 
     async def run(self, tasks: Sequence[MergeTask]) -> AsyncGenerator[UnitResult, None]:
         """See Runner."""
@@ -72,7 +75,11 @@ class UnreliableRunner:
             results += done
 
     async def _once(self, task: MergeTask) -> list[UnitResult]:
-        return await run_task(self._store, task, self._next_attempt())
+        done = await run_task(self._store, task, self._next_attempt())
+        for result in done:
+            if "unexpected" in result.error:
+                self._complain("internal error", result.error)
+        return done
 
     async def _twice(self, task: MergeTask) -> list[UnitResult]:
         """Speculation: one of two executions counts, and the other may come to its end later."""

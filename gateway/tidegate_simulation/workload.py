@@ -12,6 +12,7 @@ from tidegate_protocol.messages import create_topics, metadata
 from tidegate_protocol.records import Record, build_batch
 
 from .client import Client, Disconnected, ProtocolBroken
+from .keyed import Keyed
 from .world import World
 
 
@@ -29,13 +30,15 @@ class Workload:
     """operations_left: each actor takes one for each thing it does.
 
     keys: of topics that stay; all clients use them, and last readers read them.
-    append_time: numbers of keys whose records may get the gateway's time.
+    append_time: numbers of keys whose records may get the gateway's time.  keyed: how the records
+    of a key are made, by its number, where they have keys.
     """
 
     world: World
     operations_left: int
     keys: list[Key] = field(default_factory=list[Key])
     append_time: set[int] = field(default_factory=set[int])
+    keyed: dict[int, Keyed] = field(default_factory=dict[int, Keyed])
     _values: count[int] = field(default_factory=lambda: count(1))
     _numbers: count[int] = field(default_factory=count)
 
@@ -65,11 +68,19 @@ class Workload:
 
 
 def batch_bytes(
-    values: Sequence[int], timestamp: int, *, producer: tuple[int, int] = (-1, -1), sequence: int
+    values: Sequence[int],
+    timestamp: int,
+    *,
+    producer: tuple[int, int] = (-1, -1),
+    sequence: int,
+    keyed: Keyed | None = None,
 ) -> bytes:
     """Return a batch with one record a value."""
     records = [
-        Record(place, timestamp, None, str(value).encode()) for place, value in enumerate(values)
+        keyed.record(place, timestamp, value)
+        if keyed is not None
+        else Record(place, timestamp, None, str(value).encode())
+        for place, value in enumerate(values)
     ]
     return build_batch(
         records, producer_id=producer[0], producer_epoch=producer[1], base_sequence=sequence

@@ -106,6 +106,7 @@ class World:
             self.complain,
             deletions,
             lambda units: self.strikes.count("pipeline.published", units),
+            lambda: self.strikes.count("pipeline.compacted", 1),
         )
         self.log = WatchedLog(self.watch)
 

@@ -20,7 +20,7 @@ from tests.test_fetch_segments import write_some
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_pipeline.driver import Driver
-from tidegate_pipeline.plan import MergeSettings
+from tidegate_pipeline.limits import MergeSettings
 from tidegate_pipeline.work import MergeTask, Runner, UnitResult
 from tidegate_storage.load import open_store
 from tidegate_storage.object_store import ObjectStore

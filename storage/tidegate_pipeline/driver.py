@@ -33,13 +33,19 @@ from tidegate_coordination.rules.gateways import (
     Renew,
     TakeClaim,
 )
-from tidegate_coordination.rules.segments import Publication, PublishSegments, SegmentUnit
+from tidegate_coordination.rules.segments import (
+    Publication,
+    PublishCompaction,
+    PublishSegments,
+    SegmentUnit,
+)
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.topic_settings import TopicSettingsCache
 
+from .limits import MergeSettings
 from .pauses import Pauses
-from .plan import MergePlan, MergeSettings, PlannedUnit, group_units
+from .plan import Plan, PlannedUnit, UnderWay, group_units
 from .work import MergeTask, Runner, UnitResult
 
 _log = structlog.get_logger("tidegate.pipeline")
@@ -57,7 +63,11 @@ _NODE_IDS = range(2, 1 << 30)
 
 @dataclass(slots=True)
 class PipelineCounters:
-    """What the driver has done.  dropped: why units were not published."""
+    """What the driver has done.
+
+    units, parents, bytes, records: of merges and compaction.  removed: records that compaction left
+    out.  dropped: why units were not published.
+    """
 
     rounds: int = 0
     units: int = 0
@@ -65,8 +75,24 @@ class PipelineCounters:
     bytes: int = 0
     records: int = 0
     gets: float = 0.0
+    compacted: int = 0
+    removed: int = 0
     failed: int = 0
     dropped: Counter[str] = field(default_factory=Counter[str])
+
+
+@dataclass(slots=True)
+class _Kind:
+    """A kind of rounds.
+
+    resume_at: the partition where the last one became full.  done, planned: units of the one that
+    is under way.
+    """
+
+    add: Callable[[Plan, int], bool]
+    resume_at: int = 0
+    done: int = 0
+    planned: int = 0
 
 
 class Driver:
@@ -74,7 +100,8 @@ class Driver:
 
     Args:
       coordinator: of a state that holds the log so far; its run() is the caller's.
-      on_progress: called after each result with units done and planned in this round.
+      on_progress: called after each result with units done and planned in the rounds under way, and
+          with 0 for both when none is.
     """
 
     def __init__(
@@ -94,8 +121,10 @@ class Driver:
         self._software_version = software_version
         self._on_progress = on_progress
         self._topic_settings = TopicSettingsCache(coordinator.state, BrokerSettings({}))
-        self._next_number = 1
-        self._resume_at = 0
+        self._last_number = 0
+        self._merges = _Kind(Plan.add_merges)
+        self._compactions = _Kind(Plan.add_compaction)
+        self._under_way = UnderWay()
         self._pauses = Pauses()
         self.counters = PipelineCounters()
 
@@ -146,43 +175,65 @@ class Driver:
                 _log.warning("could not renew the lease; trying again", error=str(error))
 
     async def run_once(self) -> int:
-        """Plan and do all that is worth doing now; return the number of units published.
+        """Plan and merge all that is worth it now; return the number of units published.
 
         Raises:
           CoordinatorUnavailable: the log does not answer.  What was published stays.
         """
         self.counters.rounds += 1
+        return await self._round(self._merges)
+
+    async def compact_once(self) -> int:
+        """Compact what is due; may run beside run_once().  Returns and raises as that does."""
+        return await self._round(self._compactions)
+
+    async def _round(self, kind: _Kind) -> int:
         if await self._coordinator.propose(TakeClaim(CLAIM)) is None:
             _log.info("another pipeline holds the claim; waiting")
             return 0
-        planned = await self._plan()
-        return await self._do(planned) if planned else 0
+        planned = await self._plan(kind)
+        self._under_way.begin(planned)
+        try:
+            return await self._do(planned, kind) if planned else 0
+        finally:
+            self._under_way.end(planned)
+            self._progress(kind, 0, 0)
 
-    async def _plan(self) -> list[PlannedUnit]:
-        """Look at all partitions, from where the last round became full."""
+    def _progress(self, kind: _Kind, done: int, planned: int) -> None:
+        kind.done, kind.planned = done, planned
+        if self._on_progress is not None:
+            kinds = (self._merges, self._compactions)
+            self._on_progress(sum(k.done for k in kinds), sum(k.planned for k in kinds))
+
+    async def _plan(self, kind: _Kind) -> list[PlannedUnit]:
+        """Look at all partitions, from where the last round of the kind became full."""
         state = self._coordinator.state
         pauses, now = self._pauses, trio.current_time()
         pauses.prune(now)
-        plan = MergePlan(
+        plan = Plan(
             state,
             self._settings,
             settings_of=self._topic_settings.of,
             is_paused=lambda number, base_offset: pauses.is_paused(number, base_offset, now),
-            first_number=self._next_number,
+            next_number=self._next_number,
+            under_way=self._under_way,
         )
         numbers = sorted(each.number for each in state.partitions.values())
-        start = bisect_left(numbers, self._resume_at)
-        self._resume_at = 0
+        start = bisect_left(numbers, kind.resume_at)
+        kind.resume_at = 0
         for at, number in enumerate(numbers[start:] + numbers[:start]):
             if plan.is_full:
-                self._resume_at = number
+                kind.resume_at = number
                 break
-            if plan.add(number) or at % PARTITIONS_A_TURN == 0:
+            if kind.add(plan, number) or at % PARTITIONS_A_TURN == 0:
                 await trio.lowlevel.checkpoint()
-        self._next_number += len(plan.units)
         return plan.units
 
-    async def _do(self, planned: Sequence[PlannedUnit]) -> int:
+    def _next_number(self) -> int:
+        self._last_number += 1
+        return self._last_number
+
+    async def _do(self, planned: Sequence[PlannedUnit], kind: _Kind) -> int:
         by_number = {each.unit.number: each for each in planned}
         published = done = 0
         waiting: list[tuple[PlannedUnit, UnitResult]] = []
@@ -200,8 +251,7 @@ class Driver:
                 if _is_enough(waiting, trio.current_time() - published_at) or not by_number:
                     published += await self._publish(waiting)
                     waiting, published_at = [], trio.current_time()
-                if self._on_progress is not None:
-                    self._on_progress(done, len(planned))
+                self._progress(kind, done, len(planned))
         published += await self._publish(waiting)
         if by_number:
             self.counters.failed += len(by_number)
@@ -235,15 +285,17 @@ class Driver:
         """
         if not finished:
             return 0
-        units = tuple(
-            SegmentUnit(
-                each.partition, each.parents, result.segments, result.records, result.digest
+        if finished[0][0].unit.rules is not None:
+            answers = [await self._publish_compaction(*each) for each in finished]
+        else:
+            units = tuple(
+                SegmentUnit(
+                    each.partition, each.parents, result.segments, result.records, result.digest
+                )
+                for each, result in finished
             )
-            for each, result in finished
-        )
-        answers = await self._coordinator.propose(
-            PublishSegments(self._coordinator.incarnation, units)
-        )
+            proposal = PublishSegments(self._coordinator.incarnation, units)
+            answers = list(await self._coordinator.propose(proposal))
         published = 0
         for (each, result), answer in zip(finished, answers, strict=True):
             if answer is Publication.PUBLISHED:
@@ -255,6 +307,37 @@ class Driver:
                 _log.info("a unit was dropped", reason=answer.value, partition=each.partition)
         return published
 
+    async def _publish_compaction(self, each: PlannedUnit, result: UnitResult) -> Publication:
+        state, compacted = self._coordinator.state, result.compacted
+        topic = state.topics.by_id.get(each.unit.topic_id)
+        if topic is None or compacted is None:
+            return Publication.NO_PARTITION
+        if not self._topic_settings.of(topic).is_compacted:
+            return Publication.NOT_COMPACTED
+        stretches = tuple(
+            SegmentUnit(
+                each.partition,
+                each.parents[stretch.first : stretch.stop],
+                (segment,),
+                stretch.records,
+                stretch.digest,
+                stretch.removed,
+            )
+            for stretch, segment in zip(compacted.stretches, result.segments, strict=True)
+        )
+        if compacted.unreadable:
+            _log.warning(
+                "batches whose records cannot be read stay as they are",
+                topic=topic.name,
+                partition=each.unit.partition,
+                batches=compacted.unreadable,
+            )
+        return await self._coordinator.propose(
+            PublishCompaction(
+                self._coordinator.incarnation, each.partition, stretches, compacted.end_offset
+            )
+        )
+
     def _count(self, each: PlannedUnit, result: UnitResult) -> None:
         counters = self.counters
         counters.units += 1
@@ -262,6 +345,9 @@ class Driver:
         counters.bytes += each.unit.size_bytes
         counters.records += result.records
         counters.gets += result.gets
+        if result.compacted is not None:
+            counters.compacted += 1
+            counters.removed += sum(each.removed for each in result.compacted.stretches)
 
     async def leave(self) -> None:
         """Give the claim up and end this incarnation."""

@@ -1,4 +1,4 @@
-"""`tidegate pipeline once`: merge all there is, and end."""
+"""`tidegate pipeline once`: merge all there is, compact what is due, and end."""
 
 from __future__ import annotations
 
@@ -62,21 +62,20 @@ async def _merge(options: Options, kind: str, bar: RoundBar) -> _Done:
         opened_runner(options, kind, stopping) as runner,
         living_driver(shared, runner, options, bar, stopping=stopping) as driver,
     ):
-        last_failed = await _rounds(driver, stopping, bar)
+        last_failed = await _rounds(driver, stopping)
         return _done(driver, kind, began, last_failed, stopping)
     raise StoppedAtOnce
 
 
-async def _rounds(driver: Driver, stopping: Stopping, bar: RoundBar) -> int:
+async def _rounds(driver: Driver, stopping: Stopping) -> int:
     """Do rounds until one does nothing; return how many units failed and were not done since."""
-    published, last_failed = 1, 0
-    while published and not stopping.is_asked:
-        failed_before = driver.counters.failed
-        try:
-            published = await driver.run_once()
-        finally:
-            bar.end()
-        last_failed = driver.counters.failed - failed_before
+    last_failed = 0
+    for do in (driver.run_once, driver.compact_once):
+        published = 1
+        while published and not stopping.is_asked:
+            failed_before = driver.counters.failed
+            published = await do()
+            last_failed = driver.counters.failed - failed_before
     return max(last_failed, driver.failing)
 
 
@@ -104,6 +103,8 @@ def _json(done: _Done) -> str:
             "parents": counters.parents,
             "bytes": counters.bytes,
             "records": counters.records,
+            "compacted": counters.compacted,
+            "removed": counters.removed,
             "gets": round(counters.gets),
             "failed": counters.failed,
             "dropped": dict(counters.dropped),
@@ -132,6 +133,11 @@ def _text(done: _Done) -> str:
         if counters.units
         else _why_nothing(done)
     ]
+    if counters.compacted:
+        lines.append(
+            f"compacted {counters.compacted} partitions, where {counters.removed} records gave way"
+            " to newer ones of their keys"
+        )
     lines += [f"dropped {n}: {reason}" for reason, n in sorted(counters.dropped.items())]
     if counters.failed:
         lines.append(f"failed {counters.failed}: see the errors above")

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote, urlsplit
 from tidegate_gateway.settings_sources import BadSource
 
 from .java import NoJava, find_java
-from .plan import MergeSettings
+from .limits import MergeSettings
 
 # Set by spark-submit for the program that it starts.
 GATEWAY_PORT: Final = "PYSPARK_GATEWAY_PORT"

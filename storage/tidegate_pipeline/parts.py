@@ -65,7 +65,7 @@ class StoppableLocalRunner:
         self._store: ObjectStore | None = None
         self._attempts = count(1)
         self._is_stopped = False
-        self._waiting = trio.CancelScope()
+        self._waiting: set[trio.CancelScope] = set()
 
     async def run(self, tasks: Sequence[MergeTask]) -> AsyncGenerator[UnitResult, None]:
         """See Runner."""
@@ -74,18 +74,26 @@ class StoppableLocalRunner:
         inner = LocalRunner(self._store, next_attempt=lambda: next(self._attempts))
         async with aclosing(inner.run(tasks)) as results:
             while not self._is_stopped:
-                result = None
-                # No scope may hold a yield.
-                with trio.CancelScope() as self._waiting:
-                    result = await anext(results, None)
+                result = await self._next(results)
                 if result is None:
                     return
                 yield result
 
+    async def _next(self, results: AsyncGenerator[UnitResult, None]) -> UnitResult | None:
+        """Wait for a result in a scope that can be cancelled, which no yield may be in."""
+        with trio.CancelScope() as scope:
+            self._waiting.add(scope)
+            try:
+                return await anext(results, None)
+            finally:
+                self._waiting.discard(scope)
+        return None
+
     def stop(self) -> None:
         """See StoppableRunner."""
         self._is_stopped = True
-        self._waiting.cancel()
+        for scope in self._waiting:
+            scope.cancel()
 
     async def aclose(self) -> None:
         """Let go of the store."""

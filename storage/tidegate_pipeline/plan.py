@@ -1,27 +1,30 @@
-"""What to merge next.  Pure: a look at the cluster state.
+"""What to merge or compact next.  Pure: a look at the cluster state.
 
-A unit is a stretch of neighbours that are small: runs of WAL objects that have rested a while, so
-that whoever reads the tail has them in memory, and segments that are not full yet.  It is done when
-it makes a full segment, when it holds enough parts, or when the oldest of them has waited long.  A
-segment is merged again only with as many new bytes as half of its own, so that each byte is copied
-a few times at most, however slowly a partition grows.
+A unit of a merge is a stretch of neighbours that are small: runs of WAL objects that have rested a
+while, so that whoever reads the tail has them in memory, and segments that are not full yet.  It is
+done when it makes a full segment, when it holds enough parts, or when the oldest of them has waited
+long.  A segment is merged again only with as many new bytes as half of its own, so that each byte
+is copied a few times at most, however slowly a partition grows.  Compaction: see compact_plan.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.events import RUN_LOG_APPEND_TIME, RUN_SEGMENT
 from tidegate_coordination.object_keys import object_key
+from tidegate_coordination.state.cleanings import cleaned_to
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
 from tidegate_coordination.state.topics import Topic
 
-from .work import MergeUnit, Source
+from .compact_plan import compaction_of
+from .limits import Limits, MergeSettings, limits_of
+from .work import CompactionRules, MergeUnit, Source
 
 MAX_PARTS = 5_000
 # Of one round: what is left waits for the next.
@@ -30,28 +33,6 @@ MAX_RUNS = 200_000
 MAX_BYTES = 4 << 30
 # Runs of one partition, beside its segments, that one round looks at.
 MAX_LOOKED_AT = 20_000
-# What retention keeps of a topic is at least so many segments.
-RETAINED_SEGMENTS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class MergeSettings:
-    """Sizes in bytes, times in ms of log time.
-
-    segment_bytes: of a full segment.  rest_ms: younger runs are left alone.  patience_ms: older
-    ones are merged however few they are.  min_parts: enough to merge sooner.  task_bytes: of all
-    units that one task does; also about the memory it takes.  least_kept_bytes, least_span_ms: of a
-    segment, however little retention keeps: else each run would be one, and a PUT.
-    """
-
-    segment_bytes: int = 64 << 20
-    rest_ms: int = 20_000
-    patience_ms: int = 120_000
-    min_parts: int = 16
-    task_bytes: int = 128 << 20
-    chunk_bytes: int = 1 << 20
-    least_kept_bytes: int = 1 << 20
-    least_span_ms: int = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +44,39 @@ class PlannedUnit:
     parents: tuple[RunRow, ...]
 
 
-class MergePlan:
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """What other rounds work on, by the number of the partition.
+
+    merged_from: the first offset that is being merged.  compacted_to: the end of what is being
+    compacted.
+    """
+
+    merged_from: dict[int, int] = field(default_factory=dict[int, int])
+    compacted_to: dict[int, int] = field(default_factory=dict[int, int])
+
+    def begin(self, units: Iterable[PlannedUnit]) -> None:
+        """Take note of a round's units."""
+        for each in units:
+            if each.unit.rules is None:
+                base_offset = each.unit.base_offset
+                lowest = self.merged_from.get(each.partition, base_offset)
+                self.merged_from[each.partition] = min(lowest, base_offset)
+            else:
+                self.compacted_to[each.partition] = each.unit.next_offset
+
+    def end(self, units: Iterable[PlannedUnit]) -> None:
+        """Forget a round's units; there is one round of a kind at a time."""
+        for each in units:
+            kind = self.merged_from if each.unit.rules is None else self.compacted_to
+            kind.pop(each.partition, None)
+
+
+class Plan:
     """Plans one round, a partition at a time, so that the caller can pause in between.
 
     is_paused: tells of a partition's number and a base offset whether the stretch that begins there
-    is left alone.  first_number: of the units.
+    is left alone.  next_number: of a unit.  under_way: what is not to be touched.
     """
 
     def __init__(
@@ -77,13 +86,15 @@ class MergePlan:
         *,
         settings_of: Callable[[Topic], TopicSettings],
         is_paused: Callable[[int, int], bool],
-        first_number: int,
+        next_number: Callable[[], int],
+        under_way: UnderWay,
     ) -> None:
         self._state = state
         self._settings = settings
         self._settings_of = settings_of
         self._is_paused = is_paused
-        self._next_number = first_number
+        self._next_number = next_number
+        self._under_way = under_way
         self._keys: dict[int, str] = {}
         self.units: list[PlannedUnit] = []
         self.size_bytes = 0
@@ -95,32 +106,58 @@ class MergePlan:
         is_large = len(self.units) >= MAX_UNITS or self.runs >= MAX_RUNS
         return is_large or self.size_bytes >= MAX_BYTES
 
-    def add(self, number: int) -> bool:
+    def add_merges(self, number: int) -> bool:
         """Plan what is worth merging in a partition, if it is still there.
 
         Returns whether there is something, be it paused.
         """
-        state = self._state
-        partition = state.partitions.get(number)
-        topic = state.topics.by_id.get(partition.topic_id) if partition is not None else None
+        partition, topic = self._found(number)
         if partition is None or topic is None:
             return False
         found = False
-        limits = _limits(self._settings, self._settings_of(topic))
-        for parents in _stretches(state, partition, self._settings, limits):
+        from_offset = self._under_way.compacted_to.get(number, 0)
+        if topic.is_compacted:
+            # What was compacted is put together by the next round of it.
+            from_offset = max(from_offset, cleaned_to(partition.cleanings))
+        limits = limits_of(self._settings, topic)
+        for parents in _stretches(self._state, partition, self._settings, limits, from_offset):
             found = True
-            if not self._is_paused(number, parents[0].base_offset):
-                unit = self._unit(partition, parents)
-                self.units.append(PlannedUnit(unit, number, parents))
-                self.size_bytes += unit.size_bytes
-                self.runs += len(parents)
+            self._add(partition, parents, None)
         return found
 
-    def _unit(self, partition: Partition, parents: tuple[RunRow, ...]) -> MergeUnit:
-        number = self._next_number
-        self._next_number += 1
+    def add_compaction(self, number: int) -> bool:
+        """Plan a round of compaction of a partition, if it is due; as add_merges()."""
+        partition, topic = self._found(number)
+        if partition is None or topic is None or not topic.is_compacted:
+            return False
+        found = compaction_of(
+            self._state,
+            partition,
+            topic,
+            self._settings,
+            self._under_way.merged_from.get(number, partition.next_offset),
+        )
+        if found is not None:
+            self._add(partition, *found)
+        return found is not None
+
+    def _found(self, number: int) -> tuple[Partition | None, TopicSettings | None]:
+        partition = self._state.partitions.get(number)
+        if partition is None:
+            return None, None
+        topic = self._state.topics.by_id.get(partition.topic_id)
+        return partition, self._settings_of(topic) if topic is not None else None
+
+    def _add(
+        self, partition: Partition, parents: tuple[RunRow, ...], rules: CompactionRules | None
+    ) -> None:
+        if self._is_paused(partition.number, parents[0].base_offset):
+            return
         sources = tuple(self._source(row) for row in parents)
-        return MergeUnit(number, partition.topic_id, partition.index, sources)
+        unit = MergeUnit(self._next_number(), partition.topic_id, partition.index, sources, rules)
+        self.units.append(PlannedUnit(unit, partition.number, parents))
+        self.size_bytes += unit.size_bytes
+        self.runs += len(parents)
 
     def _source(self, row: RunRow) -> Source:
         number = row.object_number
@@ -137,30 +174,8 @@ class MergePlan:
             row.check,
             row.max_timestamp if row.flags & RUN_LOG_APPEND_TIME else -1,
             objects.size_bytes(number) - row.position if row.flags & RUN_SEGMENT else 0,
+            row.max_timestamp,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    """Of a segment of one topic: its bytes, and the time between its oldest and newest records."""
-
-    segment_bytes: int
-    span_ms: float
-
-
-def _limits(settings: MergeSettings, topic: TopicSettings) -> _Limits:
-    """Retention deletes whole segments, so they are a small part of what is retained.
-
-    But they are not so small that there is hardly anything in them.
-    """
-    segment_bytes = min(settings.segment_bytes, topic.segment_bytes)
-    span_ms = inf
-    if topic.is_deleted_by_policy and topic.retention_bytes >= 0:
-        kept_bytes = topic.retention_bytes // RETAINED_SEGMENTS
-        segment_bytes = min(segment_bytes, max(kept_bytes, settings.least_kept_bytes))
-    if topic.is_deleted_by_policy and topic.retention_ms >= 0:
-        span_ms = max(topic.retention_ms / RETAINED_SEGMENTS, settings.least_span_ms)
-    return _Limits(max(segment_bytes, 1), span_ms)
 
 
 def group_units(units: Iterable[PlannedUnit], task_bytes: int) -> Iterator[list[PlannedUnit]]:
@@ -194,13 +209,17 @@ def _first_object(each: PlannedUnit) -> tuple[int, int]:
 
 
 def _stretches(
-    state: ClusterState, partition: Partition, settings: MergeSettings, limits: _Limits
+    state: ClusterState,
+    partition: Partition,
+    settings: MergeSettings,
+    limits: Limits,
+    from_offset: int,
 ) -> Iterator[tuple[RunRow, ...]]:
-    """Yield the neighbours that are to become one segment each."""
+    """Yield the neighbours from an offset on that are to become one segment each."""
     stretch: list[RunRow] = []
     size_bytes = oldest_ms = 0
     before: RunRow | None = None
-    for row in _rested(state, partition, settings):
+    for row in _rested(state, partition, settings, from_offset):
         is_full = row.length * 2 > limits.segment_bytes and bool(row.flags & RUN_SEGMENT)
         is_enough = size_bytes + row.length > limits.segment_bytes or len(stretch) == MAX_PARTS
         is_too_long = bool(stretch) and row.max_timestamp - oldest_ms > limits.span_ms
@@ -219,7 +238,7 @@ def _stretches(
         yield tuple(stretch)
 
 
-def _oldest_ms(row: RunRow, before: RunRow | None, limits: _Limits) -> int:
+def _oldest_ms(row: RunRow, before: RunRow | None, limits: Limits) -> int:
     """Return about the oldest time stamp of a row: what is in front of it ends there.
 
     Of a segment at the very beginning nothing is known, so it counts as full of time.
@@ -236,14 +255,18 @@ def _changes_anything(stretch: list[RunRow]) -> bool:
     return len(stretch) > 1 or (len(stretch) == 1 and not stretch[0].flags & RUN_SEGMENT)
 
 
-def _rested(state: ClusterState, partition: Partition, settings: MergeSettings) -> Iterator[RunRow]:
-    """Yield the runs that are old enough."""
+def _rested(
+    state: ClusterState, partition: Partition, settings: MergeSettings, from_offset: int
+) -> Iterator[RunRow]:
+    """Yield the runs from an offset on that are old enough."""
     before_ms = state.log_time_ms - settings.rest_ms
     looked_at = 0
     for at in range(len(partition.runs)):
         row = partition.runs[at]
         if state.objects.committed_at_ms(row.object_number) > before_ms:
             return
+        if row.base_offset < from_offset:
+            continue
         yield row
         looked_at += not row.flags & RUN_SEGMENT
         if looked_at == MAX_LOOKED_AT:

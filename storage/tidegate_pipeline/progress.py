@@ -1,4 +1,4 @@
-"""A bar for each round on a terminal; elsewhere the log tells."""
+"""A bar for the rounds under way on a terminal; elsewhere the log tells."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class RoundBar:
-    """Shows units done of those planned; call it after each, and end() after the round."""
+    """Shows units done of those planned, as long as some are."""
 
     def __init__(self, *, is_shown: bool) -> None:
         self._is_shown = is_shown
@@ -17,8 +17,12 @@ class RoundBar:
 
     def __call__(self, done: int, planned: int) -> None:
         """See Driver's on_progress."""
-        if not self._is_shown:
-            return
+        if not planned:
+            self.end()
+        elif self._is_shown:
+            self._show(done, planned)
+
+    def _show(self, done: int, planned: int) -> None:
         if self._progress is None:
             self._progress = Progress(
                 TextColumn("{task.description}"),
@@ -28,9 +32,9 @@ class RoundBar:
                 console=Console(stderr=True),
                 transient=True,
             )
-            _ = self._progress.add_task("merging", total=planned)
+            _ = self._progress.add_task("working", total=planned)
             self._progress.start()
-        self._progress.update(self._progress.task_ids[0], completed=done)
+        self._progress.update(self._progress.task_ids[0], completed=done, total=planned)
 
     def end(self) -> None:
         """Take the bar away."""

@@ -1,5 +1,7 @@
 """`tidegate pipeline run`: rounds for as long as the process lives.
 
+Rounds of merging and of compaction go on beside each other: compacting a large partition takes
+minutes, and what is new must not wait for it.
 Whatever is away (log, store, Spark) is waited for; a driver that was ended by others begins anew.
 Only what a person must mend ends it.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
@@ -90,27 +93,37 @@ async def _live(
         living_driver(shared, runner, options, bar, stopping=stopping) as driver,
     ):
         _log.info("merging", cluster=driver.state.cluster_id)
-        while not stopping.is_asked:
-            if not await _round(driver, bar):
-                await stopping.wait(interval_seconds)
+        async with trio.open_nursery() as nursery:
+            for what, do in (("merged", driver.run_once), ("compacted", driver.compact_once)):
+                nursery.start_soon(_rounds, driver, what, do, interval_seconds, stopping)
 
 
-async def _round(driver: Driver, bar: RoundBar) -> int:
-    began, bytes_before = time.monotonic(), driver.counters.bytes
+async def _rounds(
+    driver: Driver,
+    what: str,
+    do: Callable[[], Awaitable[int]],
+    interval_seconds: float,
+    stopping: Stopping,
+) -> None:
+    """Do rounds of one kind until told to stop."""
+    while not stopping.is_asked:
+        if not await _round(driver, what, do):
+            await stopping.wait(interval_seconds)
+
+
+async def _round(driver: Driver, what: str, do: Callable[[], Awaitable[int]]) -> int:
+    began = time.monotonic()
     try:
-        published = await driver.run_once()
+        published = await do()
     except (CoordinatorUnavailable, ProposalFailed) as error:
         # The incarnation may live on, and with it the claim.
         _log.warning("the metadata log took nothing; trying again", error=str(error))
         return 0
-    finally:
-        bar.end()
     if published:
         runs, run_bytes = backlog(driver.state)
         _log.info(
-            "merged",
+            what,
             units=published,
-            bytes=driver.counters.bytes - bytes_before,
             seconds=round(time.monotonic() - began, 3),
             left_runs=runs,
             left_bytes=run_bytes,

@@ -19,6 +19,7 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     position: of the run in a WAL object, of the index in a segment.  length: of the batches.
     index_length: bytes of the index of a segment, 0 for a run of a WAL object.
     append_time: ms for LogAppendTime, -1 where clients stamp records; of WAL runs only.
+    max_timestamp: ms.
     check: as the cluster state keeps it.
     """
 
@@ -30,18 +31,36 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     check: int
     append_time: int
     index_length: int
+    max_timestamp: int = -1
+
+
+class CompactionRules(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """How a unit of compaction is done.
+
+    dirty_from: earlier rounds have had everything below before them.  tombstones_below: older ones
+    go.  segment_bytes: of a full segment.  span_ms: between its oldest and newest records, -1 for
+    no limit.  map_bytes: of the newest offsets of keys; the round ends where they are full.
+    """
+
+    dirty_from: int
+    tombstones_below: int
+    segment_bytes: int
+    span_ms: int
+    map_bytes: int
 
 
 class MergeUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Neighbours in one partition that become one segment.
+    """Neighbours in one partition that become one segment, or as many as compaction leaves.
 
-    number: unlike all others of this driver's life.  partition: its index in the topic.
+    number: unlike all others of this driver's life.  partition: its index in the topic.  rules: of
+    compaction; None to merge.
     """
 
     number: int
     topic_id: bytes
     partition: int
     sources: tuple[Source, ...]
+    rules: CompactionRules | None = None
 
     @property
     def base_offset(self) -> int:
@@ -81,12 +100,41 @@ class MergeTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return _task_decoder.decode(data)
 
 
+class Stretch(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Sources [first, stop) of a unit became one segment.
+
+    records, digest: of what was written, and proven.  removed: how many records were left out.
+    """
+
+    first: int
+    stop: int
+    records: int
+    digest: int
+    removed: int
+
+
+class Compacted(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What compaction did: a segment for each stretch, in their order; other sources may stay.
+
+    end_offset: everything below was before it.  Then the records removed, by rule, and the batches
+    that stayed since they cannot be read.
+    """
+
+    stretches: tuple[Stretch, ...]
+    end_offset: int
+    superseded: int
+    tombstones: int
+    keyless: int
+    unreadable: int
+
+
 class UnitResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What became of a unit.
 
     gets: requests to the store; units that share one count a part of it.
     records, digest: of what was written, proven equal to what was read (digests.py).
     error: a sentence for people, that names the object; empty if all is well.
+    compacted: of a unit of compaction, whose proof is that of its stretches; digest is 0.
     """
 
     number: int
@@ -96,6 +144,7 @@ class UnitResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     read_bytes: int
     gets: float
     error: str = ""
+    compacted: Compacted | None = None
 
     def encode(self) -> bytes:
         """Return it for a row."""

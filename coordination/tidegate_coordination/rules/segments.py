@@ -10,13 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ..events import Segment, SegmentsOfPartition, SegmentsPublished
+from ..events import (
+    CleanedPartition,
+    PartitionsCleaned,
+    Segment,
+    SegmentsOfPartition,
+    SegmentsPublished,
+)
+from ..state.cleanings import cleaned_to
 from ..state.partitions import Partition
 from ..state.runs import RunRow
 from .proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
 
 SEGMENTS = "segments"
 MAX_U32 = (1 << 32) - 1
+_READS = frozenset({TOPICS, HEADS, GATEWAYS, OBJECTS, SEGMENTS})
+_WRITES = frozenset({OBJECTS, SEGMENTS})
 
 
 class Publication(Enum):
@@ -26,6 +35,7 @@ class Publication(Enum):
     NO_PARTITION = "its topic was deleted"
     CUT = "its first records fell below the log start"
     CHANGED = "what it was made from is live no more"
+    NOT_COMPACTED = "its topic is not compacted any more"
     INVALID = "its segments do not stand for its parents"
 
 
@@ -33,7 +43,8 @@ class Publication(Enum):
 class SegmentUnit:
     """Segments for a stretch of a partition, and the runs they were made from.
 
-    parents: neighbours, as the plan found them, one at least.
+    parents: neighbours, as the plan found them, one at least.  records, digest: of what was
+    written.  removed: how many records compaction left out.
     """
 
     partition: int
@@ -41,6 +52,7 @@ class SegmentUnit:
     segments: tuple[Segment, ...]
     records: int
     digest: int
+    removed: int = 0
 
     def event(self) -> SegmentsOfPartition:
         """Return what is to be folded."""
@@ -51,6 +63,7 @@ class SegmentUnit:
             self.segments,
             self.records,
             self.digest,
+            self.removed,
         )
 
 
@@ -63,10 +76,8 @@ class PublishSegments:
 
     incarnation: int
     units: tuple[SegmentUnit, ...]
-    reads: frozenset[str] = field(
-        default=frozenset({TOPICS, HEADS, GATEWAYS, OBJECTS, SEGMENTS}), init=False
-    )
-    writes: frozenset[str] = field(default=frozenset({OBJECTS, SEGMENTS}), init=False)
+    reads: frozenset[str] = field(default=_READS, init=False)
+    writes: frozenset[str] = field(default=_WRITES, init=False)
 
     def decide(self, view: View) -> Decided[tuple[Publication, ...]]:
         """See the class."""
@@ -80,6 +91,56 @@ class PublishSegments:
             if answer is Publication.PUBLISHED
         )
         return Decided((SegmentsPublished(self.incarnation, good),) if good else (), answers)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishCompaction:
+    """Publish a round of compaction in one partition.  Answer: what became of it.
+
+    stretches: what it rewrote; the rest of what lies below end_offset it found as it should be.
+    Each of them may be published by itself, since what is removed has a newer record of its key
+    behind it, or is a tombstone of earlier rounds; the round counts only if all are.
+    """
+
+    incarnation: int
+    partition: int
+    stretches: tuple[SegmentUnit, ...]
+    end_offset: int
+    reads: frozenset[str] = field(default=_READS, init=False)
+    writes: frozenset[str] = field(default=_WRITES, init=False)
+
+    def decide(self, view: View) -> Decided[Publication]:
+        """See the class."""
+        state = view.state
+        partition = state.partitions.get(self.partition)
+        if not state.gateways.is_live(self.incarnation):
+            return Decided((), Publication.CHANGED)
+        if partition is None:
+            return Decided((), Publication.NO_PARTITION)
+        taken: set[tuple[int, int]] = set()
+        answers = [_judge(view, each, taken) for each in self.stretches]
+        events: list[SegmentsPublished | PartitionsCleaned] = []
+        good = [
+            unit.event()
+            for unit, answer in zip(self.stretches, answers, strict=True)
+            if answer is Publication.PUBLISHED
+        ]
+        if good:
+            events.append(SegmentsPublished(self.incarnation, tuple(good)))
+        answer = self._answer(partition, answers)
+        if answer is Publication.PUBLISHED:
+            cleaned = CleanedPartition(self.partition, self.end_offset)
+            events.append(PartitionsCleaned((cleaned,)))
+        return Decided(tuple(events), answer)
+
+    def _answer(self, partition: Partition, answers: list[Publication]) -> Publication:
+        if not cleaned_to(partition.cleanings) < self.end_offset <= partition.next_offset:
+            return Publication.CHANGED
+        for unit, answer in zip(self.stretches, answers, strict=True):
+            is_gone = unit.parents[-1].next_offset <= partition.log_start
+            if answer is not Publication.PUBLISHED and not is_gone:
+                return answer
+        return Publication.PUBLISHED
 
 
 def _judge(view: View, unit: SegmentUnit, taken: set[tuple[int, int]]) -> Publication:

@@ -32,7 +32,7 @@ from .timelines import TimelineTable
 from .topics import TopicTable
 
 STATE_FORMAT = 3
-# Format 2 is this one without segments.
+# Format 2 is this one without segments and cleanings.
 _READABLE_FORMATS = (2, STATE_FORMAT)
 # How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
 # counts as a leap.
@@ -89,6 +89,7 @@ class ClusterState:
             ev.LogStartsMoved: self._fold_log_starts_moved,
             ev.ObjectsCollected: self._fold_collected,
             ev.SegmentsPublished: self._fold_segments_published,
+            ev.PartitionsCleaned: self._fold_partitions_cleaned,
             ev.ProducerIdsReserved: self._fold_ids_reserved,
             ev.ProducersExpired: self._fold_producers_expired,
             gev.GroupChanged: self._fold_group,
@@ -264,6 +265,11 @@ class ClusterState:
             partition.fold_segments(each.base_offset, each.next_offset, rows)
             for parent in parents:
                 self.objects.supersede(parent.object_number, self.log_time_ms)
+
+    def _fold_partitions_cleaned(self, event: ev.PartitionsCleaned) -> None:
+        self._keep_partitions(each.partition for each in event.partitions)
+        for each in event.partitions:
+            self.partitions[each.partition].fold_cleaning(each.end_offset, self.log_time_ms)
 
     def _segment_row(
         self, incarnation: int, partition: Partition, new: ev.Segment, committed_at_ms: int

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..events import ProducerBatch, Run
 from .broken import StateBroken, expect
+from .cleanings import Cleaning, Cleanings, cleaned_to, with_cleaning
 from .frozen import FrozenRows
 from .producers import KeptBatch, ProducerState, with_batch
 from .runs import RunRow, Runs
@@ -20,7 +21,7 @@ class Partition:
     """One partition.
 
     next_offset is the high watermark: what is not committed has no offset.  size_bytes: of all
-    live runs.
+    live runs.  cleanings: the rounds of compaction it has been through.
     """
 
     number: int
@@ -31,6 +32,7 @@ class Partition:
     size_bytes: int = 0
     runs: Runs = _NO_RUNS
     producers: dict[int, ProducerState] = field(default_factory=dict[int, ProducerState])
+    cleanings: Cleanings = ()
 
     @property
     def last_stable_offset(self) -> int:
@@ -85,6 +87,14 @@ class Partition:
         dropped = self.runs.replace(start, stop, rows)
         self.size_bytes += sum(row.length for row in rows) - sum(row.length for row in dropped)
 
+    def fold_cleaning(self, end_offset: int, log_time_ms: int) -> None:
+        """Take note that everything below an offset was compacted."""
+        expect(
+            cleaned_to(self.cleanings) < end_offset <= self.next_offset,
+            f"partition {self.number}: cleaned to {end_offset} after {self.cleanings}",
+        )
+        self.cleanings = with_cleaning(self.cleanings, Cleaning(end_offset, log_time_ms))
+
     def _indexes(self, base_offset: int, next_offset: int) -> tuple[int, int]:
         runs = self.runs
         start = runs.index_of(base_offset)
@@ -124,18 +134,21 @@ class Partition:
             self.size_bytes,
             self.runs.encode() if self.runs is not _NO_RUNS else None,
             [_producer_row(*each) for each in sorted(self.producers.items())],
+            self.cleanings,
         ]
 
     @classmethod
     def decode(cls, row: list[Any]) -> Partition:
         """Return what encode() was called on."""
-        number, topic_id, index, log_start, next_offset, size_bytes, runs, producers = row
+        number, topic_id, index, log_start, next_offset, size_bytes, runs, producers, *more = row
         partition = cls(number, topic_id, index, log_start, next_offset, size_bytes)
         if runs is not None:
             partition.runs = Runs.decode(runs)
         for producer_id, epoch, batches, last_write_ms in producers:
             kept = tuple(KeptBatch(*each) for each in batches)
             partition.producers[producer_id] = ProducerState(epoch, kept, last_write_ms)
+        if more:  # format 2 has none
+            partition.cleanings = tuple(Cleaning(*each) for each in more[0])
         return partition
 
 

@@ -1,0 +1,107 @@
+"""What compaction may take from a partition, and what it must have taken.
+
+By code of its own, that shares nothing with the pipeline but the codec of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tidegate_coordination.state.cleanings import Cleanings
+from tidegate_protocol.records import Record, decode_records
+
+_MAX_BYTES = 1 << 24
+_COUNT_AT, _LENGTH_AT, _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 12, 1, 4, 5, 8
+
+
+class NotCompacted(Exception):
+    """What is wrong with what compaction left."""
+
+
+class Fields(NamedTuple):
+    """A batch: the fields of its header, and all of its bytes."""
+
+    header: tuple[int, ...]
+    data: bytes
+
+
+def horizon(cleanings: Cleanings, log_time_ms: int, retention_ms: int) -> int:
+    """Return the offset below which tombstones may go."""
+    old = [each.end_offset for each in cleanings if log_time_ms - each.log_time_ms >= retention_ms]
+    return max(old, default=0)
+
+
+def check_compacted(
+    before: Sequence[Fields], after: Sequence[Fields], partition: Sequence[Fields], below: int
+) -> None:
+    """Compare what a stretch holds with what its parents held.
+
+    Args:
+      partition: all that was live before.  below: older tombstones may go.
+
+    Raises:
+      NotCompacted: says what is wrong.
+    """
+    had = {each.header[0]: each for each in before}
+    for each in after:
+        _check_framing(had.get(each.header[0]), each)
+    kept = {record.offset: record for record in _records(after)}
+    every = _records(partition)
+    newest = {record.key: record.offset for record in every}
+    for record in _records(before):
+        if record.offset in kept:
+            if kept.pop(record.offset) != record:
+                raise NotCompacted(f"the record at {record.offset} changed")
+        elif record.key is not None and newest[record.key] == record.offset:
+            _check_tombstone(record, every, below)
+    if kept:
+        raise NotCompacted(f"records at {sorted(kept)} come from nowhere")
+
+
+def check_clean(partition: Sequence[Fields], end_offset: int) -> None:
+    """Below the end of a round each key stands once.
+
+    Raises:
+      NotCompacted: one stands twice.
+    """
+    seen: dict[bytes | None, int] = {}
+    for record in _records(partition):
+        if record.offset < end_offset:
+            if record.key in seen or record.key is None:
+                text = f"key {record.key!r} at {record.offset} and {seen.get(record.key)}"
+                raise NotCompacted(f"{text}, after a round up to {end_offset}")
+            seen[record.key] = record.offset
+
+
+def _check_tombstone(record: Record, every: Sequence[Record], below: int) -> None:
+    if record.value is not None:
+        raise NotCompacted(f"the newest record of key {record.key!r}, at {record.offset}, is gone")
+    if record.offset >= below:
+        raise NotCompacted(f"the tombstone at {record.offset} went too early: {below}")
+    if any(each.key == record.key and each.offset < record.offset for each in every):
+        raise NotCompacted(f"the tombstone at {record.offset} went before what it deletes")
+
+
+def _check_framing(before: Fields | None, after: Fields) -> None:
+    if before is None:
+        raise NotCompacted(f"a batch at {after.header[0]} comes from nowhere")
+    changed = {
+        at
+        for at, (one, other) in enumerate(zip(before.header, after.header, strict=True))
+        if one != other
+    }
+    allowed = {_COUNT_AT, _LENGTH_AT, _CRC_AT, _MAX_TIMESTAMP_AT}
+    if not after.header[_COUNT_AT]:
+        allowed.add(_ATTRIBUTES_AT)
+    if changed - allowed:
+        raise NotCompacted(f"{before.header} became {after.header}")
+
+
+def _records(batches: Iterable[Fields]) -> list[Record]:
+    return [
+        record
+        for each in batches
+        if each.header[_COUNT_AT]
+        for record in decode_records(each.data, max_decompressed_bytes=_MAX_BYTES)
+    ]

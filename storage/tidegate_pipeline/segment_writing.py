@@ -1,0 +1,98 @@
+"""Writing segments, and proving what is in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+
+from tidegate_coordination.events import Segment
+from tidegate_protocol.batches import CRC_POSITION, HEADER
+from tidegate_storage.corrupt import CorruptObject
+from tidegate_storage.keys import segment_key
+from tidegate_storage.object_store import ObjectStore, put_idempotent
+from tidegate_storage.prepared_runs import CorruptBatches, prepare_chunk
+from tidegate_storage.segment_format import HEADER_BYTES, read_segment
+from tidegate_storage.segments import FinalBatch, SealedSegment
+
+from .digests import add
+from .retries import with_retries
+from .sources import UnitFailed
+from .work import MergeTask, MergeUnit
+
+_CRC_FIELD = Struct(">I")
+
+
+@dataclass(slots=True)
+class Proof:
+    """What was read or written: batches by digest, records by count."""
+
+    records: int = 0
+    digest: int = 0
+
+    def take(self, batch: memoryview, base_offset: int, record_count: int) -> None:
+        """Count one batch."""
+        (crc,) = _CRC_FIELD.unpack_from(batch, CRC_POSITION)
+        self.digest = add(self.digest, base_offset, crc)
+        self.records += record_count
+
+
+def prove(body: bytearray) -> Proof:
+    """Read a finished segment as a reader would; return what is in it.
+
+    Raises:
+      UnitFailed: it could not be read back.
+    """
+    proof = Proof()
+    view = memoryview(body)
+    try:
+        for chunk in read_segment(body).chunks:
+            region = view[chunk.position : chunk.position + chunk.length]
+            run = prepare_chunk(region, chunk)
+            for at in range(len(run)):
+                batch = run.batch(at)
+                header = HEADER.unpack_from(batch)
+                proof.take(batch, header[0], header[-1])
+    except (CorruptObject, CorruptBatches) as error:
+        raise UnitFailed(f"the segment just written cannot be read back: {error}") from error
+    return proof
+
+
+def final_batch(batch: memoryview) -> FinalBatch:
+    """Return a batch as it is, for a segment."""
+    header = HEADER.unpack_from(batch)
+    return FinalBatch(batch, header[0] + header[6] + 1, header[12], header[8])
+
+
+async def put_segment(
+    store: ObjectStore,
+    task: MergeTask,
+    unit: MergeUnit,
+    base_offset: int,
+    sealed: SealedSegment,
+    attempt: int,
+) -> Segment:
+    """Store a segment that begins at base_offset; return what the cluster state is told of it.
+
+    Raises:
+      StoreMisconfigured, StoreUnavailable, ObjectExists: it is not there, or not this one.
+    """
+    key = segment_key(
+        task.cluster_id,
+        task.timeline,
+        unit.topic_id,
+        unit.partition,
+        base_offset,
+        task.incarnation,
+        attempt,
+    )
+    await with_retries(lambda: put_idempotent(store, key, sealed.body))
+    return Segment(
+        attempt,
+        len(sealed.body),
+        HEADER_BYTES + sealed.length,
+        sealed.length,
+        base_offset,
+        sealed.index.next_offset,
+        sealed.max_timestamp,
+        sealed.index.check,
+    )
