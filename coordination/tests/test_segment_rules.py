@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -187,23 +188,22 @@ def test_the_fold_refuses_what_does_not_fit(
         world.apply(SegmentsPublished(1, (SegmentsOfPartition(0, base, end, new, 1, 2),)))
 
 
-def test_only_at_the_beginning_may_nothing_be_left() -> None:
+def test_something_always_takes_the_place_of_parents() -> None:
     """Elsewhere the run before would seem to hold what is gone."""
     world = world_with(3)
-    parents = rows(world)
-    assert publish(world, SegmentUnit(0, tuple(parents[1:2]), (), 0, 0)) == (Publication.INVALID,)
-    assert publish(world, SegmentUnit(0, tuple(parents[:2]), (), 0, 0)) == (Publication.PUBLISHED,)
-    assert [(each.base_offset, each.next_offset) for each in rows(world)] == [(6, 9)]
+    for parents in (rows(world)[:2], rows(world)[1:2]):
+        nothing = SegmentUnit(0, tuple(parents), (), 0, 0)
+        assert publish(world, nothing) == (Publication.INVALID,)
 
 
-@pytest.mark.parametrize("digest", [-1, 1 << 64])
-@pytest.mark.parametrize("segments", [0, 1])
-def test_a_digest_that_no_entry_holds_is_refused(digest: int, segments: int) -> None:
+@pytest.mark.parametrize("field", ["digest", "records", "removed"])
+@pytest.mark.parametrize("number", [-1, 1 << 64])
+def test_a_number_that_no_entry_holds_is_refused(field: str, number: int) -> None:
     world = world_with(3)
     good = unit(rows(world))
-    wrong = replace(good, segments=good.segments[:segments], digest=digest)
-    assert publish(world, wrong) == (Publication.INVALID,)
-    assert publish(world, replace(wrong, digest=0)) == (Publication.PUBLISHED,)
+    values: dict[str, Any] = {field: number}
+    assert publish(world, replace(good, **values)) == (Publication.INVALID,)
+    assert publish(world, good) == (Publication.PUBLISHED,)
 
 
 @pytest.mark.parametrize(

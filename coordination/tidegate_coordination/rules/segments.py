@@ -157,27 +157,22 @@ def _judge(view: View, unit: SegmentUnit, taken: set[tuple[int, int]]) -> Public
     parents = {(unit.partition, parent.base_offset) for parent in unit.parents}
     if parents & taken:
         return Publication.CHANGED
-    if not _is_sound(start, unit):
+    if not _is_sound(unit):
         return Publication.INVALID
     taken |= parents
     return Publication.PUBLISHED
 
 
-def _is_sound(start: int, unit: SegmentUnit) -> bool:
-    """Tell whether the fold can take the segments: what executors return is not trusted.
-
-    Only at the very beginning may compaction leave nothing: elsewhere the run before would seem to
-    hold what is gone.
-    """
-    if not 0 <= unit.digest < 1 << 64:
+def _is_sound(unit: SegmentUnit) -> bool:
+    """Tell whether the fold can take the segments: what executors return is not trusted."""
+    numbers = (unit.digest, unit.records, unit.removed)
+    if not all(0 <= number < 1 << 64 for number in numbers):
         return False
     at = unit.parents[0].base_offset
     for segment in unit.segments:
         if segment.base_offset != at or segment.next_offset <= at or not _fits(segment):
             return False
         at = segment.next_offset
-    if not unit.segments:
-        return start == 0
     return at == unit.parents[-1].next_offset
 
 

@@ -83,7 +83,6 @@ class Partition:
         """Put segments in the place of the runs in [base_offset, next_offset)."""
         start, stop = self._indexes(base_offset, next_offset)
         self._expect_order(base_offset, next_offset, rows)
-        expect(bool(rows) or start == 0, f"partition {self.number}: nothing behind a run")
         dropped = self.runs.replace(start, stop, rows)
         self.size_bytes += sum(row.length for row in rows) - sum(row.length for row in dropped)
 
@@ -112,7 +111,7 @@ class Partition:
             is_next = row.base_offset == at and at < row.next_offset <= next_offset
             expect(is_next, f"partition {self.number}: a segment {row} where {at} is next")
             at = row.next_offset
-        expect(not rows or at == next_offset, f"partition {self.number}: segments end at {at}")
+        expect(at == next_offset, f"partition {self.number}: segments end at {at}")
 
     def expire_producers(self, before_ms: int) -> None:
         """Forget producers that last wrote before a log time."""
