@@ -38,6 +38,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     ev.ObjectsCollected,
     ev.SegmentsPublished,
     ev.PartitionsCleaned,
+    ev.PipelineReported,
     ev.ProducerIdsReserved,
     ev.ProducersExpired,
     gev.GroupChanged,

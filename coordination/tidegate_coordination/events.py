@@ -274,6 +274,32 @@ class PartitionsCleaned(Event, frozen=True, tag=28):
     partitions: tuple[CleanedPartition, ...]
 
 
+class PipelineReport(msgspec.Struct, array_like=True, frozen=True):
+    """What a driver has done since its last report.
+
+    merges, compactions: units published.  parents: what they were made from.  size_bytes, records:
+    of what was written.  removed: records that compaction left out.  failed: units that could not
+    be done, last_error: why, of the last one.  dropped: units that were done in vain, by reason.
+    """
+
+    merges: int
+    compactions: int
+    parents: int
+    size_bytes: int
+    records: int
+    removed: int
+    failed: int
+    last_error: str
+    dropped: dict[str, int]
+
+
+class PipelineReported(Event, frozen=True, tag=29):
+    """A driver of the pipeline says what it did."""
+
+    incarnation: int
+    report: PipelineReport
+
+
 class ProducerIdsReserved(Event, frozen=True, tag=24):
     """Producer ids [first, first + count) belong to the writer, to give out."""
 

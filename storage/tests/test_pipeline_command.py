@@ -317,6 +317,12 @@ def test_what_could_not_be_merged_is_in_the_exit_code_though_other_things_were(
     done = tidegate("pipeline", "once", *LOCAL, "--json", cwd=tmp_path)
     report = json.loads(done.stdout)
     assert (report["units"], report["failed"], done.returncode) == (1, 1, 1)
+    [told] = said("status", cwd=tmp_path)["reports"]
+    assert (told["merges"], told["failed"], told["records"]) == (1, 1, 5)
+    assert "/wal/" in told["last_error"]
+    shown = tidegate("pipeline", "status", cwd=tmp_path).stdout
+    assert "ago: 1 merged, 0 compacted" in shown
+    assert "1 failed (object " in shown
 
 
 def test_java_is_found_in_order(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from tidegate_coordination.events import RUN_SEGMENT
 from tidegate_coordination.state.cluster import ClusterState
 
@@ -21,10 +23,27 @@ class DriverSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportSeen:
+    """What a driver did, as it said itself.  age_ms: of the report, by the clock given."""
+
+    incarnation: int
+    age_ms: int
+    merges: int
+    compactions: int
+    parents: int
+    size_bytes: int
+    records: int
+    removed: int
+    failed: int
+    last_error: str
+    dropped: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineStatus:
     """Runs are stretches of WAL objects that are in no segment yet.
 
-    oldest_ms: age of the oldest run, None if there is none.
+    oldest_ms: age of the oldest run, None if there is none.  reports: the last ones, newest last.
     """
 
     cluster_id: str
@@ -34,6 +53,7 @@ class PipelineStatus:
     segments: int
     segment_bytes: int
     drivers: tuple[DriverSeen, ...]
+    reports: tuple[ReportSeen, ...]
 
 
 def pipeline_status(state: ClusterState, now_ms: int) -> PipelineStatus:
@@ -59,6 +79,10 @@ def pipeline_status(state: ClusterState, now_ms: int) -> PipelineStatus:
         segments,
         segment_bytes,
         _drivers(state, now_ms),
+        tuple(
+            ReportSeen(incarnation, max(0, now_ms - at_ms), *msgspec.structs.astuple(report))
+            for incarnation, at_ms, report in state.pipeline_reports.rows
+        ),
     )
 
 

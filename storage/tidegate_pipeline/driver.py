@@ -12,11 +12,11 @@ Everything waits through trio, and the runner is passed in, so the simulator run
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 import structlog
@@ -33,6 +33,7 @@ from tidegate_coordination.rules.gateways import (
     Renew,
     TakeClaim,
 )
+from tidegate_coordination.rules.pipeline_reports import ReportPipeline
 from tidegate_coordination.rules.segments import (
     Publication,
     PublishCompaction,
@@ -43,6 +44,7 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.topic_settings import TopicSettingsCache
 
+from .counters import PipelineCounters
 from .limits import MergeSettings
 from .pauses import Pauses
 from .plan import Plan, PlannedUnit, UnderWay, group_units
@@ -58,27 +60,9 @@ UNITS_PER_PROPOSAL = 100
 PARENTS_PER_PROPOSAL = 5_000
 PUBLISH_SECONDS = 2.0
 PARTITIONS_A_TURN = 100
+# Between two reports in the log.
+REPORT_SECONDS = 60.0
 _NODE_IDS = range(2, 1 << 30)
-
-
-@dataclass(slots=True)
-class PipelineCounters:
-    """What the driver has done.
-
-    units, parents, bytes, records: of merges and compaction.  removed: records that compaction left
-    out.  dropped: why units were not published.
-    """
-
-    rounds: int = 0
-    units: int = 0
-    parents: int = 0
-    bytes: int = 0
-    records: int = 0
-    gets: float = 0.0
-    compacted: int = 0
-    removed: int = 0
-    failed: int = 0
-    dropped: Counter[str] = field(default_factory=Counter[str])
 
 
 @dataclass(slots=True)
@@ -127,6 +111,8 @@ class Driver:
         self._under_way = UnderWay()
         self._pauses = Pauses()
         self.counters = PipelineCounters()
+        self._reported = PipelineCounters()
+        self._reported_at = -REPORT_SECONDS
 
     @property
     def state(self) -> ClusterState:
@@ -194,10 +180,22 @@ class Driver:
         planned = await self._plan(kind)
         self._under_way.begin(planned)
         try:
-            return await self._do(planned, kind) if planned else 0
+            published = await self._do(planned, kind) if planned else 0
         finally:
             self._under_way.end(planned)
             self._progress(kind, 0, 0)
+        if trio.current_time() >= self._reported_at + REPORT_SECONDS:
+            await self._report()
+        return published
+
+    async def _report(self) -> None:
+        """Tell in the log what was done since the last time."""
+        now = copy.deepcopy(self.counters)
+        report = now.report_since(self._reported)
+        if report is not None:
+            self._reported_at = trio.current_time()
+            self._reported = now
+            await self._coordinator.propose(ReportPipeline(self._coordinator.incarnation, report))
 
     def _progress(self, kind: _Kind, done: int, planned: int) -> None:
         kind.done, kind.planned = done, planned
@@ -260,6 +258,7 @@ class Driver:
 
     def _failed(self, each: PlannedUnit, error: str) -> None:
         self.counters.failed += 1
+        self.counters.last_error = error
         seconds = self._pauses.failed(each.partition, each.unit.base_offset, trio.current_time())
         _log.error("a unit failed; others go on", error=error, again_in_seconds=seconds)
 
@@ -352,6 +351,7 @@ class Driver:
     async def leave(self) -> None:
         """Give the claim up and end this incarnation."""
         try:
+            await self._report()
             await self._coordinator.propose(ReleaseClaim(CLAIM))
             await self._coordinator.leave()
         except (CoordinatorUnavailable, ProposalFailed) as error:

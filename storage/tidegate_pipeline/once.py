@@ -10,7 +10,8 @@ from typing import Final
 
 import trio
 
-from .driver import Driver, PipelineCounters
+from .counters import PipelineCounters
+from .driver import Driver
 from .options import Options, chosen_runner
 from .parts import living_driver, opened_runner, opened_shared
 from .plan import backlog

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trio
 
-from .backlog import PipelineStatus, pipeline_status
+from .backlog import PipelineStatus, ReportSeen, pipeline_status
 from .options import log_url
 from .parts import load_state_in_use, open_log_in_use
 from .report import check_level, run_command, size_text, time_text
@@ -46,6 +46,18 @@ def _text(status: PipelineStatus) -> str:
     for each in status.drivers:
         role = "at work" if each.holds_claim else "waiting"
         lines.append(f"pipeline   {role}, last heard of {time_text(each.silent_ms)} ago")
+    lines += [_report(each) for each in status.reports]
     if not status.drivers:
         lines.append("pipeline   none is running: `tidegate pipeline run` starts one")
     return "\n".join(lines)
+
+
+def _report(each: ReportSeen) -> str:
+    done = f"{each.merges} merged, {each.compactions} compacted, {size_text(each.size_bytes)}"
+    parts = [f"{time_text(each.age_ms)} ago: {done}, {each.records} records"]
+    if each.removed:
+        parts.append(f"{each.removed} records compacted away")
+    parts += [f"{times} dropped ({reason})" for reason, times in each.dropped.items()]
+    if each.failed:
+        parts.append(f"{each.failed} failed ({each.last_error})")
+    return f"report     {'; '.join(parts)}"

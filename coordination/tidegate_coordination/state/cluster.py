@@ -26,6 +26,7 @@ from .gateways import GatewayTable
 from .groups import GroupTable
 from .objects import ObjectTable, SegmentName, WalName
 from .partitions import Partition, PartitionTable
+from .pipeline_reports import ReportTable
 from .producer_ids import ProducerIdTable
 from .runs import RunRow
 from .timelines import TimelineTable
@@ -65,6 +66,7 @@ class ClusterState:
         self.producer_ids: Final = ProducerIdTable()
         self.groups: Final = GroupTable()
         self.configs: Final = ConfigTable()
+        self.pipeline_reports: Final = ReportTable()
         self.touched: Final[set[int]] = set()
         self._writer_clock_ms = 0
         self._writer_uptime_ms = -1
@@ -90,6 +92,7 @@ class ClusterState:
             ev.ObjectsCollected: self._fold_collected,
             ev.SegmentsPublished: self._fold_segments_published,
             ev.PartitionsCleaned: self._fold_partitions_cleaned,
+            ev.PipelineReported: self._fold_pipeline_reported,
             ev.ProducerIdsReserved: self._fold_ids_reserved,
             ev.ProducersExpired: self._fold_producers_expired,
             gev.GroupChanged: self._fold_group,
@@ -271,6 +274,9 @@ class ClusterState:
         for each in event.partitions:
             self.partitions[each.partition].fold_cleaning(each.end_offset, self.log_time_ms)
 
+    def _fold_pipeline_reported(self, event: ev.PipelineReported) -> None:
+        self.pipeline_reports.fold_reported(event, self.log_time_ms)
+
     def _segment_row(
         self, incarnation: int, partition: Partition, new: ev.Segment, committed_at_ms: int
     ) -> RunRow:
@@ -351,6 +357,7 @@ class ClusterState:
             "objects": self.objects.encode(),
             "producer_ids": self.producer_ids.encode(),
             "configs": self.configs.encode(),
+            "pipeline": self.pipeline_reports.encode(),
         }
 
     def encode(self) -> bytes:
@@ -393,3 +400,4 @@ class ClusterState:
         self.objects.decode(table["objects"])
         self.producer_ids.decode(table["producer_ids"])
         self.configs.decode(table["configs"])
+        self.pipeline_reports.decode(table.get("pipeline", []))

@@ -1,0 +1,43 @@
+"""A driver of the pipeline tells what it did, so that anyone who reads the log can see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ..events import PipelineReport, PipelineReported
+from .proposal import GATEWAYS, Decided, View
+
+REPORTS = "pipeline reports"
+MAX_TEXT = 300
+MAX_REASONS = 16
+_MAX_NUMBER = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPipeline:
+    """Answer: whether it was taken; nothing of an incarnation that ended is."""
+
+    incarnation: int
+    report: PipelineReport
+    reads: frozenset[str] = field(default=frozenset({GATEWAYS}), init=False)
+    writes: frozenset[str] = field(default=frozenset({REPORTS}), init=False)
+
+    def decide(self, view: View) -> Decided[bool]:
+        """See the class."""
+        if not view.state.gateways.is_live(self.incarnation):
+            return Decided((), False)
+        return Decided((PipelineReported(self.incarnation, _bounded(self.report)),), True)
+
+
+def _bounded(report: PipelineReport) -> PipelineReport:
+    """Entries hold no number beyond 64 bits, and no text without an end."""
+    dropped = dict(sorted(report.dropped.items())[:MAX_REASONS])
+    return msgspec.structs.replace(
+        report,
+        records=min(report.records, _MAX_NUMBER),
+        size_bytes=min(report.size_bytes, _MAX_NUMBER),
+        dropped={reason[:MAX_TEXT]: times for reason, times in dropped.items()},
+        last_error=report.last_error[:MAX_TEXT],
+    )
