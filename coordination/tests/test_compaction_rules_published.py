@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from tests.test_segment_rules import rows, unit, world_with
 from tests.test_wal_rules import TOPIC, World
-from tidegate_coordination.events import GatewayExpired, LogStartsMoved, TopicDeleted
+from tidegate_coordination.events import (
+    CleanedPartition,
+    GatewayExpired,
+    LogStartsMoved,
+    TopicDeleted,
+)
 from tidegate_coordination.rules.segments import Publication, PublishCompaction, SegmentUnit
 from tidegate_coordination.state.cleanings import Cleaning
 from tidegate_coordination.state.cluster import ClusterState
 
 
 def compact(world: World, end_offset: int, *stretches: SegmentUnit) -> Publication:
-    decided = PublishCompaction(1, 0, stretches, end_offset).decide(world.view())
+    end = CleanedPartition(0, end_offset, 1000) if end_offset else None
+    decided = PublishCompaction(1, 0, stretches, end).decide(world.view())
     if decided.events:
         world.apply(*decided.events)
     world.check_replay()
@@ -76,6 +82,15 @@ def test_stretches_that_overlap_are_not_both_taken() -> None:
     answer = compact(world, 12, unit(parents[:3]), unit(parents[2:], attempt=2))
     assert answer is Publication.CHANGED
     assert ends(world) == []
+
+
+def test_a_part_of_a_round_counts_for_none() -> None:
+    world = world_with(4)
+    parents = rows(world)
+    assert compact(world, 0, unit(parents[:2])) is Publication.PUBLISHED
+    assert (ends(world), len(rows(world))) == ([], 3)
+    assert compact(world, 12, unit(parents[2:], attempt=2)) is Publication.PUBLISHED
+    assert (ends(world), len(rows(world))) == ([12], 2)
 
 
 def test_nothing_is_published_by_the_dead_or_for_the_deleted() -> None:

@@ -262,10 +262,14 @@ class SegmentsPublished(Event, frozen=True, tag=26):
 
 
 class CleanedPartition(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Below end_offset, no record has a newer one of its key below end_offset."""
+    """Below end_offset, no record has a newer one of its key below end_offset.
+
+    retention_ms: delete.retention.ms of the topic, as the round found it.
+    """
 
     partition: int
     end_offset: int
+    retention_ms: int
 
 
 class PartitionsCleaned(Event, frozen=True, tag=28):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from random import Random
 
 import pytest
+import trio
 
 from tests.fetch_world import World, batches_of, fetch_world
 from tests.test_fetch_segments import AT_ONCE, driver_of, segments_of
@@ -18,11 +21,15 @@ from tidegate_coordination.rules.configs import (
     SetConfigs,
 )
 from tidegate_coordination.state.cleanings import Cleaning, cleaned_before, with_cleaning
+from tidegate_gateway.blocking import Inline
+from tidegate_gateway.time_search import find_first, find_largest
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.limits import MergeSettings
+from tidegate_pipeline.work import MergeTask, UnitResult
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.records import Record, build_batch, decode_records, read_header
 
+HOUR = 3_600_000
 Row = tuple[int, bytes | None, bytes | None]
 COMPACT = {"cleanup_policy": "compact", "delete_retention_ms": "60000"}
 
@@ -216,6 +223,113 @@ async def test_a_damaged_segment_fails_its_round_and_loses_nothing() -> None:
         assert len(await read_all(world)) == 2
 
 
+async def test_a_round_that_the_map_ends_reads_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate_pipeline.compact_task.READ_AT_ONCE_BYTES", 1)
+    settings = replace(AT_ONCE, map_bytes=1, segment_bytes=150, min_parts=1)
+    async with fetch_world() as [world]:
+        await world.create("t", 1, **COMPACT, min_cleanable_dirty_ratio="0")
+        async with driver_of(world, settings) as driver:
+            for number in range(20):
+                await write(world, (f"k{number}", "v" * 60), (f"k{number}", "w" * 60))
+                while await driver.run_once():
+                    pass
+            await world.coordinator.catch_up()
+            assert len(world.partition("t").runs) > 10
+            reads = len(world.store.reads)
+            assert await driver.compact_once() == 1
+            assert len(world.store.reads) - reads <= 3
+
+
+async def test_a_large_round_is_published_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate_pipeline.driver.UNITS_PER_PROPOSAL", 2)
+    settings = replace(AT_ONCE, segment_bytes=150, min_parts=1)
+    async with fetch_world() as [world]:
+        await world.create("t", 1, **COMPACT)
+        async with driver_of(world, settings) as driver:
+            for number in range(9):
+                await write(world, ("a", str(number) * 60), (f"k{number}", "w" * 60))
+                while await driver.run_once():
+                    pass
+            position = driver.state.position
+            assert await driver.compact_once() == 1
+            assert driver.state.position > position + 3
+        await world.coordinator.catch_up()
+        assert len(await read_all(world)) == 10
+        assert world.partition("t").cleanings[-1].end_offset == 18
+
+
+async def test_rounds_that_begin_at_once_keep_out_of_each_others_way() -> None:
+    async with fetch_world() as [world]:
+        for number in range(6):
+            await world.create(f"t{number}", 1, **COMPACT)
+        async with driver_of(world) as driver:
+            for turn in range(2):
+                for number in range(6):
+                    pairs = [("a", str(turn)), ("a", "x" * 300)]
+                    batch = keyed(*pairs, now_ms=world.now_ms)
+                    await world.write((f"t{number}", 0, batch))
+                if not turn:
+                    await driver.run_once()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(driver.compact_once)
+                nursery.start_soon(driver.run_once)
+            assert not driver.counters.dropped
+            assert driver.counters.compacted > 0
+
+
+async def test_retention_that_takes_the_front_meanwhile_spoils_no_round() -> None:
+    async with fetch_world() as [world]:
+        await world.create("t", 1, cleanup_policy="compact,delete", retention_ms="600000")
+        settings = replace(AT_ONCE, segment_bytes=300, min_parts=1)
+        async with driver_of(world, settings) as driver:
+            for number in range(10):
+                await write(world, ("a", str(number)), (f"k{number}", "w" * 100))
+                world.now_ms += 60_000
+                while await driver.run_once():
+                    pass
+            await world.coordinator.catch_up()
+            real = driver._runner.run
+            first = world.partition("t").runs[0].next_offset
+
+            async def cut_and_run(tasks: Sequence[MergeTask]) -> AsyncGenerator[UnitResult, None]:
+                await world.move_log_start("t", 0, first)
+                async for result in real(tasks):
+                    yield result
+
+            driver._runner.run = cut_and_run  # type: ignore[method-assign]
+            assert await driver.compact_once() == 1
+        await world.coordinator.catch_up()
+        assert world.partition("t").cleanings
+
+
+async def test_what_a_short_round_left_does_not_wait_for_the_lag_again() -> None:
+    async with fetch_world() as [world]:
+        await world.create("t", 1, **COMPACT, max_compaction_lag_ms="50000")
+        await write(world, ("a", "1" * 5000))
+        await work(world)
+        for number in range(4):
+            await write(world, (f"k{number}", "1"), ("z", "2"))
+        settings = replace(AT_ONCE, map_bytes=1)
+        assert (await work(world, settings)).counters.compacted == 0
+        await wait_a_minute(world)
+        assert (await work(world, settings, rounds=6)).counters.compacted == 4
+
+
+async def test_searches_by_time_pass_over_what_is_gone() -> None:
+    async with fetch_world() as [world]:
+        await world.create("t", 1)
+        no_key = build_batch([Record(0, world.now_ms + 50, None, b"x")])
+        await write(world, ("a", "1"), ("b", "2"))
+        await world.write(("t", 0, no_key))
+        await set_policy(world, "compact")
+        await work(world)
+        partition = world.partition("t")
+        found = await find_largest(world.reader, Inline(), partition)
+        assert found is not None
+        assert (found.offset, found.timestamp) == (0, world.now_ms)
+        assert await find_first(world.reader, Inline(), partition, world.now_ms + 1, 0) is None
+
+
 @pytest.mark.parametrize("seed", range(12))
 async def test_many_rounds_show_what_a_model_says(seed: int) -> None:
     """Random writes, merges and rounds; a reader sees each key's newest value, in order."""
@@ -265,18 +379,30 @@ def check(written: list[Row], seen: list[Row]) -> None:
             assert there.get(key, row) == row, "an old value came back"
 
 
-def test_cleanings_that_give_way_only_make_tombstones_wait() -> None:
+@pytest.mark.parametrize("steps", [[60_000], [3_600_000], [1_000, 60_000, 900_000], [400 * HOUR]])
+@pytest.mark.parametrize("retention_ms", [0, HOUR, 24 * HOUR])
+def test_tombstones_wait_a_little_longer_at_most_however_rounds_come(
+    steps: list[int], retention_ms: int
+) -> None:
     rng = Random(3)
     exact: list[Cleaning] = []
     kept: tuple[Cleaning, ...] = ()
     now = end = 0
-    for _ in range(200):
-        now += rng.choice([1, 5, 100])
+    for _ in range(4000):
+        now += rng.choice(steps)
         end += rng.randint(1, 9)
         exact.append(Cleaning(end, now))
-        kept = with_cleaning(kept, Cleaning(end, now))
+        kept = with_cleaning(kept, Cleaning(end, now), retention_ms)
+        assert len(kept) <= 12
         assert kept[-1] == exact[-1]
-        assert len(kept) <= 8
-        for before in range(0, now, 7):
-            true = max((c.end_offset for c in exact if c.log_time_ms <= before), default=0)
-            assert cleaned_before(kept, before) <= true
+        soon = cleaned_before(kept, now - retention_ms)
+        assert soon <= _true_end(exact, now - retention_ms)
+        # A round is seldom more than a part of the time apart from the next that is kept.
+        late = now - retention_ms - retention_ms // 2 - max(steps)
+        assert soon >= _true_end(exact, late)
+        del exact[:-3000]
+
+
+def _true_end(cleanings: list[Cleaning], before_ms: int) -> int:
+    at = bisect_right(cleanings, before_ms, key=lambda each: each.log_time_ms)
+    return cleanings[at - 1].end_offset if at else 0

@@ -14,9 +14,7 @@ import h11
 import structlog
 import trio
 
-from .admin_pages import AdminPages, Answer
-
-__all__ = ["AdminPages", "serve_admin"]
+from .admin_pages import Answer, Pages
 
 _log = structlog.get_logger("tidegate.admin")
 
@@ -31,7 +29,7 @@ BAD_REQUEST: Final = Answer(400, "this is not an HTTP/1.1 request that is served
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
 
-async def serve_admin(accepted: socket.socket, pages: AdminPages) -> None:
+async def serve_admin(accepted: socket.socket, pages: Pages) -> None:
     """Answer the requests of one connection, and close it."""
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
     client = _Client(stream)
@@ -55,7 +53,7 @@ class _Client:
         self._stream = stream
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_REQUEST_BYTES)
 
-    async def serve(self, pages: AdminPages) -> None:
+    async def serve(self, pages: Pages) -> None:
         """Answer one request after the other, until one side ends it.
 
         Raises:
@@ -142,7 +140,7 @@ class _Client:
                     return
 
 
-async def _answered(pages: AdminPages, request: h11.Request) -> Answer:
+async def _answered(pages: Pages, request: h11.Request) -> Answer:
     try:
         return await pages.answer(request.method.decode("ascii"), request.target.decode("ascii"))
     except Exception:

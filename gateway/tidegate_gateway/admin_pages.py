@@ -9,9 +9,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -32,6 +32,31 @@ class Answer:
     headers: tuple[tuple[str, str], ...] = field(default=())
 
 
+class Pages(Protocol):
+    """What a process answers over HTTP."""
+
+    async def answer(self, method: str, target: str) -> Answer:
+        """Answer a request; a query behind the path is ignored."""
+        ...
+
+
+async def answer_from(
+    pages: Mapping[str, Callable[[], Awaitable[Answer]]], method: str, target: str
+) -> Answer:
+    """Answer with the page of a path; all of them can only be read."""
+    page = pages.get(target.partition("?")[0])
+    if page is None:
+        return Answer(404, "not found; there are: " + " ".join(pages) + "\n")
+    if method not in ("GET", "HEAD"):
+        return Answer(405, "read only\n", headers=(("Allow", "GET, HEAD"),))
+    return await page()
+
+
+def json_answer(value: object) -> Answer:
+    """Return a value as JSON."""
+    return Answer(200, msgspec.json.encode(value) + b"\n", JSON)
+
+
 class AdminPages:
     """Pages about one gateway, which may not have started yet."""
 
@@ -48,13 +73,8 @@ class AdminPages:
         }
 
     async def answer(self, method: str, target: str) -> Answer:
-        """Answer a request; a query behind the path is ignored."""
-        page = self._pages.get(target.partition("?")[0])
-        if page is None:
-            return Answer(404, "not found; there are: " + " ".join(self._pages) + "\n")
-        if method not in ("GET", "HEAD"):
-            return Answer(405, "read only\n", headers=(("Allow", "GET, HEAD"),))
-        return await page()
+        """See Pages."""
+        return await answer_from(self._pages, method, target)
 
     async def _alive(self) -> Answer:
         return Answer(200, "ok\n")
@@ -70,14 +90,10 @@ class AdminPages:
         return Answer(200, await render_metrics(self._gateway), CONTENT_TYPE)
 
     async def _show_version(self) -> Answer:
-        return _json({"version": self._version})
+        return json_answer({"version": self._version})
 
     async def _status(self) -> Answer:
-        return _json(status_of(self._gateway))
-
-
-def _json(value: object) -> Answer:
-    return Answer(200, msgspec.json.encode(value) + b"\n", JSON)
+        return json_answer(status_of(self._gateway))
 
 
 def status_of(gateway: Gateway) -> dict[str, object]:

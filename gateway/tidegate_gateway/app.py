@@ -28,7 +28,8 @@ from tidegate_coordination.events import Endpoint
 from tidegate_coordination.load import open_log
 from tidegate_storage.load import open_store
 
-from .admin import AdminPages, serve_admin
+from .admin import serve_admin
+from .admin_pages import AdminPages
 from .blocking import InThread
 from .broker_settings import BrokerSettings
 from .gateway import Gateway, Identity

@@ -34,8 +34,12 @@ _PROCESS = ProcessCollector(registry=None)
 
 async def render_metrics(gateway: Gateway) -> bytes:
     """Return the text of all metrics."""
-    metrics = list(gateway_metrics(gateway))
-    return await trio.to_thread.run_sync(_text, metrics)
+    return await render(gateway_metrics(gateway))
+
+
+async def render(metrics: Iterable[Metric]) -> bytes:
+    """Return metrics, and those of the process, as text; only that is done in a thread."""
+    return await trio.to_thread.run_sync(_text, list(metrics))
 
 
 def _text(metrics: list[Metric]) -> bytes:

@@ -128,8 +128,12 @@ async def _search_batch(
     offset: int,
 ) -> Found | None:
     """Search one batch for a time stamp, or for its largest one."""
+    if not header.record_count:
+        return None  # compaction left its end only
     whole = Found(max(header.base_offset, offset), header.max_timestamp)
-    if header.is_log_append_time or header.record_count > MAX_RECORDS:
+    # Where compaction took records, the first of the batch may be gone.
+    has_all = header.record_count == header.last_offset_delta + 1
+    if (header.is_log_append_time and has_all) or header.record_count > MAX_RECORDS:
         return whole
     try:
         return await blocking.run(lambda: _search_records(batch, timestamp, offset))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate_pipeline.compaction import LatestOffsets, Removed, compact_batch
+from tidegate_pipeline.compaction import ENTRY_BYTES, Cleaner, LatestOffsets, Removed
 from tidegate_pipeline.record_spans import record_spans, timestamp_delta
 from tidegate_protocol.batches import CONTROL, CRC_START, HEADER_BYTES, LOG_APPEND_TIME
 from tidegate_protocol.compression import Codec
@@ -44,15 +44,9 @@ def learned(*batches: bytes) -> LatestOffsets:
 def compacted(
     batch: bytes, latest: LatestOffsets, tombstones_below: int = 0, *, is_last: bool = False
 ) -> tuple[memoryview | None, Removed]:
-    removed = Removed()
-    left = compact_batch(
-        memoryview(batch),
-        latest,
-        tombstones_below=tombstones_below,
-        is_last=is_last,
-        removed=removed,
-    )
-    return left, removed
+    cleaner = Cleaner(latest, tombstones_below)
+    left = cleaner.clean(memoryview(batch), is_last=is_last)
+    return left, cleaner.removed
 
 
 def _bytes(text: str | None) -> bytes | None:
@@ -150,7 +144,7 @@ def test_the_framing_stays_and_the_records_are_the_same_bytes(codec: Codec) -> N
 def test_a_batch_that_loses_nothing_is_not_touched() -> None:
     batch = batch_of(0, ("a", "1"), ("b", "2"), codec=Codec.GZIP)
     view = memoryview(batch)
-    left = compact_batch(view, learned(batch), tombstones_below=0, is_last=False, removed=Removed())
+    left = Cleaner(learned(batch), 0).clean(view, is_last=False)
     assert left is view
 
 
@@ -176,6 +170,7 @@ def test_a_batch_that_loses_all_goes_but_the_last_stays_empty() -> None:
     header = read_header(left)
     assert (header.base_offset, header.last_offset, header.record_count) == (4, 5, 0)
     assert (header.codec, len(left), is_whole(left)) == (0, HEADER_BYTES, True)
+    assert header.max_timestamp == -1
     assert removed.superseded == 2
     again, _ = compacted(bytes(left), latest)
     assert again is None
@@ -219,6 +214,51 @@ def test_what_cannot_be_read_stays_and_hides_nothing() -> None:
         assert compacted(good, latest)[1].total == 0
 
 
+def test_a_tombstone_behind_what_cannot_be_read_stays() -> None:
+    """It may delete what is in there."""
+    broken = bytearray(batch_of(2, ("a", "3")))
+    broken[HEADER_BYTES] = 0x7E
+    first, last = batch_of(0, ("b", None)), batch_of(3, ("a", None))
+    latest = learned(first, bytes(broken), last)
+    cleaner = Cleaner(latest, 100)
+    left = [cleaner.clean(memoryview(each), is_last=False) for each in (first, broken, last)]
+    assert left[0] is None
+    assert [bytes(each or b"") for each in left[1:]] == [bytes(broken), last]
+
+
+@pytest.mark.parametrize("delta", [2**63 - 1, -(2**63), 2**70])
+def test_time_stamps_that_fit_no_header_stop_nothing(delta: int) -> None:
+    records = [Record(0, 5, b"a", b"1"), Record(1, 5 + delta, b"b", b"2"), Record(2, 5, b"a", b"3")]
+    header = read_header(batch_of(0, ("a", "1"), ("b", "2"), ("a", "3")))
+    batch = rebuild_batch(header._replace(base_timestamp=5), records, codec=0)
+    left, removed = compacted(batch, learned(batch))
+    assert left is not None
+    assert (read_header(left).record_count, removed.superseded) == (2, 1)
+    assert read_header(left).max_timestamp == (5 if delta < 0 else header.max_timestamp)
+
+
+def test_long_keys_are_told_apart_and_cost_no_more_than_others() -> None:
+    keys = ["k" * 65 + str(number) for number in range(50)] + ["x" * 64, "y"]
+    batch = batch_of(0, *[(key, "v") for key in keys])
+    latest = learned(batch)
+    assert len(latest.offsets) == len(keys)
+    assert max(len(key or b"") for key in latest.offsets) <= 64
+    assert latest.size_bytes == len(keys) * ENTRY_BYTES
+    left, removed = compacted(batch, latest)
+    assert (left is not None, removed.total) == (True, 0)
+    _, removed = compacted(batch, learned(batch, batch_of(60, (keys[7], "new"))))
+    assert removed.superseded == 1
+
+
+def test_more_records_than_a_batch_may_have_are_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidegate_pipeline.compaction.MAX_RECORDS", 2)
+    batch = batch_of(0, ("a", "1"), ("a", "2"), ("a", "3"))
+    left, removed = compacted(batch, learned(batch))
+    assert (bytes(left or b""), removed.unreadable) == (batch, 1)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000))
 def test_any_workload_keeps_the_newest_of_each_key(seed: int) -> None:
@@ -246,12 +286,7 @@ def test_any_workload_keeps_the_newest_of_each_key(seed: int) -> None:
         and (record.value is not None or record.offset >= below)
     ]
     latest = learned(*batches)
-    removed = Removed()
-    left = [
-        compact_batch(
-            memoryview(batch), latest, tombstones_below=below, is_last=False, removed=removed
-        )
-        for batch in batches
-    ]
+    cleaner = Cleaner(latest, below)
+    left = [cleaner.clean(memoryview(batch), is_last=False) for batch in batches]
     assert [record for batch in left if batch for record in records_of(batch)] == expected
-    assert removed.total == len(every) - len(expected)
+    assert cleaner.removed.total == len(every) - len(expected)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .options import Options
 
 app = typer.Typer(
-    help="Merge small objects into segments, one partition each.",
+    help="Merge small objects into segments, one partition each, and compact topics.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -98,16 +98,18 @@ def run(
         float,
         typer.Option(min=0.05, max=3600, metavar="S", help="Pause when there was nothing to do."),
     ] = 5.0,
+    admin: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Serve metrics, health and status there.")
+    ] = "",
     log_level: LogLevel = "",
     stop_at_eof: Annotated[bool, typer.Option("--stop-at-eof", hidden=True)] = False,
 ) -> None:
-    """Merge as long as it runs; one per cluster is enough, more do no harm."""
+    """Merge and compact as long as it runs; one per cluster is enough, more do no harm."""
     options = _options(locals())
-    from .resident import run_resident
+    from .resident import Residence, run_resident
 
-    raise typer.Exit(
-        run_resident(options, interval_seconds, log_level=log_level, stop_at_eof=stop_at_eof)
-    )
+    residence = Residence(interval_seconds, admin, stop_at_eof)
+    raise typer.Exit(run_resident(options, residence, log_level=log_level))
 
 
 @app.command()
@@ -125,7 +127,7 @@ def once(
     json: Json = False,
     log_level: LogLevel = "warning",
 ) -> None:
-    """Merge all there is, and end.
+    """Merge all there is, compact what is due, and end.
 
     The exit code is 1 if something could not be merged, 2 if there is no cluster yet.
     """

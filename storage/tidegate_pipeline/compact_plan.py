@@ -47,6 +47,8 @@ def compaction_of(
         limits.segment_bytes,
         -1 if limits.span_ms == inf else int(limits.span_ms),
         settings.map_bytes,
+        _alone_below(state, topic, rows),
+        topic.delete_retention_ms,
     )
     return rows, rules
 
@@ -67,8 +69,28 @@ def _is_due(
     state: ClusterState, partition: Partition, topic: TopicSettings, rows: tuple[RunRow, ...]
 ) -> bool:
     dirty_from = cleaned_to(partition.cleanings)
-    dirty_bytes = sum(row.length for row in rows if row.next_offset > dirty_from)
+    dirty = [row for row in rows if row.next_offset > dirty_from]
+    dirty_bytes = sum(row.length for row in dirty)
     if dirty_bytes > topic.min_cleanable_dirty_ratio * sum(row.length for row in rows):
         return True
+    # Segments that grow are as young as what came last, so the time since the last round counts.
     last_ms = partition.cleanings[-1].log_time_ms if partition.cleanings else 0
-    return state.log_time_ms - last_ms >= topic.max_compaction_lag_ms
+    oldest_ms = min(state.objects.committed_at_ms(row.object_number) for row in dirty)
+    return state.log_time_ms - min(last_ms, oldest_ms) >= topic.max_compaction_lag_ms
+
+
+def _alone_below(state: ClusterState, topic: TopicSettings, rows: tuple[RunRow, ...]) -> int:
+    """Return up to where retention may take segments while a round goes on: about a quarter."""
+    if not topic.is_deleted_by_policy:
+        return 0
+    below = 0
+    size_bytes = sum(row.length for row in rows)
+    for row in rows:
+        age_ms = state.log_time_ms - row.max_timestamp
+        is_old = topic.retention_ms >= 0 and age_ms * 4 >= topic.retention_ms * 3
+        is_much = topic.retention_bytes >= 0 and size_bytes * 4 >= topic.retention_bytes * 3
+        if not is_old and not is_much:
+            break
+        below = row.next_offset
+        size_bytes -= row.length
+    return below

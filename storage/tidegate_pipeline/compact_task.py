@@ -23,7 +23,7 @@ from tidegate_storage.prepared_runs import PreparedRun
 from tidegate_storage.segment_format import AbortedTransaction
 from tidegate_storage.segments import FinalBatch
 
-from .compaction import LatestOffsets, Removed, compact_batch
+from .compaction import Cleaner, LatestOffsets, Removed
 from .rewriting import CleanedSource, NewStretch, Rewriting
 from .segment_writing import final_batch, prove, put_segment
 from .sources import SourceReader, Stored, UnitFailed, aborted_of, place, runs_of
@@ -31,6 +31,8 @@ from .work import Compacted, CompactionRules, MergeTask, MergeUnit, Source, Stre
 
 # A unit of so many bytes is read at once.
 READ_AT_ONCE_BYTES = 64 << 20
+# Some ten milliseconds.
+RECORDS_A_TURN = 10_000
 
 
 class _Held(NamedTuple):
@@ -72,7 +74,6 @@ class _Sources:
 class _Round:
     """What a round has done so far."""
 
-    removed: Removed = field(default_factory=Removed)
     segments: list[Segment] = field(default_factory=list[Segment])
     stretches: list[Stretch] = field(default_factory=list[Stretch])
     records: int = 0
@@ -88,26 +89,29 @@ async def compact_unit(
     """
     sources = _Sources(store, unit)
     latest = await _learn(sources, unit, rules)
+    cleaner = Cleaner(latest, rules.tombstones_below)
     done = _Round()
     rewriting = Rewriting(unit, rules, chunk_bytes=task.chunk_bytes)
-    for at, source in enumerate(unit.sources):
-        cleaned = await _clean(
-            await sources.read(source),
-            latest,
-            done.removed,
-            tombstones_below=rules.tombstones_below,
-            is_last=source is unit.sources[-1],
-        )
+    # What lies behind the end of the round has nothing newer behind it that is known.
+    within = [source for source in unit.sources if source.base_offset < latest.end_offset]
+    for at, source in enumerate(within):
+        is_last = source is within[-1] or source.base_offset < rules.alone_below
+        cleaned = await _clean(await sources.read(source), cleaner, is_last=is_last)
         new = rewriting.take(at, cleaned)
         if new is not None:
             await _keep(store, task, unit, new, attempt, done)
-    new = rewriting.finish()
+    new = rewriting.finish(len(within))
     if new is not None:
         await _keep(store, task, unit, new, attempt, done)
-    removed = done.removed
+    return _result(unit, sources, latest.end_offset, cleaner.removed, done)
+
+
+def _result(
+    unit: MergeUnit, sources: _Sources, end_offset: int, removed: Removed, done: _Round
+) -> UnitResult:
     compacted = Compacted(
         tuple(done.stretches),
-        latest.end_offset,
+        end_offset,
         removed.superseded,
         removed.tombstones,
         removed.keyless,
@@ -130,6 +134,7 @@ async def _learn(sources: _Sources, unit: MergeUnit, rules: CompactionRules) -> 
     What is clean hides nothing that is clean, even where the last round ended within a source.
     """
     latest = LatestOffsets(rules.dirty_from)
+    pause = _Pause()
     for source in unit.sources:
         if source.next_offset <= rules.dirty_from:
             continue
@@ -140,38 +145,41 @@ async def _learn(sources: _Sources, unit: MergeUnit, rules: CompactionRules) -> 
                 if latest.size_bytes >= rules.map_bytes:
                     return latest
                 latest.add(batch)
-            await trio.lowlevel.checkpoint()
+                await pause.after(read_header(batch).record_count)
     latest.end_offset = unit.next_offset
     return latest
 
 
-async def _clean(
-    held: _Held,
-    latest: LatestOffsets,
-    removed: Removed,
-    *,
-    tombstones_below: int,
-    is_last: bool,
-) -> CleanedSource:
-    """Return what is left of a source; is_last: of the round."""
+async def _clean(held: _Held, cleaner: Cleaner, *, is_last: bool) -> CleanedSource:
+    """Return what is left of a source; is_last: its end has to stay."""
     kept: list[FinalBatch] = []
-    records, removed_before, is_changed = 0, removed.total, False
+    pause = _Pause()
+    records, removed_before, is_changed = 0, cleaner.removed.total, False
     for run in held.runs:
         for at, batch in enumerate(_batches(run)):
-            left = compact_batch(
-                batch,
-                latest,
-                tombstones_below=tombstones_below,
-                is_last=is_last and run is held.runs[-1] and at == len(run) - 1,
-                removed=removed,
-            )
-            records += HEADER.unpack_from(batch)[-1]
+            is_end = is_last and run is held.runs[-1] and at == len(run) - 1
+            left = cleaner.clean(batch, is_last=is_end)
+            count = HEADER.unpack_from(batch)[-1]
+            records += count
             is_changed |= left is not batch
             if left is not None:
                 kept.append(final_batch(left))
-        await trio.lowlevel.checkpoint()
-    gone = removed.total - removed_before
+            await pause.after(count)
+    gone = cleaner.removed.total - removed_before
     return CleanedSource(kept, records, gone, is_changed, held.aborted)
+
+
+class _Pause:
+    """Lets others work now and then, where tasks share a process with them."""
+
+    def __init__(self) -> None:
+        self._left = RECORDS_A_TURN
+
+    async def after(self, records: int) -> None:
+        self._left -= records
+        if self._left <= 0:
+            self._left = RECORDS_A_TURN
+            await trio.lowlevel.checkpoint()
 
 
 def _batches(run: PreparedRun) -> Iterator[memoryview]:

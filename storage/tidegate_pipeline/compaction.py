@@ -9,12 +9,15 @@ of a batch stay; record count, length, CRC and largest time stamp follow from wh
 records that stay are copied byte for byte.  A batch that loses nothing is not touched.  One that
 loses everything is dropped, since the cluster state knows producers and ends, except the last one
 of a round: it stays without records, so that a consumer gets to the end (as with Kafka).  A batch
-whose records cannot be read stays as it is.
+whose records cannot be read stays as it is; it may hold what a later tombstone deletes, so those
+stay, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import compress as select
 from itertools import islice, pairwise
 from operator import le, lt
@@ -39,8 +42,12 @@ from tidegate_protocol.errors import InvalidBatch
 from .record_spans import Spans, record_spans, timestamp_delta
 
 MAX_DECOMPRESSED_BYTES = 256 << 20
-# What an entry of the map takes beside the bytes of its key.
-_ENTRY_BYTES = 150
+# As many as a produced batch may have.
+MAX_RECORDS = 2_000_000
+# Of a longer key the map keeps a hash, so that an entry takes so much at most.
+LONG_KEY_BYTES = 64
+ENTRY_BYTES = 150 + LONG_KEY_BYTES
+_HASH_BYTES = 32
 _UINT32 = Struct(">I")
 
 
@@ -58,67 +65,96 @@ class Removed:
         """Return all records that went."""
         return self.superseded + self.tombstones + self.keyless
 
+    def add(self, other: Removed) -> None:
+        """Count what went elsewhere, too."""
+        self.superseded += other.superseded
+        self.tombstones += other.tombstones
+        self.keyless += other.keyless
+        self.unreadable += other.unreadable
+
 
 class LatestOffsets:
     """The newest offset of each key in what is dirty.
 
-    size_bytes: about what it takes.  end_offset: the first one it knows nothing of.
+    end_offset: the first one it knows nothing of.
     """
 
     def __init__(self, end_offset: int) -> None:
         self.offsets: dict[bytes | None, int] = {}
-        self.size_bytes = 0
         self.end_offset = end_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Return what it takes, or less than that."""
+        return len(self.offsets) * ENTRY_BYTES
 
     def add(self, batch: memoryview) -> None:
         """Take note of all records of the next batch."""
         header = read_header(batch)
         read = _read(batch, header)
         self.end_offset = header.last_offset + 1
-        if read is None:
-            return
-        keys, offsets = read[1].keys, self.offsets
-        before = len(offsets)
-        base_offset = header.base_offset
-        offsets.update(
-            zip(keys, [base_offset + delta for delta in read[1].offset_deltas], strict=True)
-        )
-        offsets.pop(None, None)
-        key_bytes = sum(map(len, filter(None, keys))) // max(len(keys), 1)
-        self.size_bytes += (len(offsets) - before) * (_ENTRY_BYTES + key_bytes)
+        if read is not None:
+            base_offset = header.base_offset
+            new = [base_offset + delta for delta in read[1].offset_deltas]
+            self.offsets.update(zip(_short(read[1].keys), new, strict=True))
+            self.offsets.pop(None, None)
 
 
-def compact_batch(
-    batch: memoryview,
-    latest: LatestOffsets,
-    *,
-    tombstones_below: int,
-    is_last: bool,
-    removed: Removed,
-) -> memoryview | None:
-    """Return the batch without the records that go: itself if none do, None if nothing stays.
+class Cleaner:
+    """Cleans the batches of a partition, in offset order.
 
-    Args:
-      tombstones_below: older ones go.  is_last: of the round, so that its end has to stay.
-      removed: added to.
+    tombstones_below: older ones go.
     """
-    header = read_header(batch)
-    read = _read(batch, header)
-    if read is None:
-        removed.unreadable += not header.attributes & CONTROL
-        return batch
-    payload, spans = read
-    stays = _stays(header.base_offset, spans, latest.offsets, tombstones_below, removed)
-    if all(stays) and (stays or is_last):
-        return batch
-    if not any(stays) and not is_last:
-        return None
-    return _rebuilt(batch, header, payload, spans, stays)
+
+    def __init__(self, latest: LatestOffsets, tombstones_below: int) -> None:
+        self._latest = latest.offsets
+        self._tombstones_below = tombstones_below
+        self.removed = Removed()
+
+    def clean(self, batch: memoryview, *, is_last: bool) -> memoryview | None:
+        """Return the batch without the records that go: itself if none do, None if nothing stays.
+
+        is_last: its end has to stay.
+        """
+        header = read_header(batch)
+        if header.attributes & CONTROL:
+            return batch
+        read = _read(batch, header)
+        if read is None:
+            self.removed.unreadable += 1
+            self._tombstones_below = min(self._tombstones_below, header.base_offset)
+            return batch
+        payload, spans = read
+        gone = Removed()
+        stays = self._stays(header.base_offset, spans, gone)
+        self.removed.add(gone)
+        if all(stays) and (stays or is_last):
+            return batch
+        if not any(stays) and not is_last:
+            return None
+        return _rebuilt(batch, header, payload, spans, stays)
+
+    def _stays(self, base_offset: int, spans: Spans, gone: Removed) -> list[bool]:
+        """Tell of each record whether it stays; what is common runs without a loop of ours."""
+        offsets = [base_offset + delta for delta in spans.offset_deltas]
+        stays = list(map(le, map(self._latest.get, _short(spans.keys), offsets), offsets))
+        gone.superseded += stays.count(False)
+        if None in spans.keys:
+            for at, key in enumerate(spans.keys):
+                if key is None:
+                    stays[at] = False
+                    gone.keyless += 1
+        if base_offset < self._tombstones_below and True in spans.nulls:
+            for at, is_null in enumerate(spans.nulls):
+                if is_null and stays[at] and offsets[at] < self._tombstones_below:
+                    stays[at] = False
+                    gone.tombstones += 1
+        return stays
 
 
 def _read(batch: memoryview, header: BatchHeader) -> tuple[bytes, Spans] | None:
     """Return the records of a batch, decompressed; None for those that are not to be touched."""
-    if header.attributes & CONTROL:
+    if header.attributes & CONTROL or header.record_count > MAX_RECORDS:
         return None
     raw = batch[HEADER_BYTES:]
     try:
@@ -126,38 +162,26 @@ def _read(batch: memoryview, header: BatchHeader) -> tuple[bytes, Spans] | None:
         spans = record_spans(payload, header.record_count)
     except InvalidBatch:
         return None
+    return (payload, spans) if _is_sound(spans, header) else None
+
+
+def _is_sound(spans: Spans, header: BatchHeader) -> bool:
+    """A record that claims an offset of later ones would hide those."""
     deltas = spans.offset_deltas
-    # A record that claims an offset of later ones would hide those.
     is_in_order = all(map(lt, deltas, islice(deltas, 1, None)))
-    return (payload, spans) if is_in_order and _ends_within(deltas, header) else None
+    return is_in_order and (not deltas or deltas[-1] <= header.last_offset_delta)
 
 
-def _ends_within(deltas: list[int], header: BatchHeader) -> bool:
-    return not deltas or deltas[-1] <= header.last_offset_delta
-
-
-def _stays(
-    base_offset: int,
-    spans: Spans,
-    latest: dict[bytes | None, int],
-    tombstones_below: int,
-    removed: Removed,
-) -> list[bool]:
-    """Tell of each record whether it stays; what is common runs without a loop of ours."""
-    offsets = [base_offset + delta for delta in spans.offset_deltas]
-    stays = list(map(le, map(latest.get, spans.keys, offsets), offsets))
-    removed.superseded += stays.count(False)
-    if None in spans.keys:
-        for at, key in enumerate(spans.keys):
-            if key is None:
-                stays[at] = False
-                removed.keyless += 1
-    if base_offset < tombstones_below and True in spans.nulls:
-        for at, is_null in enumerate(spans.nulls):
-            if is_null and stays[at] and offsets[at] < tombstones_below:
-                stays[at] = False
-                removed.tombstones += 1
-    return stays
+def _short(keys: list[bytes | None]) -> list[bytes | None]:
+    """Return keys as the map has them."""
+    if max(map(len, filter(None, keys)), default=0) <= LONG_KEY_BYTES:
+        return keys
+    return [
+        blake2b(key, digest_size=_HASH_BYTES).digest()
+        if key is not None and len(key) > LONG_KEY_BYTES
+        else key
+        for key in keys
+    ]
 
 
 def _rebuilt(
@@ -168,9 +192,9 @@ def _rebuilt(
     attributes, max_timestamp = header.attributes, header.max_timestamp
     if not records:
         attributes &= ~CODEC_MASK
+        max_timestamp = -1  # for searches by time, which would look for a record of that
     elif not header.is_log_append_time:
-        kept = select(spans.starts, stays)
-        max_timestamp = header.base_timestamp + max(timestamp_delta(payload, at) for at in kept)
+        max_timestamp = _max_timestamp(header, payload, select(spans.starts, stays))
     body = compress(records, header.codec) if header.codec and records else records
     rebuilt = bytearray(batch[:HEADER_BYTES]) + body
     fields = header._replace(
@@ -182,3 +206,12 @@ def _rebuilt(
     HEADER.pack_into(rebuilt, 0, *fields)
     _UINT32.pack_into(rebuilt, CRC_POSITION, crc32c(memoryview(rebuilt)[CRC_START:]))
     return memoryview(rebuilt)
+
+
+def _max_timestamp(header: BatchHeader, payload: bytes, starts: Iterable[int]) -> int:
+    """Return the largest time stamp of the records that begin there.
+
+    What does not fit a header, since a client lied, gives way to what the client said of the batch.
+    """
+    largest = header.base_timestamp + max(timestamp_delta(payload, start) for start in starts)
+    return largest if -1 <= largest < 1 << 63 else header.max_timestamp

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from random import Random
@@ -27,6 +27,7 @@ from tidegate_coordination.coordinator import (
     CoordinatorUnavailable,
     ProposalFailed,
 )
+from tidegate_coordination.events import CleanedPartition
 from tidegate_coordination.rules.gateways import (
     Register,
     ReleaseClaim,
@@ -177,12 +178,12 @@ class Driver:
         if await self._coordinator.propose(TakeClaim(CLAIM)) is None:
             _log.info("another pipeline holds the claim; waiting")
             return 0
-        planned = await self._plan(kind)
-        self._under_way.begin(planned)
+        plan = self._new_plan()
         try:
-            published = await self._do(planned, kind) if planned else 0
+            await self._fill(plan, kind)
+            published = await self._do(plan.units, kind) if plan.units else 0
         finally:
-            self._under_way.end(planned)
+            self._under_way.end(plan.units)
             self._progress(kind, 0, 0)
         if trio.current_time() >= self._reported_at + REPORT_SECONDS:
             await self._report()
@@ -203,20 +204,21 @@ class Driver:
             kinds = (self._merges, self._compactions)
             self._on_progress(sum(k.done for k in kinds), sum(k.planned for k in kinds))
 
-    async def _plan(self, kind: _Kind) -> list[PlannedUnit]:
-        """Look at all partitions, from where the last round of the kind became full."""
-        state = self._coordinator.state
+    def _new_plan(self) -> Plan:
         pauses, now = self._pauses, trio.current_time()
         pauses.prune(now)
-        plan = Plan(
-            state,
+        return Plan(
+            self._coordinator.state,
             self._settings,
             settings_of=self._topic_settings.of,
-            is_paused=lambda number, base_offset: pauses.is_paused(number, base_offset, now),
+            is_paused=lambda stretch: pauses.is_paused(stretch, now),
             next_number=self._next_number,
             under_way=self._under_way,
         )
-        numbers = sorted(each.number for each in state.partitions.values())
+
+    async def _fill(self, plan: Plan, kind: _Kind) -> None:
+        """Look at all partitions, from where the last round of the kind became full."""
+        numbers = sorted(each.number for each in self.state.partitions.values())
         start = bisect_left(numbers, kind.resume_at)
         kind.resume_at = 0
         for at, number in enumerate(numbers[start:] + numbers[:start]):
@@ -225,7 +227,6 @@ class Driver:
                 break
             if kind.add(plan, number) or at % PARTITIONS_A_TURN == 0:
                 await trio.lowlevel.checkpoint()
-        return plan.units
 
     def _next_number(self) -> int:
         self._last_number += 1
@@ -251,15 +252,14 @@ class Driver:
                     waiting, published_at = [], trio.current_time()
                 self._progress(kind, done, len(planned))
         published += await self._publish(waiting)
-        if by_number:
-            self.counters.failed += len(by_number)
-            _log.warning("units have no results; they are planned again", count=len(by_number))
+        for each in by_number.values():
+            self._failed(each, "the task was lost: there is no result")
         return published
 
     def _failed(self, each: PlannedUnit, error: str) -> None:
         self.counters.failed += 1
         self.counters.last_error = error
-        seconds = self._pauses.failed(each.partition, each.unit.base_offset, trio.current_time())
+        seconds = self._pauses.failed(each.stretch, trio.current_time())
         _log.error("a unit failed; others go on", error=error, again_in_seconds=seconds)
 
     def _tasks(self, planned: Sequence[PlannedUnit]) -> list[MergeTask]:
@@ -299,18 +299,22 @@ class Driver:
         for (each, result), answer in zip(finished, answers, strict=True):
             if answer is Publication.PUBLISHED:
                 published += 1
-                self._pauses.done(each.partition, each.unit.base_offset)
+                self._pauses.done(each.stretch)
                 self._count(each, result)
+            elif answer is Publication.INVALID:
+                self._failed(each, answer.value)
             else:
                 self.counters.dropped[answer.value] += 1
                 _log.info("a unit was dropped", reason=answer.value, partition=each.partition)
         return published
 
     async def _publish_compaction(self, each: PlannedUnit, result: UnitResult) -> Publication:
-        state, compacted = self._coordinator.state, result.compacted
-        topic = state.topics.by_id.get(each.unit.topic_id)
-        if topic is None or compacted is None:
+        rules, compacted = each.unit.rules, result.compacted
+        topic = self.state.topics.by_id.get(each.unit.topic_id)
+        if topic is None:
             return Publication.NO_PARTITION
+        if rules is None or compacted is None:
+            return Publication.INVALID
         if not self._topic_settings.of(topic).is_compacted:
             return Publication.NOT_COMPACTED
         stretches = tuple(
@@ -331,11 +335,23 @@ class Driver:
                 partition=each.unit.partition,
                 batches=compacted.unreadable,
             )
-        return await self._coordinator.propose(
-            PublishCompaction(
-                self._coordinator.incarnation, each.partition, stretches, compacted.end_offset
+        end = CleanedPartition(each.partition, compacted.end_offset, rules.retention_ms)
+        return await self._propose_parts(each.partition, stretches, end)
+
+    async def _propose_parts(
+        self, partition: int, stretches: Sequence[SegmentUnit], end: CleanedPartition
+    ) -> Publication:
+        """Publish some stretches at a time, and with the last ones that the round was done."""
+        incarnation, refused = self._coordinator.incarnation, None
+        parts = [tuple(part) for part in _parts(stretches)] or [()]
+        for at, part in enumerate(parts):
+            is_end = at == len(parts) - 1 and refused is None
+            answer = await self._coordinator.propose(
+                PublishCompaction(incarnation, partition, part, end if is_end else None)
             )
-        )
+            if answer is not Publication.PUBLISHED:
+                refused = refused or answer
+        return refused or Publication.PUBLISHED
 
     def _count(self, each: PlannedUnit, result: UnitResult) -> None:
         counters = self.counters
@@ -356,6 +372,20 @@ class Driver:
             await self._coordinator.leave()
         except (CoordinatorUnavailable, ProposalFailed) as error:
             _log.warning("left without saying so; the lease will see to it", error=str(error))
+
+
+def _parts(stretches: Sequence[SegmentUnit]) -> Iterator[list[SegmentUnit]]:
+    """Yield as many as a proposal should have."""
+    part: list[SegmentUnit] = []
+    parents = 0
+    for stretch in stretches:
+        if len(part) >= UNITS_PER_PROPOSAL or parents >= PARENTS_PER_PROPOSAL:
+            yield part
+            part, parents = [], 0
+        part.append(stretch)
+        parents += len(stretch.parents)
+    if part:
+        yield part
 
 
 def _is_enough(waiting: Sequence[tuple[PlannedUnit, UnitResult]], seconds: float) -> bool:

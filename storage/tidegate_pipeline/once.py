@@ -70,14 +70,15 @@ async def _merge(options: Options, kind: str, bar: RoundBar) -> _Done:
 
 async def _rounds(driver: Driver, stopping: Stopping) -> int:
     """Do rounds until one does nothing; return how many units failed and were not done since."""
-    last_failed = 0
+    failed = 0
     for do in (driver.run_once, driver.compact_once):
-        published = 1
+        published, last_failed = 1, 0
         while published and not stopping.is_asked:
             failed_before = driver.counters.failed
             published = await do()
             last_failed = driver.counters.failed - failed_before
-    return max(last_failed, driver.failing)
+        failed += last_failed
+    return max(failed, driver.failing)
 
 
 def _done(driver: Driver, kind: str, began: float, last_failed: int, stopping: Stopping) -> _Done:
@@ -136,8 +137,8 @@ def _text(done: _Done) -> str:
     ]
     if counters.compacted:
         lines.append(
-            f"compacted {counters.compacted} partitions, where {counters.removed} records gave way"
-            " to newer ones of their keys"
+            f"compacted in {counters.compacted} rounds: {counters.removed} records gave way to"
+            " newer ones of their keys"
         )
     lines += [f"dropped {n}: {reason}" for reason, n in sorted(counters.dropped.items())]
     if counters.failed:

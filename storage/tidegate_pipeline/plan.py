@@ -24,6 +24,7 @@ from tidegate_coordination.state.topics import Topic
 
 from .compact_plan import compaction_of
 from .limits import Limits, MergeSettings, limits_of
+from .pauses import Stretch, Work
 from .work import CompactionRules, MergeUnit, Source
 
 MAX_PARTS = 5_000
@@ -43,6 +44,12 @@ class PlannedUnit:
     partition: int
     parents: tuple[RunRow, ...]
 
+    @property
+    def stretch(self) -> Stretch:
+        """Return what tells it from others while it is planned again and again."""
+        work = Work.MERGE if self.unit.rules is None else Work.COMPACTION
+        return work, self.partition, self.unit.base_offset
+
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
@@ -55,15 +62,14 @@ class UnderWay:
     merged_from: dict[int, int] = field(default_factory=dict[int, int])
     compacted_to: dict[int, int] = field(default_factory=dict[int, int])
 
-    def begin(self, units: Iterable[PlannedUnit]) -> None:
-        """Take note of a round's units."""
-        for each in units:
-            if each.unit.rules is None:
-                base_offset = each.unit.base_offset
-                lowest = self.merged_from.get(each.partition, base_offset)
-                self.merged_from[each.partition] = min(lowest, base_offset)
-            else:
-                self.compacted_to[each.partition] = each.unit.next_offset
+    def begin(self, each: PlannedUnit) -> None:
+        """Take note of a unit."""
+        if each.unit.rules is None:
+            base_offset = each.unit.base_offset
+            lowest = self.merged_from.get(each.partition, base_offset)
+            self.merged_from[each.partition] = min(lowest, base_offset)
+        else:
+            self.compacted_to[each.partition] = each.unit.next_offset
 
     def end(self, units: Iterable[PlannedUnit]) -> None:
         """Forget a round's units; there is one round of a kind at a time."""
@@ -75,8 +81,8 @@ class UnderWay:
 class Plan:
     """Plans one round, a partition at a time, so that the caller can pause in between.
 
-    is_paused: tells of a partition's number and a base offset whether the stretch that begins there
-    is left alone.  next_number: of a unit.  under_way: what is not to be touched.
+    is_paused: tells whether a stretch is left alone.  next_number: of a unit.  under_way: what is
+    not to be touched; the caller ends there what was planned here.
     """
 
     def __init__(
@@ -85,7 +91,7 @@ class Plan:
         settings: MergeSettings,
         *,
         settings_of: Callable[[Topic], TopicSettings],
-        is_paused: Callable[[int, int], bool],
+        is_paused: Callable[[Stretch], bool],
         next_number: Callable[[], int],
         under_way: UnderWay,
     ) -> None:
@@ -151,11 +157,15 @@ class Plan:
     def _add(
         self, partition: Partition, parents: tuple[RunRow, ...], rules: CompactionRules | None
     ) -> None:
-        if self._is_paused(partition.number, parents[0].base_offset):
+        work = Work.MERGE if rules is None else Work.COMPACTION
+        if self._is_paused((work, partition.number, parents[0].base_offset)):
             return
         sources = tuple(self._source(row) for row in parents)
         unit = MergeUnit(self._next_number(), partition.topic_id, partition.index, sources, rules)
-        self.units.append(PlannedUnit(unit, partition.number, parents))
+        planned = PlannedUnit(unit, partition.number, parents)
+        # At once: another round may be planned while this one pauses.
+        self._under_way.begin(planned)
+        self.units.append(planned)
         self.size_bytes += unit.size_bytes
         self.runs += len(parents)
 

@@ -101,14 +101,18 @@ def _rest(payload: bytes, at: int, first: int) -> tuple[int, int]:
 
 
 def timestamp_delta(payload: bytes, start: int) -> int:
-    """Return the time stamp delta, ms, of the record that begins there."""
+    """Return the time stamp delta, ms, of the record that begins there; any number, if it lies."""
     while payload[start] > _ONE_BYTE:
         start += 1
     start += 2
-    number = payload[start]
-    if number > _ONE_BYTE:
-        number, _ = _rest(payload, start + 1, number)
-    return (number >> 1) ^ -(number & 1)
+    number = shift = 0
+    while True:
+        byte = payload[start]
+        number |= (byte & _ONE_BYTE) << shift
+        if byte <= _ONE_BYTE or shift > _LAST_SHIFT:
+            return (number >> 1) ^ -(number & 1)
+        start += 1
+        shift += 7
 
 
 def _invalid(message: str) -> InvalidBatch:

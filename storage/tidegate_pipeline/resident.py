@@ -11,6 +11,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Final
 
 import structlog
@@ -22,6 +24,7 @@ from tidegate_storage.object_store import StoreUnavailable
 
 from .driver import Driver
 from .options import Options, chosen_runner, log_url, store_url
+from .pages import PipelinePages, served
 from .parts import NothingThere, StoppableRunner, living_driver, opened_runner, opened_shared
 from .plan import backlog
 from .progress import RoundBar, is_terminal
@@ -46,9 +49,19 @@ _PASSING: Final = (
 )
 
 
-def run_resident(
-    options: Options, interval_seconds: float, *, log_level: str, stop_at_eof: bool
-) -> int:
+@dataclass(frozen=True, slots=True)
+class Residence:
+    """How to stay.
+
+    interval_seconds: between rounds that find nothing.  admin: host:port of its pages, or "".
+    """
+
+    interval_seconds: float
+    admin: str
+    stop_at_eof: bool
+
+
+def run_resident(options: Options, residence: Residence, *, log_level: str) -> int:
     """Run until told to stop; return the exit code."""
 
     def work() -> int:
@@ -58,20 +71,22 @@ def run_resident(
         kind, sentence = chosen_runner(options)
         if sentence:
             print(f"tidegate: {sentence}", file=sys.stderr)
-        trio.run(_stay, options, kind, interval_seconds, stop_at_eof)
+        trio.run(_stay, options, kind, residence)
         return 0
 
     return run_command(work)
 
 
-async def _stay(options: Options, kind: str, interval_seconds: float, stop_at_eof: bool) -> None:
+async def _stay(options: Options, kind: str, residence: Residence) -> None:
+    pages = PipelinePages(version("tidegate"))
     async with (
-        stopping_by_signals(stop_at_eof=stop_at_eof) as stopping,
+        stopping_by_signals(stop_at_eof=residence.stop_at_eof) as stopping,
+        served(pages, residence.admin),
         opened_runner(options, kind, stopping) as runner,
     ):
         while not stopping.is_asked:
             try:
-                await _live(options, runner, interval_seconds, stopping)
+                await _live(options, runner, residence.interval_seconds, stopping, pages)
             except Exception as error:
                 if not all(isinstance(each, _PASSING) for each in leaves(error)):
                     raise
@@ -84,7 +99,11 @@ async def _stay(options: Options, kind: str, interval_seconds: float, stop_at_eo
 
 
 async def _live(
-    options: Options, runner: StoppableRunner, interval_seconds: float, stopping: Stopping
+    options: Options,
+    runner: StoppableRunner,
+    interval_seconds: float,
+    stopping: Stopping,
+    pages: PipelinePages,
 ) -> None:
     """One incarnation of the driver."""
     bar = RoundBar(is_shown=is_terminal())
@@ -93,9 +112,17 @@ async def _live(
         living_driver(shared, runner, options, bar, stopping=stopping) as driver,
     ):
         _log.info("merging", cluster=driver.state.cluster_id)
-        async with trio.open_nursery() as nursery:
-            for what, do in (("merged", driver.run_once), ("compacted", driver.compact_once)):
-                nursery.start_soon(_rounds, driver, what, do, interval_seconds, stopping)
+        pages.driver = driver
+        try:
+            await _work(driver, interval_seconds, stopping)
+        finally:
+            pages.driver = None
+
+
+async def _work(driver: Driver, interval_seconds: float, stopping: Stopping) -> None:
+    async with trio.open_nursery() as nursery:
+        for what, do in (("merged", driver.run_once), ("compacted", driver.compact_once)):
+            nursery.start_soon(_rounds, driver, what, do, interval_seconds, stopping)
 
 
 async def _rounds(

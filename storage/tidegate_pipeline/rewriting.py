@@ -74,9 +74,9 @@ class Rewriting:
         self._add(at, source, cleaned)
         return ended
 
-    def finish(self) -> NewStretch | None:
-        """Return the last segment."""
-        return self._end(len(self._unit.sources))
+    def finish(self, stop: int) -> NewStretch | None:
+        """Return the last segment; stop: how many sources there were."""
+        return self._end(stop)
 
     def _may_stay(self, source: Source, cleaned: CleanedSource) -> bool:
         return not cleaned.is_changed and source.length * 2 > self._rules.segment_bytes
@@ -90,7 +90,8 @@ class Rewriting:
         span_ms = self._rules.span_ms
         is_too_long = span_ms >= 0 and source.max_timestamp - gathered.oldest_ms > span_ms
         is_full = size_bytes > self._rules.segment_bytes
-        return is_full or is_too_long or self._may_stay(source, cleaned)
+        is_alone = self._unit.sources[gathered.first].base_offset < self._rules.alone_below
+        return is_full or is_too_long or is_alone or self._may_stay(source, cleaned)
 
     def _add(self, at: int, source: Source, cleaned: CleanedSource) -> None:
         gathered = self._open

@@ -98,9 +98,8 @@ class SparkRunner:
         try:
             with batch.results, batch.scope:
                 spark = await self._session()
-                slots = trio.Semaphore(
-                    await trio.to_thread.run_sync(spark.slots) + JOBS_BEYOND_SLOTS
-                )
+                count = await trio.to_thread.run_sync(spark.slots)
+                slots = trio.Semaphore(_jobs_at_once(batch.tasks, count))
                 async with trio.open_nursery() as nursery:
                     for number, task in enumerate(batch.tasks):
                         await slots.acquire()
@@ -150,6 +149,13 @@ class SparkRunner:
     def _note_attempts(self, result: UnitResult) -> None:
         for segment in result.segments:
             self._last_attempt = max(self._last_attempt, segment.attempt)
+
+
+def _jobs_at_once(tasks: Sequence[MergeTask], slots: int) -> int:
+    """Compaction takes long, and leaves half of the slots to what must be done soon."""
+    if any(unit.rules is not None for task in tasks for unit in task.units):
+        return max(slots // 2, 1)
+    return slots + JOBS_BEYOND_SLOTS
 
 
 @asynccontextmanager

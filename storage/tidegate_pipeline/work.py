@@ -40,6 +40,8 @@ class CompactionRules(msgspec.Struct, array_like=True, frozen=True, gc=False):
     dirty_from: earlier rounds have had everything below before them.  tombstones_below: older ones
     go.  segment_bytes: of a full segment.  span_ms: between its oldest and newest records, -1 for
     no limit.  map_bytes: of the newest offsets of keys; the round ends where they are full.
+    alone_below: what begins below is not put together with others.  retention_ms: that tombstones
+    stay.
     """
 
     dirty_from: int
@@ -47,6 +49,8 @@ class CompactionRules(msgspec.Struct, array_like=True, frozen=True, gc=False):
     segment_bytes: int
     span_ms: int
     map_bytes: int
+    alone_below: int
+    retention_ms: int
 
 
 class MergeUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -95,25 +95,25 @@ class PublishSegments:
 
 @dataclass(frozen=True, slots=True)
 class PublishCompaction:
-    """Publish a round of compaction in one partition.  Answer: what became of it.
+    """Publish a round of compaction in one partition, or a part of it.  Answer: what became of it.
 
-    stretches: what it rewrote; the rest of what lies below end_offset it found as it should be.
-    Each of them may be published by itself, since what is removed has a newer record of its key
-    behind it, or is a tombstone of earlier rounds; the round counts only if all are.
+    stretches: what it rewrote; the rest of what lies below its end it found as it should be.  Each
+    of them may be published by itself, since what is removed has a newer record of its key behind
+    it, or is a tombstone of earlier rounds.  end: of the round, which counts only if all stretches
+    were taken; None for a part that more is to follow.
     """
 
     incarnation: int
     partition: int
     stretches: tuple[SegmentUnit, ...]
-    end_offset: int
+    end: CleanedPartition | None
     reads: frozenset[str] = field(default=_READS, init=False)
     writes: frozenset[str] = field(default=_WRITES, init=False)
 
     def decide(self, view: View) -> Decided[Publication]:
         """See the class."""
-        state = view.state
-        partition = state.partitions.get(self.partition)
-        if not state.gateways.is_live(self.incarnation):
+        partition = view.state.partitions.get(self.partition)
+        if not view.state.gateways.is_live(self.incarnation):
             return Decided((), Publication.CHANGED)
         if partition is None:
             return Decided((), Publication.NO_PARTITION)
@@ -128,19 +128,23 @@ class PublishCompaction:
         if good:
             events.append(SegmentsPublished(self.incarnation, tuple(good)))
         answer = self._answer(partition, answers)
-        if answer is Publication.PUBLISHED:
-            cleaned = CleanedPartition(self.partition, self.end_offset)
-            events.append(PartitionsCleaned((cleaned,)))
+        if answer is Publication.PUBLISHED and self.end is not None:
+            events.append(PartitionsCleaned((self.end,)))
         return Decided(tuple(events), answer)
 
     def _answer(self, partition: Partition, answers: list[Publication]) -> Publication:
-        if not cleaned_to(partition.cleanings) < self.end_offset <= partition.next_offset:
-            return Publication.CHANGED
         for unit, answer in zip(self.stretches, answers, strict=True):
             is_gone = unit.parents[-1].next_offset <= partition.log_start
             if answer is not Publication.PUBLISHED and not is_gone:
                 return answer
-        return Publication.PUBLISHED
+        return Publication.PUBLISHED if self._is_new(partition) else Publication.CHANGED
+
+    def _is_new(self, partition: Partition) -> bool:
+        if self.end is None:
+            return True
+        last = cleaned_to(partition.cleanings)
+        is_fit = 0 <= self.end.retention_ms < 1 << 63
+        return is_fit and last < self.end.end_offset <= partition.next_offset
 
 
 def _judge(view: View, unit: SegmentUnit, taken: set[tuple[int, int]]) -> Publication:

@@ -3,14 +3,18 @@
 A tombstone goes only `delete.retention.ms` after the first round that removed all older records of
 its key, so that whoever reads meanwhile learns that the key is gone (Kafka keeps that time in the
 batch, KIP-534; here records stay as they are).  Each round is kept as where it ended and when.
+
+Rounds may come every minute and tombstones may have to wait for months, so not all are kept: of
+those that are old enough for tombstones to go the newest says all; of the younger ones, whoever
+leaves the least gap behind gives way.  What is forgotten makes tombstones wait longer, by a part of
+that time.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-KEPT_CLEANINGS = 8
+KEPT_CLEANINGS = 12
 
 
 class Cleaning(NamedTuple):
@@ -21,17 +25,20 @@ class Cleaning(NamedTuple):
 
 
 Cleanings: TypeAlias = tuple[Cleaning, ...]
-"""In order; both fields rise."""
+"""In order; end offsets rise, and times do not fall."""
 
 
-def with_cleaning(cleanings: Cleanings, new: Cleaning) -> Cleanings:
-    """Add a round.  Of too many, one gives way to the round soon after it: tombstones wait longer,
-    by what the two are apart."""
-    if len(cleanings) < KEPT_CLEANINGS:
-        return (*cleanings, new)
+def with_cleaning(cleanings: Cleanings, new: Cleaning, retention_ms: int) -> Cleanings:
+    """Add a round.  retention_ms: how long tombstones stay behind a round that saw them."""
     every = (*cleanings, new)
-    gaps = [later.log_time_ms - each.log_time_ms for each, later in pairwise(every)]
-    at = gaps.index(min(gaps))
+    ripe = sum(each.log_time_ms <= new.log_time_ms - retention_ms for each in every)
+    every = every[max(ripe - 1, 0) :]
+    if len(every) <= KEPT_CLEANINGS:
+        return every
+    gaps = [
+        every[at + 1].log_time_ms - every[at - 1].log_time_ms for at in range(1, len(every) - 1)
+    ]
+    at = gaps.index(min(gaps)) + 1
     return every[:at] + every[at + 1 :]
 
 

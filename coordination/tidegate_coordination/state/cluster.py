@@ -32,9 +32,9 @@ from .runs import RunRow
 from .timelines import TimelineTable
 from .topics import TopicTable
 
-STATE_FORMAT = 3
-# Format 2 is this one without segments and cleanings.
-_READABLE_FORMATS = (2, STATE_FORMAT)
+STATE_FORMAT = 4
+# Format 3 is this one without compaction and reports of the pipeline; format 2 without segments, too.
+_READABLE_FORMATS = (2, 3, STATE_FORMAT)
 # How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
 # counts as a leap.
 MAX_LEAP_MS = 3_600_000
@@ -272,7 +272,8 @@ class ClusterState:
     def _fold_partitions_cleaned(self, event: ev.PartitionsCleaned) -> None:
         self._keep_partitions(each.partition for each in event.partitions)
         for each in event.partitions:
-            self.partitions[each.partition].fold_cleaning(each.end_offset, self.log_time_ms)
+            partition = self.partitions[each.partition]
+            partition.fold_cleaning(each.end_offset, self.log_time_ms, each.retention_ms)
 
     def _fold_pipeline_reported(self, event: ev.PipelineReported) -> None:
         self.pipeline_reports.fold_reported(event, self.log_time_ms)

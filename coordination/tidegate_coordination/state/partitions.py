@@ -86,13 +86,15 @@ class Partition:
         dropped = self.runs.replace(start, stop, rows)
         self.size_bytes += sum(row.length for row in rows) - sum(row.length for row in dropped)
 
-    def fold_cleaning(self, end_offset: int, log_time_ms: int) -> None:
+    def fold_cleaning(self, end_offset: int, log_time_ms: int, retention_ms: int) -> None:
         """Take note that everything below an offset was compacted."""
         expect(
             cleaned_to(self.cleanings) < end_offset <= self.next_offset,
             f"partition {self.number}: cleaned to {end_offset} after {self.cleanings}",
         )
-        self.cleanings = with_cleaning(self.cleanings, Cleaning(end_offset, log_time_ms))
+        self.cleanings = with_cleaning(
+            self.cleanings, Cleaning(end_offset, log_time_ms), retention_ms
+        )
 
     def _indexes(self, base_offset: int, next_offset: int) -> tuple[int, int]:
         runs = self.runs
