@@ -251,10 +251,20 @@ def test_names_of_segments_go_with_them() -> None:
     world.check_replay()
 
 
+def of_format_3(snapshot: bytes) -> bytes:
+    """The snapshot as a release wrote it that knew no compaction."""
+    head, *tables = split(snapshot)
+    assert head["format"] == 4
+    assert head.pop("pipeline") == []
+    for name, partitions in tables:
+        if name == "partitions":
+            assert all(row.pop() == [] for row in partitions)
+    return b"".join(map(piece, [{**head, "format": 3}, *tables]))
+
+
 def of_format_2(snapshot: bytes) -> bytes:
     """The snapshot as a release wrote it that knew no segments."""
-    head, *tables = split(snapshot)
-    assert head["format"] == 3
+    head, *tables = split(of_format_3(snapshot))
     objects = head["objects"]
     assert (objects.pop("superseded"), objects.pop("homes")) == ([], [])
     assert len(objects["columns"]) == 7
@@ -275,6 +285,14 @@ def test_a_snapshot_without_segments_is_still_read() -> None:
     assert publish(world, unit(rows(world))) == (Publication.PUBLISHED,)
     names = [world.state.objects.name(number) for number in range(4)]
     assert names == [WalName(1, 0), WalName(1, 1), WalName(1, 2), SegmentName(1, 1, TOPIC, 0, 6)]
+
+
+def test_a_snapshot_without_compaction_is_still_read() -> None:
+    world = world_with(2)
+    publish(world, unit(rows(world)))
+    world.state = ClusterState.decode(of_format_3(world.state.encode()))
+    world.check_replay()
+    assert world.state.partitions[0].cleanings == ()
 
 
 def test_what_was_superseded_waits_for_a_copy_of_the_log() -> None:

@@ -33,7 +33,7 @@ from .timelines import TimelineTable
 from .topics import TopicTable
 
 STATE_FORMAT = 4
-# Format 3 is this one without compaction and reports of the pipeline; format 2 without segments, too.
+# Format 3 is this one without compaction and the pipeline's reports; 2 without segments, too.
 _READABLE_FORMATS = (2, 3, STATE_FORMAT)
 # How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
 # counts as a leap.
