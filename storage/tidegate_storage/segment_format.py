@@ -130,6 +130,17 @@ def read_tail(tail: Buffer, position: int) -> SegmentIndex:
       UnknownVersion: a newer release wrote the object.
     """
     view = memoryview(tail)
+    check_tail(view, position)
+    return read_index(view, position)
+
+
+def check_tail(tail: Buffer, position: int) -> None:
+    """Check all but what the index says.  Args: as read_tail().
+
+    Raises:
+      CorruptObject, UnknownVersion: as read_tail().
+    """
+    view = memoryview(tail)
     if len(view) < _VERSIONS.size + TRAILER.size:
         raise CorruptObject(f"{len(view)} bytes are too few for the index of a segment")
     _check_major(_VERSIONS.unpack_from(view)[0])
@@ -141,10 +152,35 @@ def read_tail(tail: Buffer, position: int) -> SegmentIndex:
         raise CorruptObject("the trailer does not point at the index")
     if _tail_crc(footer, position) != check:
         raise CorruptObject("the CRC of the index is wrong")
+
+
+def read_index(tail: Buffer, position: int) -> SegmentIndex:
+    """Read the index of a tail that check_tail() has seen.  Args: as read_tail().
+
+    Raises:
+      CorruptObject: its chunks do not fill the segment.
+    """
+    view = memoryview(tail)
+    check = TRAILER.unpack_from(view, len(view) - TRAILER.size)[2]
     try:
-        return _read_index(footer, check, position)
+        return _read_index(view[: len(view) - TRAILER.size], check, position)
     except error:
         raise CorruptObject("the index ends too early") from None
+
+
+def index_position(trailer: Buffer, size_bytes: int) -> int:
+    """Return where the index begins, from the last TRAILER.size bytes of a segment of that size.
+
+    Raises:
+      CorruptObject: says what is wrong.
+    """
+    position: int
+    position, length, _, magic = TRAILER.unpack(trailer)
+    if magic != END_MAGIC:
+        raise CorruptObject("the last bytes are not those of a segment: it was cut or damaged")
+    if position < HEADER_BYTES or position + length != size_bytes - TRAILER.size:
+        raise CorruptObject("the trailer points outside the object")
+    return position
 
 
 def read_segment(body: Buffer) -> SegmentIndex:
@@ -155,12 +191,10 @@ def read_segment(body: Buffer) -> SegmentIndex:
       UnknownVersion: a newer release wrote the object.
     """
     view = memoryview(body)
-    what = _read_header(view)
+    what = read_head(view)[:3]
     if len(view) < HEADER_BYTES + TRAILER.size:
         raise CorruptObject(f"{len(view)} bytes are too few for a segment")
-    position = TRAILER.unpack_from(view, len(view) - TRAILER.size)[0]
-    if not HEADER_BYTES <= position <= len(view) - TRAILER.size:
-        raise CorruptObject("the trailer points outside the object")
+    position = index_position(view[len(view) - TRAILER.size :], len(view))
     index = read_tail(view[position:], position)
     if what != (index.topic_id, index.partition, index.base_offset):
         raise CorruptObject("header and index are those of different segments")
@@ -183,14 +217,31 @@ def _check_major(major: int) -> None:
         )
 
 
-def _read_header(view: memoryview) -> tuple[bytes, int, int]:
+class SegmentHead(NamedTuple):
+    """What the first bytes say."""
+
+    topic_id: bytes
+    partition: int
+    base_offset: int
+    major: int
+    minor: int
+
+
+def read_head(head: Buffer) -> SegmentHead:
+    """Read the first HEADER_BYTES; more is not looked at.
+
+    Raises:
+      CorruptObject: says what is wrong.
+      UnknownVersion: a newer release wrote the object.
+    """
+    view = memoryview(head)
     if len(view) < HEADER_BYTES or bytes(view[: len(MAGIC)]) != MAGIC:
         raise CorruptObject("the first bytes are not those of a segment")
-    _, major, _minor, partition, topic_id, base_offset = _HEADER.unpack_from(view)
+    _, major, minor, partition, topic_id, base_offset = _HEADER.unpack_from(view)
     _check_major(major)
     if crc32c(view[: _HEADER.size]) != _CRC.unpack_from(view, _HEADER.size)[0]:
         raise CorruptObject("the CRC of the header is wrong")
-    return topic_id, partition, base_offset
+    return SegmentHead(topic_id, partition, base_offset, major, minor)
 
 
 def _read_index(footer: memoryview, check: int, position: int) -> SegmentIndex:

@@ -63,6 +63,10 @@ class Slice(NamedTuple):
     crc32c: int
 
 
+MIN_BYTES = HEADER.size + 2 * _COUNT.size + TRAILER.size
+"""Of an object without slices and tags."""
+
+
 def header_bytes(identity: WalIdentity) -> bytes:
     return HEADER.pack(MAGIC, MAJOR_VERSION, MINOR_VERSION, *identity)
 
@@ -87,11 +91,22 @@ def read_frame(body: memoryview) -> tuple[WalIdentity, list[Slice]]:
       CorruptObject: says what is wrong.
       UnknownVersion: a newer release wrote the object.
     """
-    identity = _read_header(body)
-    footer_position, footer = _read_trailer(body)
-    slices = _read_footer(footer)
-    _check_places(slices, footer_position)
-    return identity, slices
+    if len(body) < MIN_BYTES:
+        raise CorruptObject(f"{len(body)} bytes are too few for a WAL object")
+    head = body[: HEADER.size]
+    identity = read_head(head)[0]
+    place = read_trailer(body[len(body) - TRAILER.size :], len(body))
+    footer = body[place.position : place.position + place.length]
+    check_frame(head, footer, place)
+    return identity, read_footer(footer, place.position)
+
+
+class FooterPlace(NamedTuple):
+    """What the trailer says: where the footer is, and the CRC of both and the header."""
+
+    position: int
+    length: int
+    crc32c: int
 
 
 def _frame_crc(header: Buffer, footer: Buffer, footer_position: int) -> int:
@@ -99,33 +114,59 @@ def _frame_crc(header: Buffer, footer: Buffer, footer_position: int) -> int:
     return crc32c(place, crc32c(footer, crc32c(header)))
 
 
-def _read_header(body: memoryview) -> WalIdentity:
-    if len(body) < HEADER.size + tail_size_bytes(0):
-        raise CorruptObject(f"{len(body)} bytes are too few for a WAL object")
-    magic, major, _minor, node_id, incarnation, counter = HEADER.unpack_from(body)
+def read_head(head: Buffer) -> tuple[WalIdentity, tuple[int, int]]:
+    """Read the first HEADER.size bytes; return the identity, and major and minor version.
+
+    Raises:
+      CorruptObject: it is no WAL object.
+      UnknownVersion: a newer release wrote the object.
+    """
+    magic, major, minor, node_id, incarnation, counter = HEADER.unpack(head)
     if magic != MAGIC:
         raise CorruptObject("the first bytes are not those of a WAL object")
     if major != MAJOR_VERSION:
         raise UnknownVersion(
             f"this WAL object has format {major}; this release reads format {MAJOR_VERSION}"
         )
-    return WalIdentity(node_id, incarnation, counter)
+    return WalIdentity(node_id, incarnation, counter), (major, minor)
 
 
-def _read_trailer(body: memoryview) -> tuple[int, memoryview]:
-    trailer_position = len(body) - TRAILER.size
-    position, length, crc, magic = TRAILER.unpack_from(body, trailer_position)
+def read_trailer(trailer: Buffer, size_bytes: int) -> FooterPlace:
+    """Read the last TRAILER.size bytes of an object of that size.
+
+    Raises:
+      CorruptObject: says what is wrong.
+    """
+    position, length, crc, magic = TRAILER.unpack(trailer)
     if magic != END_MAGIC:
         raise CorruptObject("the last bytes are not those of a WAL object: it was cut or damaged")
-    if position < HEADER.size or position + length != trailer_position:
+    if position < HEADER.size or position + length != size_bytes - TRAILER.size:
         raise CorruptObject("the trailer points outside the object")
-    footer = body[position:trailer_position]
-    if _frame_crc(body[: HEADER.size], footer, position) != crc:
+    return FooterPlace(position, length, crc)
+
+
+def check_frame(head: Buffer, footer: Buffer, place: FooterPlace) -> None:
+    """Check the CRC of header, footer and trailer.
+
+    Raises:
+      CorruptObject: it is wrong.
+    """
+    if _frame_crc(head, footer, place.position) != place.crc32c:
         raise CorruptObject("the CRC of header and footer is wrong")
-    return position, footer
 
 
-def _read_footer(footer: memoryview) -> list[Slice]:
+def read_footer(footer: Buffer, footer_position: int) -> list[Slice]:
+    """Read the slices; that they stand in order and fill the object is checked.
+
+    Raises:
+      CorruptObject: says what is wrong.
+    """
+    slices = _read_slices(memoryview(footer))
+    _check_places(slices, footer_position)
+    return slices
+
+
+def _read_slices(footer: memoryview) -> list[Slice]:
     try:
         (count,) = _COUNT.unpack_from(footer)
         end = _COUNT.size + count * _ENTRY.size

@@ -123,6 +123,39 @@ def verify(
     raise typer.Exit(run_verify(url, as_json=json))
 
 
+LogThatExists = Annotated[
+    str | None, typer.Option("--log", metavar="URL", help="sqlite:FILE or a plug-in's.")
+]
+StoreThatExists = Annotated[
+    str | None,
+    typer.Option("--object-store", metavar="URL", help="file:DIR or s3://BUCKET/PREFIX."),
+]
+
+
+@app.command()
+def inspect(
+    what: Annotated[
+        str, typer.Argument(metavar="OBJECT", help="Key of an object in the store, or a file.")
+    ],
+    object_store: StoreThatExists = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the gateway's data.")
+    ] = None,
+    log: LogThatExists = None,
+    records: Annotated[bool, typer.Option("--records", help="List the record batches.")] = False,
+    json: Json = False,
+) -> None:
+    """Show what a WAL object or a segment holds, and whether it is whole.
+
+    With --log also whether the cluster needs it. The exit code is 1 if it is damaged, 2 if that
+    cannot be told.
+    """
+    from .inspect import InspectOptions, run_inspect
+
+    options = InspectOptions(what, object_store, data, log, records)
+    raise typer.Exit(run_inspect(options, as_json=json))
+
+
 LogToRead = Annotated[str, typer.Option("--log", metavar="URL", help="sqlite:FILE or a plug-in's.")]
 StoreWithData = Annotated[
     str, typer.Option("--object-store", metavar="URL", help="file:DIR or s3://BUCKET/PREFIX.")
@@ -189,7 +222,7 @@ def show_version() -> None:
 
 def run() -> None:
     """Run the command that the arguments name."""
-    own = {"dev", "serve", "doctor", "log", "version"}
+    own = {"dev", "serve", "doctor", "inspect", "log", "version"}
     if not own.intersection(sys.argv[1:2]):
         _add_plugged_in("".join(sys.argv[1:2]))
     app()

@@ -1,0 +1,97 @@
+"""Where the bytes of one object come from: a store, or a file of this machine."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from tidegate_storage.object_store import Buffer, NoSuchObject, ObjectStore, StoreUnavailable
+
+from .inspection import ByteSource
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """A ByteSource of an object in a store."""
+
+    store: ObjectStore
+    key: str
+    size_bytes: int
+
+    async def read(self, start: int, length: int) -> Buffer:
+        """See ByteSource."""
+        return await self.store.get_range(self.key, start, length)
+
+
+async def stored_object(store: ObjectStore, key: str) -> StoredObject:
+    """Find an object: a list is what tells of sizes.
+
+    Raises:
+      NoSuchObject: nothing has this key.
+      StoreUnavailable: try again later.
+    """
+    folder = key[: key.rindex("/") + 1] if "/" in key else ""
+    # Just in front of the key, so that it is among the first that come.
+    after = key[:-1] if len(key) - len(folder) > 1 else ""
+    while page := await store.list(folder, start_after=after):
+        for info in page:
+            if info.key == key:
+                return StoredObject(store, key, info.size_bytes)
+        after = page[-1].key
+        if after > key:
+            break
+    raise NoSuchObject(key)
+
+
+class Windowed:
+    """A ByteSource that reads ahead, for one who reads small parts in order.
+
+    size: of a read, at least, in bytes.
+    """
+
+    def __init__(self, source: ByteSource, size: int) -> None:
+        self._source = source
+        self._size = size
+        self._start = 0
+        self._window = memoryview(b"")
+
+    @property
+    def size_bytes(self) -> int:
+        """See ByteSource."""
+        return self._source.size_bytes
+
+    async def read(self, start: int, length: int) -> Buffer:
+        """See ByteSource."""
+        at = start - self._start
+        if at < 0 or at + length > len(self._window):
+            wanted = min(max(length, self._size), self.size_bytes - start)
+            self._window = memoryview(await self._source.read(start, wanted))
+            self._start, at = start, 0
+        return self._window[at : at + length]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A ByteSource of a file."""
+
+    path: Path
+    size_bytes: int
+
+    async def read(self, start: int, length: int) -> Buffer:
+        """See ByteSource."""
+        data = await trio.to_thread.run_sync(self._read, start, length)
+        if len(data) != length:
+            raise StoreUnavailable(f"{self.path} became shorter while it was read")
+        return data
+
+    def _read(self, start: int, length: int) -> bytes:
+        with self.path.open("rb") as file:
+            return os.pread(file.fileno(), length, start)
+
+
+def local_file(path: Path) -> LocalFile | None:
+    """Return the file, if there is one.  Blocks for a moment."""
+    return LocalFile(path, path.stat().st_size) if path.is_file() else None
