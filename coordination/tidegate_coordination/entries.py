@@ -39,6 +39,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     ev.SegmentsPublished,
     ev.PartitionsCleaned,
     ev.PipelineReported,
+    ev.RunsSkipped,
     ev.ProducerIdsReserved,
     ev.ProducersExpired,
     gev.GroupChanged,

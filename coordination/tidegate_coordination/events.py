@@ -304,6 +304,24 @@ class PipelineReported(Event, frozen=True, tag=29):
     report: PipelineReport
 
 
+class SkippedStretch(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The runs of a partition that are exactly [base_offset, next_offset)."""
+
+    partition: int
+    base_offset: int
+    next_offset: int
+
+
+class RunsSkipped(Event, frozen=True, tag=27):
+    """An operator gave up runs that cannot be read; readers go on behind them.
+
+    incarnation: of the command.  Offsets of all other records stay, and so do producer states.
+    """
+
+    incarnation: int
+    stretches: tuple[SkippedStretch, ...]
+
+
 class ProducerIdsReserved(Event, frozen=True, tag=24):
     """Producer ids [first, first + count) belong to the writer, to give out."""
 

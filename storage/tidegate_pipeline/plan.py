@@ -4,7 +4,8 @@ A unit of a merge is a stretch of neighbours that are small: runs of WAL objects
 while, so that whoever reads the tail has them in memory, and segments that are not full yet.  It is
 done when it makes a full segment, when it holds enough parts, or when the oldest of them has waited
 long.  A segment is merged again only with as many new bytes as half of its own, so that each byte
-is copied a few times at most, however slowly a partition grows.  Compaction: see compact_plan.py.
+is copied a few times at most, however slowly a partition grows.  No unit reaches over a hole that
+an operator left.  Compaction: see compact_plan.py.
 """
 
 from __future__ import annotations
@@ -233,7 +234,8 @@ def _stretches(
         is_full = row.length * 2 > limits.segment_bytes and bool(row.flags & RUN_SEGMENT)
         is_enough = size_bytes + row.length > limits.segment_bytes or len(stretch) == MAX_PARTS
         is_too_long = bool(stretch) and row.max_timestamp - oldest_ms > limits.span_ms
-        if is_full or is_enough or is_too_long:
+        is_apart = bool(stretch) and row.base_offset != stretch[-1].next_offset
+        if is_full or is_enough or is_too_long or is_apart:
             if _changes_anything(stretch):
                 yield tuple(stretch)
             stretch, size_bytes = [], 0

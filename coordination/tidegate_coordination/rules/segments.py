@@ -20,6 +20,7 @@ from ..events import (
 from ..state.cleanings import cleaned_to
 from ..state.partitions import Partition
 from ..state.runs import RunRow
+from .live_runs import are_live
 from .proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
 
 SEGMENTS = "segments"
@@ -156,7 +157,7 @@ def _judge(view: View, unit: SegmentUnit, taken: set[tuple[int, int]]) -> Public
     if start is None:
         is_below = unit.parents[0].next_offset <= partition.log_start
         return Publication.CUT if is_below else Publication.CHANGED
-    if not _is_live(partition, start, unit):
+    if not are_live(partition, start, unit.parents):
         return Publication.CHANGED
     parents = {(unit.partition, parent.base_offset) for parent in unit.parents}
     if parents & taken:
@@ -189,11 +190,3 @@ def _fits(segment: Segment) -> bool:
         and is_in_place
         and -1 <= segment.max_timestamp < 1 << 63
     )
-
-
-def _is_live(partition: Partition, start: int, unit: SegmentUnit) -> bool:
-    """Tell whether the parents are neighbours, unchanged, from index start on."""
-    runs = partition.runs
-    if start + len(unit.parents) > len(runs):
-        return False
-    return all(runs[start + at] == parent for at, parent in enumerate(unit.parents))

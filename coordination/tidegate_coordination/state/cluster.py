@@ -33,7 +33,8 @@ from .timelines import TimelineTable
 from .topics import TopicTable
 
 STATE_FORMAT = 4
-# Format 3 is this one without compaction and the pipeline's reports; 2 without segments, too.
+# Format 3 is this one without holes, compaction and the pipeline's reports; 2 without segments,
+# too.
 _READABLE_FORMATS = (2, 3, STATE_FORMAT)
 # How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
 # counts as a leap.
@@ -93,6 +94,7 @@ class ClusterState:
             ev.SegmentsPublished: self._fold_segments_published,
             ev.PartitionsCleaned: self._fold_partitions_cleaned,
             ev.PipelineReported: self._fold_pipeline_reported,
+            ev.RunsSkipped: self._fold_skipped,
             ev.ProducerIdsReserved: self._fold_ids_reserved,
             ev.ProducersExpired: self._fold_producers_expired,
             gev.GroupChanged: self._fold_group,
@@ -294,6 +296,15 @@ class ClusterState:
             new.check,
             ev.RUN_SEGMENT,
         )
+
+    def _fold_skipped(self, event: ev.RunsSkipped) -> None:
+        self._keep_partitions(each.partition for each in event.stretches)
+        for each in event.stretches:
+            self.touched.add(each.partition)
+            partition = self.partitions[each.partition]
+            for row in partition.fold_skipped(each.base_offset, each.next_offset):
+                # A log restored from an older copy may still name it: what is left of it may help.
+                self.objects.supersede(row.object_number, self.log_time_ms)
 
     def _fold_ids_reserved(self, event: ev.ProducerIdsReserved) -> None:
         self.producer_ids.fold_reserved(event, self.log_time_ms)

@@ -96,11 +96,23 @@ class Partition:
             self.cleanings, Cleaning(end_offset, log_time_ms), retention_ms
         )
 
+    def fold_skipped(self, base_offset: int, next_offset: int) -> list[RunRow]:
+        """Take the runs in [base_offset, next_offset) out; return them.
+
+        The log start moves only if they are the first.
+        """
+        start, stop = self._indexes(base_offset, next_offset)
+        dropped = self.runs.replace(start, stop, ())
+        self.size_bytes -= sum(row.length for row in dropped)
+        if start == 0:
+            first = self.runs[0].base_offset if len(self.runs) else self.next_offset
+            self.log_start = max(self.log_start, first)
+        return dropped
+
     def _indexes(self, base_offset: int, next_offset: int) -> tuple[int, int]:
         runs = self.runs
-        start = runs.index_of(base_offset)
-        stop = len(runs) if next_offset == self.next_offset else runs.index_of(next_offset)
-        if start is None or stop is None or start >= stop:
+        start, stop = runs.index_of(base_offset), runs.index_from(next_offset)
+        if start is None or start >= stop or runs[stop - 1].next_offset != next_offset:
             raise StateBroken(
                 f"partition {self.number}: no runs are {base_offset} to {next_offset}"
             )
