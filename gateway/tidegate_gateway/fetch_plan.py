@@ -66,6 +66,10 @@ Known: TypeAlias = Mapping[RunKey, PreparedRun | SegmentIndex | ReadProblem]
 Ready: TypeAlias = Callable[[Partition, RunRow], PreparedRun | None]
 
 
+Unread: TypeAlias = tuple[Partition, RunRow, ReadProblem]
+"""A run, chunk or segment that was wanted, and why it could not be had."""
+
+
 @dataclass(slots=True)
 class Miss:
     """Runs of one partition to be loaded, in offset order."""
@@ -80,7 +84,8 @@ class ReadPass:
 
     ready: gives a run that is in memory; index_of: the index of a segment.  known: what was loaded
     for this fetch, or why not.  remaining_bytes: of the reply.  bytes_read: of records, so far.
-    behind: the first offset of each partition that is left for the next fetch.
+    behind: the first offset of each partition that is left for the next fetch.  unread: what there
+    was a problem with.
     """
 
     ready: Ready
@@ -94,6 +99,7 @@ class ReadPass:
     starved: list[Miss] = field(default_factory=list[Miss])
     unfinished: list[Miss] = field(default_factory=list[Miss])
     behind: list[tuple[Partition, int]] = field(default_factory=list[tuple[Partition, int]])
+    unread: list[Unread] = field(default_factory=list[Unread])
 
     def read(
         self, partition: Partition, offset: int, end_offset: int, max_bytes: int
@@ -118,8 +124,11 @@ class ReadPass:
             if isinstance(run, PreparedRun) and run.end_offset <= offset:
                 continue  # what was there at the run's end is compacted away
             piece = self._cut(run, offset, end_offset, limit)
-            if piece is None or isinstance(piece, ReadProblem):
-                return piece if isinstance(piece, ReadProblem) and not pieces else pieces
+            if isinstance(piece, ReadProblem):
+                self.unread.append((partition, row, piece))
+                return pieces or piece
+            if piece is None:
+                return pieces
             pieces.append(piece)
             size = len(piece)
             self.bytes_read += size

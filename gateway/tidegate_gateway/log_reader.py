@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import structlog
 import trio
@@ -34,6 +34,7 @@ from tidegate_storage.segment_format import SegmentIndex, read_tail
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, RunKey
 from .prepared_runs import CorruptRun, PreparedRun, prepare_run
 from .segment_rows import chunk_rows, is_chunk, is_segment
+from .unreadable import UnreadableRuns
 
 _log = structlog.get_logger("tidegate.fetch")
 
@@ -63,6 +64,7 @@ class LogReader:
           SegmentIndex.
 
     store_reads, store_bytes, failed_reads, corrupt_runs: counters, for metrics.
+    unreadable: told of what a fetch could not be given.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class LogReader:
         self.store_bytes = 0
         self.failed_reads = 0
         self.corrupt_runs = 0
+        self.unreadable: Final = UnreadableRuns(coordinator.state)
 
     def adopt(self, name: WalName, body: bytearray) -> None:
         """Serve an object from memory.  The body belongs to the reader from here on.

@@ -139,6 +139,14 @@ def _reader(gateway: Gateway) -> Iterator[Metric]:
     yield _counter("tidegate_store_get_bytes", "Bytes they brought", reader.store_bytes)
     yield _counter("tidegate_store_failed_gets", "Reads it did not answer", reader.failed_reads)
     yield _counter("tidegate_corrupt_runs", "Runs that were damaged", reader.corrupt_runs)
+    unreadable = CounterMetricFamily(
+        "tidegate_unreadable_fetches",
+        "Fetches of records that are missing or damaged; see `tidegate topic repair TOPIC`",
+        labels=["topic", "partition"],
+    )
+    for (topic, partition), count in sorted(reader.unreadable.counts.items()):
+        unreadable.add_metric([topic, str(partition)], count)
+    yield unreadable
 
 
 def _writer(gateway: Gateway) -> Iterator[Metric]:

@@ -97,5 +97,5 @@ def _drivers(state: ClusterState, now_ms: int) -> tuple[DriverSeen, ...]:
             each.incarnation == holder,
         )
         for each in state.gateways.live.values()
-        if not each.is_broker
+        if not each.is_broker and each.instance_key.startswith(CLAIM)
     )

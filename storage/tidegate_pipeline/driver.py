@@ -28,12 +28,7 @@ from tidegate_coordination.coordinator import (
     ProposalFailed,
 )
 from tidegate_coordination.events import CleanedPartition
-from tidegate_coordination.rules.gateways import (
-    Register,
-    ReleaseClaim,
-    Renew,
-    TakeClaim,
-)
+from tidegate_coordination.rules.gateways import ReleaseClaim, TakeClaim
 from tidegate_coordination.rules.pipeline_reports import ReportPipeline
 from tidegate_coordination.rules.segments import (
     Publication,
@@ -44,6 +39,7 @@ from tidegate_coordination.rules.segments import (
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.topic_settings import TopicSettingsCache
+from tidegate_gateway.visitor import keep_lease, register_visitor
 
 from .counters import PipelineCounters
 from .limits import MergeSettings
@@ -54,7 +50,6 @@ from .work import MergeTask, Runner, UnitResult
 _log = structlog.get_logger("tidegate.pipeline")
 
 CLAIM = "pipeline"
-RENEWALS_PER_LEASE = 6
 # Of one proposal: a unit is some hundred bytes of a log entry, and each of its parents some
 # microseconds of every gateway's time; and how long a finished unit waits for others.
 UNITS_PER_PROPOSAL = 100
@@ -63,7 +58,6 @@ PUBLISH_SECONDS = 2.0
 PARTITIONS_A_TURN = 100
 # Between two reports in the log.
 REPORT_SECONDS = 60.0
-_NODE_IDS = range(2, 1 << 30)
 
 
 @dataclass(slots=True)
@@ -137,29 +131,13 @@ class Driver:
         Raises:
           CoordinatorUnavailable: the log does not answer.
         """
-        while True:
-            proposal = Register(
-                node_id=-self._rng.choice(_NODE_IDS),
-                instance_key=f"pipeline-{self._rng.randbytes(12).hex()}",
-                zone="",
-                endpoints=(),
-                software_version=self._software_version,
-                cluster_id="",
-            )
-            answer = await self._coordinator.propose(proposal)
-            if isinstance(answer, int):
-                self._coordinator.incarnation = answer
-                return
+        await register_visitor(
+            self._coordinator, CLAIM, rng=self._rng, software_version=self._software_version
+        )
 
     async def keep_lease(self) -> None:
         """Renew the lease; forever."""
-        lease_seconds = self._coordinator.state.gateways.lease_ms / 1000
-        while True:
-            await trio.sleep(lease_seconds / RENEWALS_PER_LEASE)
-            try:
-                await self._coordinator.propose(Renew())
-            except (CoordinatorUnavailable, ProposalFailed) as error:
-                _log.warning("could not renew the lease; trying again", error=str(error))
+        await keep_lease(self._coordinator)
 
     async def run_once(self) -> int:
         """Plan and merge all that is worth it now; return the number of units published.

@@ -25,6 +25,10 @@ app = typer.Typer(
 )
 log_app = typer.Typer(help="Metadata logs.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(log_app, name="log")
+topic_app = typer.Typer(
+    help="Topics, beside what Kafka's own tools do.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(topic_app, name="topic")
 
 Set = Annotated[
     list[str] | None,
@@ -214,6 +218,34 @@ def repair(
     raise typer.Exit(run_repair(RepairOptions(url, object_store, to, save, yes), as_json=json))
 
 
+@topic_app.command("repair")
+def repair_topic(
+    topic: Annotated[str, typer.Argument(help="Its name.")],
+    partition: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Only this one.")
+    ] = None,
+    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the gateway's data.")] = Path(
+        "tidegate-data"
+    ),
+    object_store: StoreThatExists = None,
+    log: LogThatExists = None,
+    skip: Annotated[
+        bool, typer.Option("--skip", help="Take what cannot be read out of the topic, for good.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Read a topic, show which records cannot be read, and with --skip go on without them.
+
+    Gateways may run meanwhile. The exit code is 1 while something cannot be read, 2 if that could
+    not be determined.
+    """
+    from .topic_repair import TopicRepairOptions, run_topic_repair
+
+    options = TopicRepairOptions(topic, partition, data, object_store, log, skip, yes)
+    raise typer.Exit(run_topic_repair(options, as_json=json))
+
+
 @app.command("version")
 def show_version() -> None:
     """Print the version."""
@@ -222,7 +254,7 @@ def show_version() -> None:
 
 def run() -> None:
     """Run the command that the arguments name."""
-    own = {"dev", "serve", "doctor", "inspect", "log", "version"}
+    own = {"dev", "serve", "doctor", "inspect", "log", "topic", "version"}
     if not own.intersection(sys.argv[1:2]):
         _add_plugged_in("".join(sys.argv[1:2]))
     app()

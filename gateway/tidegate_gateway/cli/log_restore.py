@@ -124,6 +124,7 @@ def lines_of(report: RestoreReport) -> Lines:
     if report.lost_runs:
         lines.append(
             f"  LOST        {report.lost_runs} stretches of records: their objects are gone"
+            " (see `tidegate topic repair TOPIC`)"
         )
     lines += _unplaced(report)
     lines += [f"  damaged     {each}" for each in (*salvage.damaged, *report.complaints)]

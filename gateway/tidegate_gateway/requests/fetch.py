@@ -34,7 +34,7 @@ from tidegate_protocol.messages.fetch import (
 from tidegate_protocol.primitives import Buffer
 
 from ..call import Call
-from ..fetch_plan import FetchSettings, Known, Miss, ReadPass, ReadProblem
+from ..fetch_plan import FetchSettings, Known, Miss, ReadPass, ReadProblem, Unread
 from ..fetch_sessions import FetchContext, FetchSessions, SessionProblem, Wanted
 from ..fetch_waiters import FetchWaiters
 from ..log_reader import Loaded, LogReader
@@ -95,6 +95,7 @@ class Fetch:
             return FetchResponse(0, _SESSION_CODES[context])
         look = await self._read(request, version, context, now)
         self.read_ahead.want(look.behind)
+        self.reader.unreadable.note(look.unread, trio.current_time())
         finished = self.sessions.finish(
             context, look.answers, version=version, now=trio.current_time()
         )
@@ -256,6 +257,11 @@ class _Look:
     def behind(self) -> list[tuple[Partition, int]]:
         """See ReadPass."""
         return self._plan.behind
+
+    @property
+    def unread(self) -> list[Unread]:
+        """See ReadPass."""
+        return self._plan.unread
 
     def misses(self, min_bytes: int, *, is_first: bool) -> list[Miss]:
         """Return what is to be loaded; after a first load only if there is nothing to say yet."""

@@ -1,0 +1,55 @@
+"""An incarnation that is no gateway: it writes to the log for a while, and no client sees it.
+
+It has a node id below zero, a lease, and an end after which nothing of it can become true: the
+driver of the pipeline is one, and a command that repairs a topic.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+import structlog
+import trio
+
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.rules.gateways import Register, Renew
+
+RENEWALS_PER_LEASE: Final = 6
+_NODE_IDS: Final = range(2, 1 << 30)
+
+_log = structlog.get_logger("tidegate.visitor")
+
+
+async def register_visitor(
+    coordinator: Coordinator, kind: str, *, rng: Random, software_version: str
+) -> None:
+    """Begin an incarnation; kind: what its instance key begins with.
+
+    Raises:
+      CoordinatorUnavailable: the log does not answer.
+    """
+    while True:
+        proposal = Register(
+            node_id=-rng.choice(_NODE_IDS),
+            instance_key=f"{kind}-{rng.randbytes(12).hex()}",
+            zone="",
+            endpoints=(),
+            software_version=software_version,
+            cluster_id="",
+        )
+        answer = await coordinator.propose(proposal)
+        if isinstance(answer, int):
+            coordinator.incarnation = answer
+            return
+
+
+async def keep_lease(coordinator: Coordinator) -> None:
+    """Renew the lease; forever."""
+    lease_seconds = coordinator.state.gateways.lease_ms / 1000
+    while True:
+        await trio.sleep(lease_seconds / RENEWALS_PER_LEASE)
+        try:
+            await coordinator.propose(Renew())
+        except (CoordinatorUnavailable, ProposalFailed) as error:
+            _log.warning("could not renew the lease; trying again", error=str(error))
