@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -15,32 +15,23 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.metadata_log import LogMisconfigured
-from tidegate_coordination.rules.skips import Skip, SkipRuns
 from tidegate_coordination.state.topics import Topic
-from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.ownership import check_owner, read_owner
-from tidegate_storage.range_cache import RangeCache
 
-from ..log_reader import LogReader
 from ..logs import configure_logs
-from ..readability import BadRun, ReadabilityCheck, proposed, stretches
+from ..readability import Found
 from ..refusals_to_start import sentence_of
+from ..repair import Repair
 from ..settings_sources import BadSource
 from ..startup import check_cluster, load_state
-from ..visitor import keep_lease, register_visitor
 from .bar import BytesBar
 from .dev_pipeline import default_log, default_store
 from .log_backup_running import open_existing_log, open_existing_store
 from .topic_repair_text import NOT_TOLD, Outcome, as_json_text, as_text, summary
 
 LOAD_SECONDS: Final = 120.0
-LEAVE_SECONDS: Final = 10.0
-# Of one proposal.
-MAX_STRETCHES: Final = 200
-# What was merged meanwhile is looked at again, so often.
-ROUNDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +80,7 @@ def _confirmed(question: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Opened:
     coordinator: Coordinator
-    check: ReadabilityCheck
-    store: ObjectStore
-    rng: Random
+    repair: Repair
 
 
 @asynccontextmanager
@@ -114,11 +103,10 @@ async def _opened(options: TopicRepairOptions) -> AsyncGenerator[_Opened, None]:
         await check_owner(store, state.cluster_id, timeline=state.timeline)
         rng = Random(os.urandom(32))
         coordinator = Coordinator(log, state, rng=rng, wall_clock=time.time)
-        reader = LogReader(coordinator, store, RangeCache[object](0))
         nursery = await stack.enter_async_context(trio.open_nursery())
         nursery.start_soon(coordinator.run)
-        check = ReadabilityCheck(coordinator, store, reader)
-        yield _Opened(coordinator, check, store, rng)
+        repair = Repair(coordinator, store, rng=rng, software_version=version("tidegate"))
+        yield _Opened(coordinator, repair)
         nursery.cancel_scope.cancel()
 
 
@@ -131,8 +119,9 @@ async def _repair(
         if not options.skip or not outcome.left:
             return outcome
         lost = sum(each.lost for each in outcome.left)
-        if await trio.to_thread.run_sync(confirm, f"Skip {lost} records for good?"):
-            await _skip(opened, outcome, numbers, says)
+        question = f"Skip {lost} records for good?"
+        if await trio.to_thread.run_sync(confirm, question, abandon_on_cancel=True):
+            await _skip(opened.repair, outcome, numbers, says)
         return outcome
     raise AssertionError
 
@@ -141,7 +130,7 @@ async def _look(opened: _Opened, topic: Topic, numbers: list[int], says: bool) -
     partitions = opened.coordinator.state.partitions
     total = sum(partitions[number].size_bytes for number in numbers)
     with BytesBar("reading", total, is_shown=says) as bar:
-        found = await opened.check.look(numbers, bar.add)
+        found = await opened.repair.look(numbers, bar.add)
     outcome = Outcome(topic, found, left=found.unreadable)
     if says:
         print(as_text(outcome), flush=True)
@@ -160,61 +149,11 @@ def _partitions(coordinator: Coordinator, options: TopicRepairOptions) -> tuple[
     return topic, [topic.partition_numbers[options.partition]]
 
 
-async def _skip(opened: _Opened, outcome: Outcome, numbers: list[int], says: bool) -> None:
-    """Skip what was found; what changed meanwhile is looked at again, and nothing else skipped."""
-    confirmed = wanted = outcome.left
-    state = opened.coordinator.state
-    async with _incarnation(opened):
-        for _ in range(ROUNDS):
-            await check_owner(opened.store, state.cluster_id, timeline=state.timeline)
-            has_changed = await _skip_once(opened.coordinator, wanted, outcome)
-            if not has_changed:
-                outcome.left = []
-                return
-            again = await _look(opened, outcome.topic, numbers, says)
-            outcome.found, outcome.left = again.found, again.left
-            wanted = [each for each in again.left if _is_within(each, confirmed)]
-            if not wanted:
-                return
+async def _skip(repair: Repair, outcome: Outcome, numbers: list[int], says: bool) -> None:
+    def show(found: Found) -> None:
+        if says:
+            print(as_text(Outcome(outcome.topic, found)), flush=True)
 
-
-async def _skip_once(coordinator: Coordinator, wanted: Sequence[BadRun], outcome: Outcome) -> bool:
-    """Tell whether something could not be skipped, since it is not what it was."""
-    has_changed = False
-    waiting = stretches(wanted)
-    for start in range(0, len(waiting), MAX_STRETCHES):
-        some = waiting[start : start + MAX_STRETCHES]
-        proposal = SkipRuns(coordinator.incarnation, tuple(proposed(each) for each in some))
-        answers = await coordinator.propose(proposal)
-        for stretch, answer in zip(some, answers, strict=True):
-            if answer is Skip.SKIPPED:
-                outcome.skipped += stretch
-            has_changed |= answer is Skip.CHANGED
-    return has_changed
-
-
-def _is_within(each: BadRun, confirmed: Sequence[BadRun]) -> bool:
-    return any(
-        other.partition == each.partition
-        and other.row.base_offset <= each.row.base_offset
-        and each.row.next_offset <= other.row.next_offset
-        for other in confirmed
-    )
-
-
-@asynccontextmanager
-async def _incarnation(opened: _Opened) -> AsyncGenerator[None, None]:
-    """Be known to the log, for as long as it takes."""
-    coordinator = opened.coordinator
-    await register_visitor(
-        coordinator, "repair", rng=opened.rng, software_version=version("tidegate")
-    )
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(keep_lease, coordinator)
-        yield
-        nursery.cancel_scope.cancel()
-    with trio.move_on_after(LEAVE_SECONDS):
-        try:
-            await coordinator.leave()
-        except (CoordinatorUnavailable, ProposalFailed):
-            return  # its lease will see to it
+    skipped = await repair.skip(outcome.left, numbers, show)
+    outcome.skipped, outcome.left = skipped.done, skipped.left
+    outcome.found = skipped.found or outcome.found

@@ -1,0 +1,140 @@
+"""Looking for what cannot be read, and skipping it: what `tidegate topic repair` does.
+
+Only what was shown is skipped.  What was merged or expired between the look and the word of the
+operator is looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+import structlog
+import trio
+
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.rules.skips import Skip, SkipRuns
+from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.ownership import check_owner
+from tidegate_storage.range_cache import RangeCache
+
+from .log_reader import LogReader
+from .readability import BadRun, Found, ReadabilityCheck, proposed, stretches
+from .visitor import keep_lease, register_visitor
+
+LEAVE_SECONDS: Final = 10.0
+# Of one proposal.
+MAX_STRETCHES: Final = 200
+# What was merged meanwhile is looked at again, so often.
+ROUNDS: Final = 5
+
+_log = structlog.get_logger("tidegate.repair")
+
+
+@dataclass(slots=True)
+class Skipped:
+    """What became of runs that were to be skipped.
+
+    found: of the last look, None if there was no need of one.  left: what cannot be read still.
+    """
+
+    done: list[BadRun] = field(default_factory=list[BadRun])
+    found: Found | None = None
+    left: list[BadRun] = field(default_factory=list[BadRun])
+
+
+class Repair:
+    """See the module's head.
+
+    Args:
+      coordinator: of a state that holds the log so far; its run() is the caller's.
+      store: the cluster's; check_owner() has told.
+    """
+
+    def __init__(
+        self, coordinator: Coordinator, store: ObjectStore, *, rng: Random, software_version: str
+    ) -> None:
+        self._coordinator = coordinator
+        self._store = store
+        self._rng = rng
+        self._software_version = software_version
+        # What is in memory says nothing of the store.
+        reader = LogReader(coordinator, store, RangeCache[object](0))
+        self._check = ReadabilityCheck(coordinator, store, reader)
+
+    async def look(
+        self, partitions: Sequence[int], on_progress: Callable[[int], None] | None = None
+    ) -> Found:
+        """See ReadabilityCheck."""
+        return await self._check.look(partitions, on_progress)
+
+    async def skip(
+        self, wanted: Sequence[BadRun], partitions: Sequence[int], on_look: Callable[[Found], None]
+    ) -> Skipped:
+        """Skip what a look at these partitions found; on_look: called when they are looked at anew.
+
+        Raises:
+          CoordinatorUnavailable: some may be skipped and some not: look again.
+          ProposalFailed, TimelineOver, StoreUnavailable: the same.
+        """
+        skipped = Skipped()
+        confirmed = wanted
+        async with self._incarnation():
+            for _ in range(ROUNDS):
+                if not await self._skip_once(wanted, skipped):
+                    skipped.left = []
+                    break
+                skipped.found = await self.look(partitions)
+                on_look(skipped.found)
+                skipped.left = skipped.found.unreadable
+                wanted = [each for each in skipped.left if _is_within(each, confirmed)]
+                if not wanted:
+                    break
+        return skipped
+
+    async def _skip_once(self, wanted: Sequence[BadRun], skipped: Skipped) -> bool:
+        """Tell whether something could not be skipped, since it is not what it was."""
+        state = self._coordinator.state
+        # Records of a store that is another cluster's by now are none of ours.
+        await check_owner(self._store, state.cluster_id, timeline=state.timeline)
+        has_changed = False
+        waiting = stretches(wanted)
+        for start in range(0, len(waiting), MAX_STRETCHES):
+            some = waiting[start : start + MAX_STRETCHES]
+            asked = tuple(proposed(each) for each in some)
+            proposal = SkipRuns(self._coordinator.incarnation, asked)
+            answers = await self._coordinator.propose(proposal)
+            for stretch, answer in zip(some, answers, strict=True):
+                if answer is Skip.SKIPPED:
+                    skipped.done += stretch
+                has_changed |= answer is Skip.CHANGED
+        return has_changed
+
+    @asynccontextmanager
+    async def _incarnation(self) -> AsyncGenerator[None, None]:
+        """Be known to the log, for as long as it takes."""
+        coordinator = self._coordinator
+        await register_visitor(
+            coordinator, "repair", rng=self._rng, software_version=self._software_version
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keep_lease, coordinator)
+            yield
+            nursery.cancel_scope.cancel()
+        with trio.move_on_after(LEAVE_SECONDS):
+            try:
+                await coordinator.leave()
+            except (CoordinatorUnavailable, ProposalFailed) as error:
+                _log.warning("left without saying so; the lease will see to it", error=str(error))
+
+
+def _is_within(each: BadRun, confirmed: Sequence[BadRun]) -> bool:
+    return any(
+        other.partition == each.partition
+        and other.row.base_offset <= each.row.base_offset
+        and each.row.next_offset <= other.row.next_offset
+        for other in confirmed
+    )
