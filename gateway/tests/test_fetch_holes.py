@@ -297,6 +297,28 @@ async def test_what_is_missing_once_only_is_not_missing(
         assert (await looked(world)).bad == []
 
 
+async def test_what_is_missing_once_a_store_is_back_is_not_missing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with fetch_world() as [world], trio.open_nursery() as nursery:
+        await filled(world, 1)
+        key = key_of(world, rows(world)[0])
+        body = await world.store.get(key)
+        world.store.is_away = True
+
+        async def come_back() -> None:
+            await trio.sleep(3.6)
+            await world.store.delete_many([key])
+            world.store.is_away = False
+
+        nursery.start_soon(come_back)
+        first = await looked(world)
+        assert told(first) == [(0, 2, Problem.UNKNOWN)]
+        await trio.sleep(1)
+        await world.store.put(key, body)
+        assert (await looked(world)).bad == []
+
+
 async def test_what_was_merged_and_deleted_meanwhile_is_looked_up_anew(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -167,7 +167,7 @@ class ReadabilityCheck:
     async def _look_twice(self, partition: Partition, row: RunRow) -> tuple[Problem | None, str]:
         """Return what is wrong; None if nothing is, or nobody needs the run any more."""
         first = await self._look_patiently(partition, row)
-        if first[0] is None:
+        if first[0] in (None, Problem.UNKNOWN):
             return first
         await self._coordinator.catch_up()
         if not self._is_live(partition.number, row):

@@ -44,6 +44,7 @@ def _poll(facts: Facts, event: Event, position: int) -> Iterator[Violation]:
         for offset, value in facts.at[key].items()
         if first <= offset < table["next"] and offset not in got
         if not facts.may_be_compacted(value, offset)
+        if not facts.is_lost(key, offset, event.index)
     ]
     if skipped:
         text = f"{event.process} went past {sorted(skipped)} of key {key} without seeing them"
@@ -121,6 +122,8 @@ def log_starts_moved(facts: Facts) -> Iterator[Violation]:
     for event in facts.events:
         if event.f == "trim" and event.type == "invoke":
             asked.add(value_of(event)["key"], event.index, value_of(event)["before"])
+        elif event.f == "lost":
+            asked.add(value_of(event)["key"], event.index, value_of(event)["start"])
     told = list(log_starts(facts))
     for event, key, start in told:
         known.add(key, event.index, start)
@@ -171,6 +174,7 @@ def _too_young(
     for value, sent in facts.sent.items():
         ts = value_of(sent.invoke).get("ts")
         is_taken = sent.key == key and taken[0] <= sent.acked_offset < taken[1]
+        is_taken = is_taken and not facts.is_lost(key, sent.acked_offset, event.index)
         if is_taken and ts is not None and now_ms - ts < limit_ms - CLOCK_MS:
             text = f"value {value} of key {key} went when {now_ms - ts:.0f} of {limit_ms} ms old"
             yield Violation("retained too short", text, (event.index,))
@@ -185,6 +189,7 @@ def seeks(facts: Facts) -> Iterator[Violation]:
             if sent.key != key or stamp is None or sent.outcome is None or offset < 0:
                 continue
             is_old = sent.outcome.index < event.of and offset >= facts.trimmed[key]
+            is_old = is_old and not facts.is_lost(key, offset, event.index)
             is_missed = stamp >= ts and is_old and (found < 0 or found > offset)
             is_missed = is_missed and not facts.may_be_compacted(value, offset)
             if is_missed or (offset == found and stamp < ts):

@@ -52,6 +52,15 @@ class Sent:
 Places = dict[int, dict[int, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A stretch that was given up, by declared repair.  index: of the note that says so."""
+
+    base: int
+    next: int
+    index: int
+
+
 @dataclass(slots=True)
 class Facts:
     """What the whole history says.
@@ -61,6 +70,7 @@ class Facts:
     topics: key -> the topic that a note names.  dropped: key -> index of the first invoke of its
     deletion.  gone: key -> index of the first ok of it.  retention: key -> (ms, bytes).
     compacted: key -> how its record keys are made.  same_key: (key, record key) -> values.
+    lost: key -> what was given up.
     """
 
     events: Sequence[Event]
@@ -76,6 +86,14 @@ class Facts:
     same_key: dict[tuple[int, int], list[int]] = field(
         default_factory=dict[tuple[int, int], list[int]]
     )
+    lost: dict[int, list[Lost]] = field(default_factory=lambda: defaultdict(list))
+
+    def is_lost(self, key: int, offset: int, index: int) -> bool:
+        """Tell whether a record had been given up when the event of that index was written."""
+        return any(
+            each.base <= offset < each.next and each.index < index
+            for each in self.lost.get(key, ())
+        )
 
     def finished(self, f: str, kind: str = "ok") -> Iterator[tuple[Event, dict[str, Any]]]:
         """Yield the events that end an operation."""
@@ -88,8 +106,10 @@ class Facts:
         sent = self.sent[value]
         if sent.key in self.dropped or self.may_be_compacted(value, sent.acked_offset):
             return True
-        before = self.trimmed[sent.key]
-        return before > 0 and sent.acked_offset < before
+        before, offset = self.trimmed[sent.key], sent.acked_offset
+        if self.is_lost(sent.key, offset, len(self.events)):
+            return True
+        return (before > 0 and offset < before) or (offset < 0 and sent.key in self.lost)
 
     def may_be_compacted(self, value: int, offset: int) -> bool:
         """Tell whether a record, at an offset or -1, may have given way to a newer one of its key.
@@ -146,6 +166,8 @@ def gather(events: Sequence[Event]) -> Facts:
             _gather_read(facts, event)
         elif event.f in ("created", "delete", "retention", "compacted"):
             _gather_topic(facts, event)
+        elif event.f == "lost":
+            _gather_lost(facts, event)
     _gather_retained(facts)
     _gather_same(facts)
     return facts
@@ -194,6 +216,15 @@ def _gather_same(facts: Facts) -> None:
         keyed = facts.compacted.get(sent.key)
         if keyed is not None:
             facts.same_key.setdefault((sent.key, value % keyed.keys), []).append(value)
+
+
+def _gather_lost(facts: Facts, event: Event) -> None:
+    """Where it was the beginning, the log start has moved."""
+    table = value_of(event)
+    key = table["key"]
+    facts.lost[key].append(Lost(table["base"], table["next"], event.index))
+    if table["start"] >= table["next"]:
+        facts.trimmed[key] = max(facts.trimmed[key], table["start"])
 
 
 def _gather_retained(facts: Facts) -> None:

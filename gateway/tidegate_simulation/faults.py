@@ -13,6 +13,7 @@ from random import Random
 
 from tidegate_coordination.logs.faulty import LogFaults
 
+from .losses import LossPlan
 from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
 from .pipeline_plan import PipelinePlan
 from .store import StoreFaults
@@ -92,7 +93,7 @@ _RARE = frozenset({"log.hung", "store.hung", "log.snapshot_damage"})
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """One seed's faults.  kinds: the names that were drawn, of KINDS and PIPELINE_KINDS.
+    """One seed's faults.  kinds: the names that were drawn, of KINDS, PIPELINE_KINDS, LOSS_KINDS.
 
     event_seconds: mean time between two events.  latency_seconds: the longest a packet takes.
     skew_seconds, clock_rate: of the one clock that is wrong.
@@ -107,6 +108,16 @@ class FaultPlan:
     skew_seconds: float
     clock_rate: float
     pipelines: PipelinePlan = field(default_factory=PipelinePlan)
+    losses: LossPlan = field(default_factory=LossPlan)
+
+    def with_losses(self, losses: LossPlan) -> FaultPlan:
+        """Return a plan with objects that are lost for good."""
+        return replace(
+            self,
+            kinds=(*self.kinds, *losses.kinds),
+            events=(*self.events, *losses.kinds),
+            losses=losses,
+        )
 
     def with_pipelines(self, pipelines: PipelinePlan) -> FaultPlan:
         """Return a plan with pipelines, and what befalls them."""

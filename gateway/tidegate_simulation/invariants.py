@@ -20,8 +20,10 @@ from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.objects import ObjectName, SegmentName, WalName
 from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.runs import RunRow
 
 from .deletion_checks import DeletionWatch, live_objects
+from .losses import Holes, Hurt
 from .segment_checks import BodyOf, NotWhole, check_cleaned, check_published
 
 Complain = Callable[[str, str], None]
@@ -52,6 +54,8 @@ class StateWatch:
       body_of: gives what the object store holds under a key, without waiting.
       complain: called with the kind and the text of a violation.
       deletions: is told of each entry.
+      hurt: tells what the store lost, and what it was.
+      on_lost: called with a partition and a stretch that was hurt and is given up.
       on_published: called with the number of units of each entry that publishes some.
       on_cleaned: called for each round of compaction.
     """
@@ -63,6 +67,9 @@ class StateWatch:
         deletions: DeletionWatch,
         on_published: Callable[[int], None],
         on_cleaned: Callable[[], None],
+        *,
+        hurt: Hurt,
+        on_lost: Callable[[Partition, int, int], None],
     ) -> None:
         self.state = ClusterState()
         self.payloads: list[bytes] = []
@@ -71,6 +78,10 @@ class StateWatch:
         self._deletions = deletions
         self._on_published = on_published
         self._on_cleaned = on_cleaned
+        self._hurt = hurt
+        self._on_lost = on_lost
+        self._holes = Holes()
+        self._given_up: list[tuple[int, int, int]] = []
         self._published: set[SegmentName] = set()
         self._digests: dict[int, bytes] = {}
         self._marks: dict[int, tuple[int, int]] = {}
@@ -110,12 +121,15 @@ class StateWatch:
                     self._collect(event)
                 case ev.SegmentsPublished():
                     self._publish(entry, event)
+                case ev.RunsSkipped():
+                    self._skip(event)
                 case gev.GroupChanged() | gev.OffsetsCommitted():
                     self._group(entry.writer, event)
                 case _:
                     pass
 
     def _after(self, position: int, entry: Entry) -> None:
+        self._after_skips()
         for number in sorted(self.state.touched):
             partition = self.state.partitions.get(number)
             if partition is not None:
@@ -135,21 +149,27 @@ class StateWatch:
     # -- invariants, by their numbers -------------------------------------------------------------
 
     def _tiling(self, partition: Partition, *, whole: bool) -> None:
-        """1: live runs tile [log start, next offset)."""
+        """1: live runs and what was given up tile [log start, next offset)."""
         runs = partition.runs
         where = f"partition {partition.number}"
         if not len(runs):
-            if partition.log_start != partition.next_offset:
+            if not self._is_next(partition, partition.log_start, partition.next_offset):
                 self._broken(1, f"{where}: nothing holds {partition.log_start} and on")
             return
         first, last = runs[0], runs[len(runs) - 1]
-        if not first.base_offset <= partition.log_start < first.next_offset:
+        start = partition.log_start
+        begins = start >= first.base_offset or self._is_next(partition, start, first.base_offset)
+        if not begins or start >= first.next_offset:
             self._broken(1, f"{where}: {first} does not hold log start {partition.log_start}")
-        if last.next_offset != partition.next_offset:
+        if not self._is_next(partition, last.next_offset, partition.next_offset):
             self._broken(1, f"{where}: {last} is not the end, {partition.next_offset}")
         for at in range(1 if whole else max(1, len(runs) - 2), len(runs)):
-            if runs[at].base_offset != runs[at - 1].next_offset:
+            if not self._is_next(partition, runs[at - 1].next_offset, runs[at].base_offset):
                 self._broken(1, f"{where}: {runs[at]} after {runs[at - 1]}")
+
+    def _is_next(self, partition: Partition, end: int, start: int) -> bool:
+        """Tell whether nothing is missing in between but what was given up."""
+        return end == start or (end < start and self._holes.cover(partition.number, end, start))
 
     def _rising(self, partition: Partition) -> None:
         """2: log start and next offset rise."""
@@ -196,7 +216,7 @@ class StateWatch:
         self._on_published(len(event.partitions))
         for each in event.partitions:
             try:
-                check_published(self.state, event.incarnation, each, self._body_of)
+                check_published(self.state, event.incarnation, each, self._hurt.was)
             except NotWhole as error:
                 self._complain("segment", f"partition {each.partition}: {error}")
             self._publish_once(event.incarnation, each)
@@ -216,6 +236,39 @@ class StateWatch:
             if name in self._published:
                 self._broken(3, f"{name} is published again")
             self._published.add(name)
+
+    def _skip(self, event: ev.RunsSkipped) -> None:
+        """8, and that only what is hurt is given up."""
+        if not self.state.gateways.is_live(event.incarnation):
+            self._broken(8, f"runs skipped by incarnation {event.incarnation}, which ended")
+        for each in event.stretches:
+            partition = self.state.partitions.get(each.partition)
+            runs = partition.runs if partition is not None else ()
+            for row in [runs[at] for at in range(len(runs))]:
+                is_in = each.base_offset <= row.base_offset < each.next_offset
+                if partition is not None and is_in:
+                    self._give_up(partition, row)
+
+    def _give_up(self, partition: Partition, row: RunRow) -> None:
+        if self._hurt.is_hurt(partition, row):
+            self._given_up.append((partition.number, row.base_offset, row.next_offset))
+        else:
+            self._complain("skipped too much", f"partition {partition.number}: {row} can be read")
+
+    def _after_skips(self) -> None:
+        """1: the log start moved only over what was given up."""
+        for number, base_offset, next_offset in self._given_up:
+            self._holes.add(number, base_offset, next_offset)
+        for number, base_offset, next_offset in self._given_up:
+            partition = self.state.partitions[number]
+            before = self._marks.get(number, (0, 0))[0]
+            if not self._is_next(partition, before, partition.log_start):
+                self._broken(1, f"{partition.number}: log start {before}, {partition.log_start}")
+            self._tiling(partition, whole=True)
+            self._on_lost(partition, base_offset, next_offset)
+        if self._given_up:
+            self._dead()
+        self._given_up.clear()
 
     def _after_segments(self, entry: Entry) -> None:
         """1, in whole, and 4, as the state counts."""

@@ -18,6 +18,7 @@ from .crash_points import PIPELINE_PLACES, PLACES
 from .host import Host
 from .network import Link
 from .node import Node
+from .operators import Operator
 from .pipeline_plan import PREFIX
 from .pipelines import Pipeline
 from .store import StoreFaults
@@ -36,12 +37,18 @@ _HOUR_SECONDS = 3600.0
 class Nemesis:
     """See the module's head.  is_late: the work is done, and a promised event has not landed."""
 
-    def __init__(self, world: World, nodes: list[Node], pipelines: Sequence[Pipeline] = ()) -> None:
+    def __init__(
+        self,
+        world: World,
+        nodes: list[Node],
+        pipelines: Sequence[Pipeline] = (),
+        operators: Sequence[Operator] = (),
+    ) -> None:
         self.is_late = False
         self._world = world
         self._nodes = nodes
         self._pipelines = pipelines
-        self._hosts: list[Host] = [*nodes, *pipelines]
+        self._hosts: list[Host] = [*nodes, *pipelines, *operators]
         self._rng = world.rng("nemesis")
         self._busy: set[str] = set()
         self._lease_seconds = int(world.settings["lease.ms"]) / 1000
@@ -66,6 +73,8 @@ class Nemesis:
             "partition": self._partition,
             "clock_forward": self._clock_forward,
             "clock_back": self._clock_back,
+            "lost_object": self._lost_object,
+            "spoilt_object": self._spoilt_object,
         }
 
     async def run(self, is_over: Callable[[], bool], seconds: float) -> None:
@@ -221,6 +230,14 @@ class Nemesis:
             for each in self._hosts:
                 outages.enter_context(each.without_store())
             await trio.sleep(self._rng.uniform(1, 60))
+
+    async def _lost_object(self, node: Node) -> None:
+        await trio.lowlevel.checkpoint()
+        self._count("lost_object", self._world.hurt.strike("lost_object", self._rng))
+
+    async def _spoilt_object(self, node: Node) -> None:
+        await trio.lowlevel.checkpoint()
+        self._count("spoilt_object", self._world.hurt.strike("spoilt_object", self._rng))
 
     # -- connections ------------------------------------------------------------------------------
 

@@ -189,7 +189,7 @@ class Reader:
         code = ErrorCode(part.error_code)
         if code != ErrorCode.NONE:
             self.history.fail(invoke, error=code.name)
-            if code == ErrorCode.CORRUPT_MESSAGE and not self._may_be_corrupt():
+            if code == ErrorCode.CORRUPT_MESSAGE and not self._may_be_corrupt(key):
                 self.workload.world.complain("false error", f"fetch of {key}: {code.name}")
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._reset(key)
@@ -203,9 +203,11 @@ class Reader:
             more["start"] = part.log_start_offset
         self.history.ok(invoke, records=records, next=following, **more)
 
-    def _may_be_corrupt(self) -> bool:
+    def _may_be_corrupt(self, key: Key) -> bool:
         """Tell whether the store has given out wrong bytes, on purpose."""
         world: Any = self.workload.world
+        if (key.topic_id, key.partition) in world.hurt.partitions:
+            return True
         landed = world.strikes.landed if hasattr(world, "strikes") else world.landed
         return any(landed[each] for each in list(landed) if "flip" in each)
 

@@ -25,8 +25,10 @@ from .faults import FaultPlan, Landed, draw_plan, draw_settings
 from .history import Event
 from .host import Host
 from .livelock import LivelockGuard
+from .losses import draw_losses
 from .nemesis import Nemesis
 from .node import Node
+from .operators import Operator, wait_for_repair
 from .pipeline_plan import PREFIX, draw_pipelines
 from .pipelines import Pipeline, merge_what_rests
 from .readers import Admin, FinalReader
@@ -96,7 +98,9 @@ def _draw(seed: int, rng: Random) -> tuple[dict[str, str], FaultPlan]:
         is_calm=not plan.kinds,
         with_wrong_clocks=plan.has_wrong_clocks,
     )
-    return {**settings, **pipelines.settings_of_gateways}, plan.with_pipelines(pipelines)
+    losses = draw_losses(Random(f"{seed}/losses"), is_calm=not plan.kinds)
+    plan = plan.with_pipelines(pipelines).with_losses(losses)
+    return {**settings, **pipelines.settings_of_gateways}, plan
 
 
 def run_seeds(seeds: Iterable[int], operations: int = 150) -> Iterator[Report]:
@@ -171,14 +175,20 @@ class _Run:
             node.set_faults(LogFaults(), StoreFaults())
             nursery.start_soon(node.run)
         workload = Workload(world, self._operations)
+        world.number_of = workload.number_of
+        world.hurt.is_known = lambda *place: workload.number_of(*place) is not None
         with trio.fail_after(CALM_SECONDS):
             await create_topics_and_keys(workload, TOPICS)
         pipelines = self._make_pipelines(world)
         for pipeline in pipelines:
             nursery.start_soon(pipeline.run)
-        nemesis = Nemesis(world, nodes, pipelines)
+        operators = [Operator(world, number + 1) for number in range(self._plan.losses.operators)]
+        for operator in operators:
+            nursery.start_soon(operator.run)
+        nemesis = Nemesis(world, nodes, pipelines, operators)
         await self._faulty_phase(workload, nemesis)
         await self._await_nodes(nodes)
+        await self._await_repair(world)
         await self._merge_all(world, pipelines)
         await self._final_phase(workload, [*nodes, *pipelines])
 
@@ -258,6 +268,13 @@ class _Run:
         down = [each.node_id for each in nodes if each.gateway is None]
         if down:
             self.note("stuck", f"gateways {down} did not come back in {CALM_SECONDS} s")
+
+    async def _await_repair(self, world: World) -> None:
+        """Whatever was lost must be skipped, so that readers can go on."""
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await wait_for_repair(world)
+        if waited.cancelled_caught:
+            self.note("not repaired", f"after {CALM_SECONDS} s")
 
     async def _final_phase(self, workload: Workload, hosts: Sequence[Host]) -> None:
         """Everything acknowledged must be readable, now that nothing is wrong any more."""

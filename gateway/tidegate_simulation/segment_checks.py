@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from struct import Struct
+from struct import error as StructError
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -135,12 +136,31 @@ def _compare_compacted(
 
 
 def _live(state: ClusterState, partition: Partition, body_of: BodyOf) -> list[Batch]:
+    """Return all that can be read."""
     rows = [partition.runs[at] for at in range(len(partition.runs))]
-    return [batch for row in rows for batch in _held(state, row, body_of)]
+    return [
+        batch
+        for row in rows
+        if is_readable(state, partition, row, body_of)
+        for batch in _held(state, row, body_of)
+    ]
 
 
 def _fields(batches: list[Batch]) -> list[Fields]:
     return [Fields(_BATCH.unpack_from(each.data), each.data) for each in batches]
+
+
+def is_readable(state: ClusterState, partition: Partition, row: RunRow, body_of: BodyOf) -> bool:
+    """Tell whether a run, or a segment, is still what was committed."""
+    try:
+        body = _body(object_key(state, state.objects.name(row.object_number)), body_of)
+        if row.flags & RUN_SEGMENT:
+            index = read_segment(body)
+            what = (index.topic_id, index.partition, index.base_offset, index.check)
+            return what == (partition.topic_id, partition.index, row.base_offset, row.check)
+        return bool(_held(state, row, body_of))
+    except (CorruptObject, NotWhole, StructError):
+        return False
 
 
 def _parents(partition: Partition, event: SegmentsOfPartition) -> list[RunRow]:

@@ -41,6 +41,7 @@ class Workload:
     keyed: dict[int, Keyed] = field(default_factory=dict[int, Keyed])
     _values: count[int] = field(default_factory=lambda: count(1))
     _numbers: count[int] = field(default_factory=count)
+    _known: dict[tuple[bytes, int], int] = field(default_factory=dict[tuple[bytes, int], int])
 
     def take(self) -> bool:
         """Take one operation; False when none is left."""
@@ -55,7 +56,13 @@ class Workload:
 
     def new_keys(self, topic: str, topic_id: bytes, partitions: Iterable[int]) -> list[Key]:
         """Number the partitions of a topic."""
-        return [Key(next(self._numbers), topic, topic_id, index) for index in partitions]
+        keys = [Key(next(self._numbers), topic, topic_id, index) for index in partitions]
+        self._known.update({(topic_id, key.partition): key.number for key in keys})
+        return keys
+
+    def number_of(self, topic_id: bytes, partition: int) -> int | None:
+        """Return the number of a partition; None if no client knows it yet."""
+        return self._known.get((topic_id, partition))
 
     def key_of(self, topic: str, topic_id: bytes, partition: int) -> Key:
         """Return the key of a partition that an answer names, by name or by id."""

@@ -14,15 +14,17 @@ from typing import Protocol
 
 import trio
 
+from tidegate_coordination.state.partitions import Partition
 from tidegate_gateway.memory_transport import MemoryTransport
 from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer
+from tidegate_storage.object_store import Buffer, ObjectExists
 
 from .checker import Violation
 from .deletion_checks import DeletionWatch
 from .faults import FaultPlan
 from .history import History
 from .invariants import StateWatch, WatchedLog
+from .losses import Hurt
 from .stalls import Stalls
 from .strikes import Strikes
 
@@ -35,14 +37,26 @@ class WatchedStore(MemoryObjectStore):
     def __init__(self, clock: Callable[[], float], deletions: DeletionWatch) -> None:
         super().__init__(clock)
         self._deletions = deletions
+        self._lost: set[str] = set()
 
     def peek(self, key: str) -> bytes | None:
         """Return the body of an object, if there is one."""
         found = self._objects.get(key)
         return found[0] if found is not None else None
 
+    def replace(self, key: str, body: bytes | None) -> None:
+        """Hold this from now on, or nothing; see losses.py."""
+        _, modified_at = self._objects.pop(key)
+        if body is not None:
+            self._objects[key] = (body, modified_at)
+        else:
+            self._sorted_keys.remove(key)
+            self._lost.add(key)
+
     async def put(self, key: str, body: Buffer) -> None:
-        """See ObjectStore."""
+        """See ObjectStore.  A late copy of a request does not bring back what was lost."""
+        if key in self._lost:
+            raise ObjectExists(key)
         await super().put(key, body)
         self._deletions.stored(key)
 
@@ -73,6 +87,7 @@ class World:
     """What all parts of a run share.
 
     nodes: by node id.  healed: no faults any more.  lives: gateways that were started.
+    hurt: what the store lost for good.  number_of: gives a partition's number in histories.
     unanswered_creates: names of topics that a request without an answer may still create.
     """
 
@@ -87,10 +102,12 @@ class World:
     stalls: Stalls = field(default_factory=Stalls)
     history: History = field(init=False)
     store: WatchedStore = field(init=False)
+    hurt: Hurt = field(init=False)
     watch: StateWatch = field(init=False)
     log: WatchedLog = field(init=False)
     unanswered_creates: set[str] = field(default_factory=set[str])
     nodes: dict[int, Machine] = field(default_factory=dict[int, Machine])
+    number_of: Callable[[bytes, int], int | None] = lambda topic_id, partition: None
 
     def __post_init__(self) -> None:
         """Make the shared parts."""
@@ -101,14 +118,23 @@ class World:
             has_backups=self.settings.get("log.backup.interval.ms") != "0",
         )
         self.store = WatchedStore(self.wall_clock, deletions)
+        self.hurt = Hurt(self.store, lambda: self.watch.state)
         self.watch = StateWatch(
             self.store.peek,
             self.complain,
             deletions,
             lambda units: self.strikes.count("pipeline.published", units),
             lambda: self.strikes.count("pipeline.compacted", 1),
+            hurt=self.hurt,
+            on_lost=self._lost,
         )
         self.log = WatchedLog(self.watch)
+
+    def _lost(self, partition: Partition, base_offset: int, next_offset: int) -> None:
+        """Tell the history what was given up by declared repair."""
+        number = self.number_of(partition.topic_id, partition.index)
+        stretch = {"base": base_offset, "next": next_offset, "start": partition.log_start}
+        self.history.note("operator", "ok", "lost", {"key": number, **stretch})
 
     @property
     def landed(self) -> Counter[str]:
