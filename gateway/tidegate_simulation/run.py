@@ -176,7 +176,7 @@ class _Run:
             nursery.start_soon(node.run)
         workload = Workload(world, self._operations)
         world.number_of = workload.number_of
-        world.hurt.is_known = lambda *place: workload.number_of(*place) is not None
+        world.hurt.is_known = workload.is_known
         with trio.fail_after(CALM_SECONDS):
             await create_topics_and_keys(workload, TOPICS)
         pipelines = self._make_pipelines(world)

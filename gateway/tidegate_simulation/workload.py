@@ -64,6 +64,10 @@ class Workload:
         """Return the number of a partition; None if no client knows it yet."""
         return self._known.get((topic_id, partition))
 
+    def is_known(self, topic_id: bytes, partition: int) -> bool:
+        """Tell whether a client knows a partition."""
+        return (topic_id, partition) in self._known
+
     def key_of(self, topic: str, topic_id: bytes, partition: int) -> Key:
         """Return the key of a partition that an answer names, by name or by id."""
         for key in self.keys:
