@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
+from struct import Struct
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tidegate_storage.corrupt import UnknownVersion
 from tidegate_storage.load import open_store
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import NoSuchObject
+from tidegate_storage.segment_format import TRAILER
 from tidegate_storage.segments import FinalBatch, SegmentBuilder
 from tidegate_storage.wal import OpenWal
 from tidegate_storage.wal_format import WalIdentity
@@ -45,8 +47,14 @@ def segment(batches: int = 6) -> bytearray:
         data = bytearray(batch(f"{number}", "x" * 50))
         offset = 100 + 2 * number
         set_base_offset(data, 0, base_offset=offset, leader_epoch=0)
-        builder.append(FinalBatch(data, offset + 2, 2, NOW_MS + 1, False))
+        builder.append(FinalBatch(data, offset + 2, 2, NOW_MS + 1))
     return builder.seal(100 + 2 * batches).body
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command sets up logs for its process, and this one is not its own."""
+    monkeypatch.setattr("tidegate_gateway.cli.inspect.configure_logs", lambda _: None)
 
 
 async def source_of(body: bytes | bytearray) -> StoredObject:
@@ -90,13 +98,17 @@ async def test_a_whole_segment() -> None:
 async def test_no_byte_can_change_unnoticed(make: Any) -> None:
     body = make()
     rng = Random(1)
+    versions = [8, 9]
+    if make is segment:
+        (index,) = Struct(">Q").unpack_from(body, len(body) - TRAILER.size)
+        versions += [index, index + 1]
     for position in range(len(body)):
         damaged = bytearray(body)
         damaged[position] ^= 1 << rng.randrange(8)
         try:
             frame, found = await inspected(damaged)
         except UnknownVersion:
-            assert position in (8, 9)
+            assert position in versions
             continue
         assert problems(frame, found), f"byte {position} of {len(body)}"
 

@@ -21,7 +21,9 @@ from typing import TypeAlias
 
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
+from tidegate_protocol.batches import HEADER_BYTES, empty_batch
 from tidegate_protocol.primitives import Buffer
+from tidegate_storage.prepared_runs import LEADER_EPOCH
 from tidegate_storage.segment_format import SegmentIndex
 
 from .prepared_runs import PreparedRun
@@ -138,6 +140,11 @@ class ReadPass:
             if limit <= 0 or _is_cut(run, offset, piece):
                 self.behind.append((partition, row.next_offset))
                 break
+        else:
+            if not pieces:
+                # Nothing is left up to the end; who wants to read to it must get there.
+                pieces.append(empty_batch(offset, end_offset, LEADER_EPOCH))
+                self.bytes_read += HEADER_BYTES
         return pieces
 
     @property

@@ -201,6 +201,18 @@ def crc_matches(data: memoryview, position: int, header: BatchHeader) -> bool:
     return crc32c(data[position + CRC_START : position + header.size_bytes]) == header.crc
 
 
+def empty_batch(base_offset: int, next_offset: int, leader_epoch: int) -> bytes:
+    """Return a batch without records, as Kafka's compaction leaves them: readers go on behind it.
+
+    next_offset: above base_offset; what a batch cannot span is left out.
+    """
+    last_delta = min(next_offset - base_offset, 1 << 31) - 1
+    fields = (base_offset, HEADER_BYTES - LENGTH_OVERHEAD, leader_epoch, MAGIC, 0, 0, last_delta)
+    batch = bytearray(HEADER.pack(*fields, -1, -1, -1, -1, -1, 0))
+    _UINT32.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[CRC_START:]))
+    return bytes(batch)
+
+
 def set_base_offset(
     buffer: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int
 ) -> None:
