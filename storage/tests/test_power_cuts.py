@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from tidegate_storage.disk import DiskEntry, DiskSteps
+from tidegate_storage.disk import DiskEntry, DiskSteps, OpenFile
 from tidegate_storage.disk_recipes import sweep_temporary
 from tidegate_storage.file_store import FileObjectStore
 from tidegate_storage.memory_disk import MemoryDisk, MemoryDiskSteps
@@ -67,6 +67,10 @@ class MortalSteps:
         self._count()
         self._steps.link_new(source, target)
 
+    def rename(self, source: str, target: str) -> None:
+        self._count()
+        self._steps.rename(source, target)
+
     def remove(self, path: str) -> None:
         self._count()
         self._steps.remove(path)
@@ -80,6 +84,10 @@ class MortalSteps:
     def read(self, path: str, start: int, length: int | None) -> bytes:
         self._count()
         return self._steps.read(path, start, length)
+
+    def open_file(self, path: str) -> OpenFile:
+        self._count()
+        return self._steps.open_file(path)
 
     def scan(self, path: str) -> list[DiskEntry]:
         self._count()

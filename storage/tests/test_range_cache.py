@@ -258,3 +258,17 @@ async def test_a_put_during_a_load_is_kept() -> None:
 
 async def _get(cache: RangeCache[str], load: Load, found: list[str], key: str = "key") -> None:
     found.append(await cache.get(key, load))
+
+
+def test_who_asks_for_it_hears_of_all_that_leave() -> None:
+    left: list[str] = []
+    cache = RangeCache[str](30, on_leave=left.append)
+    for name in ("a", "b", "c"):
+        cache.put(name, name, 10, hot=name == "a")
+    cache.put("b", "B", 10, hot=True)
+    cache.evict("missing")
+    assert left == ["b"]
+    cache.put("d", "d", 20, hot=False)
+    assert left == ["b", "c", "d"]  # what is protected leaves no room
+    cache.evict("a")
+    assert left == ["b", "c", "d", "a"]

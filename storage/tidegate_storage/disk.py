@@ -1,4 +1,4 @@
-"""What a file store asks of a disk.
+"""What file store and disk cache ask of a disk.
 
 A DiskSteps is one step each: the calls a kernel offers, none of which is durable by itself.
 disk_recipes.py puts them in an order that survives a power cut.  A Disk runs a recipe whole:
@@ -27,6 +27,33 @@ class DiskEntry(NamedTuple):
     modified_at: float
 
 
+class OpenFile(Protocol):
+    """A file open for reading.
+
+    It stays what it is, whatever becomes of its name, and is closed when the last who holds it lets
+    go: so no eviction closes it under somebody who is sending it.
+    """
+
+    def stamp(self) -> tuple[int, int]:
+        """Size in bytes, and a number that a write to the file changes."""
+        ...
+
+    def read_at(self, start: int, length: int) -> bytes:
+        """Read up to length bytes; fewer at the end."""
+        ...
+
+    def is_in_memory(self, start: int, length: int) -> bool:
+        """Guess, without waiting, whether the kernel must ask the disk for these bytes."""
+        ...
+
+    def send_to(self, socket: int, start: int, length: int) -> int:
+        """Send up to length bytes to a socket's descriptor; return how many; 0 at the end.
+
+        Raises BlockingIOError, and OSError for the socket's troubles and the file's.
+        """
+        ...
+
+
 class DiskSteps(Protocol):
     """Single steps; they may block.  Steps of several recipes run at the same time."""
 
@@ -52,6 +79,10 @@ class DiskSteps(Protocol):
         """Give a file a second name; raises FileExistsError when that is taken."""
         ...
 
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name, which may be taken; raises FileNotFoundError."""
+        ...
+
     def remove(self, path: str) -> None:
         """Remove a file's name; raises FileNotFoundError."""
         ...
@@ -62,6 +93,10 @@ class DiskSteps(Protocol):
 
     def read(self, path: str, start: int, length: int | None) -> bytes:
         """Read up to length bytes, or all; raises FileNotFoundError, IsADirectoryError."""
+        ...
+
+    def open_file(self, path: str) -> OpenFile:
+        """Open a file for reading; raises FileNotFoundError, IsADirectoryError."""
         ...
 
     def scan(self, path: str) -> list[DiskEntry]:

@@ -19,7 +19,7 @@ from typing import TypeAlias, TypeVar
 
 import trio
 
-from .disk import DiskEntry, DiskSteps
+from .disk import DiskEntry, DiskSteps, OpenFile
 from .object_store import Buffer
 
 T = TypeVar("T")
@@ -30,6 +30,7 @@ class _File:
     modified_at: float
     content: bytearray = field(default_factory=bytearray)
     synced_content: bytes = b""
+    writes: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +62,9 @@ class MemoryDiskSteps:
         return handle
 
     def write(self, handle: int, body: Buffer) -> None:
-        self._handles[handle].content += body
+        file = self._handles[handle]
+        file.content += body
+        file.writes += 1
 
     def sync_file(self, handle: int) -> None:
         file = self._handles[handle]
@@ -72,6 +75,14 @@ class MemoryDiskSteps:
 
     def link_new(self, source: str, target: str) -> None:
         self._add(target, self._file(source))
+
+    def rename(self, source: str, target: str) -> None:
+        file = self._file(source)
+        folder, name = self._place(target)
+        if isinstance(folder.names.get(name), _Folder):
+            raise _os_error(errno.EISDIR, target)
+        folder.names[name] = file
+        self.remove(source)
 
     def remove(self, path: str) -> None:
         self._file(path)
@@ -86,8 +97,21 @@ class MemoryDiskSteps:
         content = self._file(path).content
         return bytes(content[start:] if length is None else content[start : start + length])
 
+    def open_file(self, path: str) -> OpenFile:
+        return MemoryFile(self._file(path))
+
     def scan(self, path: str) -> list[DiskEntry]:
         return [_entry(name, node) for name, node in self._folder(path).names.items()]
+
+    def flip_bit(self, path: str, position: int) -> None:
+        """Change a bit, as a disk may that goes bad: nothing tells of it."""
+        self._file(path).content[position] ^= 1
+
+    def cut_short(self, path: str, size: int) -> None:
+        """Leave only the first bytes, as a person may."""
+        file = self._file(path)
+        del file.content[size:]
+        file.writes += 1
 
     def power_cut(self, random: Random) -> None:
         """Forget what was not synced, as the seeded random decides."""
@@ -96,7 +120,7 @@ class MemoryDiskSteps:
 
     def _add(self, path: str, node: _Node) -> None:
         folder, name = self._place(path)
-        if name in folder.names:
+        if name in folder.names or not path:
             raise _os_error(errno.EEXIST, path)
         folder.names[name] = node
 
@@ -125,6 +149,27 @@ class MemoryDiskSteps:
                 raise _os_error(errno.ENOENT, path)
             node = node.names[name]
         return node
+
+
+class MemoryFile:
+    """An OpenFile in memory."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, file: _File) -> None:
+        self._file = file
+
+    def stamp(self) -> tuple[int, int]:
+        return len(self._file.content), self._file.writes
+
+    def read_at(self, start: int, length: int) -> bytes:
+        return bytes(self._file.content[start : start + length])
+
+    def is_in_memory(self, start: int, length: int) -> bool:
+        return True
+
+    def send_to(self, socket: int, start: int, length: int) -> int:
+        return os.write(socket, self.read_at(start, length))
 
 
 class MemoryDisk:

@@ -35,10 +35,16 @@ class _Flight(Generic[T]):
 
 
 class RangeCache(Generic[T]):
-    """Values by key.  A value and its size must not change while it is here."""
+    """Values by key.  A value and its size must not change while it is here.
 
-    def __init__(self, max_bytes: int) -> None:
+    on_leave: called with each value that leaves, whatever the reason.  It must not use the cache.
+    """
+
+    def __init__(
+        self, max_bytes: int, *, on_leave: Callable[[T], None] = lambda value: None
+    ) -> None:
         self.max_bytes = max_bytes
+        self._on_leave = on_leave
         self._max_protected_bytes = max_bytes * 4 // 5
         self._probation: _Entries[T] = OrderedDict()
         self._protected: _Entries[T] = OrderedDict()
@@ -114,9 +120,11 @@ class RangeCache(Generic[T]):
         entry = self._probation.pop(key, None)
         if entry is not None:
             self._probation_bytes -= entry[1]
+            self._on_leave(entry[0])
         entry = self._protected.pop(key, None)
         if entry is not None:
             self._protected_bytes -= entry[1]
+            self._on_leave(entry[0])
 
     async def _lead(
         self, key: Hashable, load: Callable[[], Awaitable[tuple[T, int]]], hot: bool
@@ -149,8 +157,9 @@ class RangeCache(Generic[T]):
     def _make_room(self) -> None:
         while self.used_bytes > self.max_bytes:
             if self._probation:
-                _, (_, size_bytes) = self._probation.popitem(last=False)
+                _, (value, size_bytes) = self._probation.popitem(last=False)
                 self._probation_bytes -= size_bytes
             else:
-                _, (_, size_bytes) = self._protected.popitem(last=False)
+                _, (value, size_bytes) = self._protected.popitem(last=False)
                 self._protected_bytes -= size_bytes
+            self._on_leave(value)

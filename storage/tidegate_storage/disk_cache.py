@@ -1,0 +1,330 @@
+"""Parts of objects on a local disk: a cache that survives a restart, and that anyone may delete.
+
+Bounded in bytes, as the disk counts them, and safe from cold scans (range_cache.py): a part is on
+probation until it is used again some time after it came.  (Uses that follow each other closely are
+those of one reader, or of several who read the same things together: they say nothing of what will
+be wanted later.)
+
+Reads and writes run in the disk's threads.  What cannot be written at once, because the writer is
+behind or the disk is full or broken, is not kept; nobody waits for a write.  After a failure the
+cache stops writing for a while, and says so.  A file that is gone or damaged is a miss, no error:
+the object store has it all.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import structlog
+import trio
+
+from .cache_files import (
+    DamagedFile,
+    FileKey,
+    FileName,
+    Place,
+    Verified,
+    file_key,
+    find_files,
+    read_file,
+    remove_files,
+    write_file,
+)
+from .disk import Disk
+from .file_part import FilePart
+from .object_store import Buffer
+from .range_cache import RangeCache
+
+T = TypeVar("T")
+
+_log = structlog.get_logger("tidegate.disk_cache")
+
+MAX_QUEUED_BYTES = 32 << 20
+# After a failure, and between two words about it.
+REST_SECONDS = 60.0
+# A disk that hangs for so long is left alone.
+STEP_SECONDS = 10.0
+# Uses within so long of the first are the same reader's.
+RECENT_SECONDS = 60.0
+_BAD_FILES = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(slots=True)
+class DiskCacheCounters:
+    """Since the start.  sent_bytes: sent from files without passing through Python.
+
+    skipped_writes: parts that were not kept.  damaged_files: torn, flipped, cut or written to.
+    lost_files: removed by others.  failures: of the disk.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    writes: int = 0
+    skipped_writes: int = 0
+    damaged_files: int = 0
+    lost_files: int = 0
+    failures: int = 0
+    sent_bytes: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """A file.  since: when it came.  on_drop: called when the cache gives it up."""
+
+    name: FileName
+    since: float
+    is_written: bool = False
+    is_dropped: bool = False
+    on_drop: Callable[[], None] = _nothing
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """See FileUse."""
+
+    counters: DiskCacheCounters
+    on_use: Callable[[], None]
+    on_change: Callable[[str], None]
+
+    def used(self) -> None:
+        self.on_use()
+
+    def sent(self, size_bytes: int) -> None:
+        self.counters.sent_bytes += size_bytes
+
+    def changed(self, reason: str) -> None:
+        self.on_change(reason)
+
+
+class Offer(NamedTuple):
+    """A part to be kept.
+
+    on_stored: called with the part in its file, once it is there.  on_drop: called when the file
+    is given up; whoever keeps it open then takes room that the cache gives to others.
+    """
+
+    place: Place
+    body: Buffer
+    crc32c: int
+    on_stored: Callable[[FilePart], None] = lambda part: None
+    on_drop: Callable[[], None] = _nothing
+
+
+class DiskCache:
+    """See the module's head."""
+
+    def __init__(self, disk: Disk, max_bytes: int) -> None:
+        self.counters = DiskCacheCounters()
+        self._disk = disk
+        self._files: RangeCache[_Kept] = RangeCache(max_bytes, on_leave=self._leave)
+        self._queue: deque[tuple[FileKey, Offer]] = deque()
+        self._queued: set[FileKey] = set()
+        self._queued_bytes = 0
+        self._doomed: list[str] = []
+        self._work = trio.Event()
+        self._no_writes_until = -math.inf
+        self._no_reads_until = -math.inf
+        self._quiet_until: dict[str, float] = {}
+
+    @property
+    def used_bytes(self) -> int:
+        """Return what the files take of the disk."""
+        return self._files.used_bytes
+
+    def __contains__(self, place: Place) -> bool:
+        """Tell whether a part is here; does not count as a use."""
+        return file_key(place) in self._files and not self._is_resting()
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    async def read(
+        self,
+        place: Place,
+        check: Callable[[memoryview], T],
+        on_drop: Callable[[], None] = _nothing,
+    ) -> tuple[FilePart, T] | None:
+        """Read and verify a part; None if it is not here.
+
+        Args:
+          check: looks at the bytes, in the disk's thread; may raise DamagedFile.
+          on_drop: see Offer.
+        """
+        key = file_key(place)
+        kept = self._files.get_nowait(key, promote=False)
+        if kept is None or not kept.is_written or self._is_resting():
+            self.counters.misses += 1
+            await trio.lowlevel.checkpoint()
+            return None
+        try:
+            with trio.fail_after(STEP_SECONDS):
+                found = await self._disk.run(lambda steps: read_file(steps, kept.name, check))
+        except DamagedFile as error:
+            self._give_up(kept, str(error))
+        except (OSError, trio.TooSlowError) as error:
+            self._cannot_read(kept, error)
+        else:
+            if not kept.is_dropped:
+                self.counters.hits += 1
+                kept.on_drop = on_drop
+                self._use(kept)
+                return self._part(kept, found[0]), found[1]
+        self.counters.misses += 1
+        return None
+
+    def _use(self, kept: _Kept) -> None:
+        if not kept.is_dropped:
+            is_later = trio.current_time() - kept.since > RECENT_SECONDS
+            self._files.get_nowait(kept.name.key, promote=is_later)
+
+    def _is_resting(self) -> bool:
+        return trio.current_time() < self._no_reads_until
+
+    def _part(self, kept: _Kept, found: Verified) -> FilePart:
+        use = _Use(self.counters, partial(self._use, kept), partial(self._give_up, kept))
+        return FilePart(found.file, found.stamp, use, 0, kept.name.length)
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def offer(self, offer: Offer) -> None:
+        """Keep a part, unless it is here already or that would mean waiting."""
+        key = file_key(offer.place)
+        if key in self._files or key in self._queued:
+            return
+        is_full = self._queued_bytes + len(offer.body) > MAX_QUEUED_BYTES
+        if is_full or self._must_not_write():
+            self.counters.skipped_writes += 1
+            return
+        self._queue.append((key, offer))
+        self._queued.add(key)
+        self._queued_bytes += len(offer.body)
+        self._work.set()
+
+    async def run(self) -> None:
+        """Find what an earlier life left; then write what is offered, forever."""
+        while not await self._find():  # noqa: ASYNC110 - nobody tells when a disk is back
+            await trio.sleep(REST_SECONDS)
+        while True:
+            self._work = trio.Event()
+            while self._queue:
+                await self._write_first()
+            if self._doomed and not self._must_not_write():
+                await self._sweep()
+            await self._work.wait()
+
+    async def _write_first(self) -> None:
+        key, offer = self._queue[0]
+        try:
+            await self._write(key, offer)
+        finally:
+            self._queue.popleft()
+            self._queued.discard(key)
+            self._queued_bytes -= len(offer.body)
+
+    def _must_not_write(self) -> bool:
+        return trio.current_time() < self._no_writes_until
+
+    async def _find(self) -> bool:
+        try:
+            with trio.fail_after(REST_SECONDS):
+                names, torn = await self._disk.run(find_files)
+        except (OSError, trio.TooSlowError) as error:
+            self._cannot_write(error)
+            return False
+        for name in names:
+            kept = _Kept(name, -math.inf, is_written=True)
+            self._files.put(name.key, kept, name.disk_bytes, hot=False)
+        self.counters.damaged_files += len(torn)
+        self._doomed += torn
+        self._work.set()
+        return True
+
+    async def _write(self, key: FileKey, offer: Offer) -> None:
+        name = FileName(key, len(offer.body), offer.crc32c)
+        kept = _Kept(name, trio.current_time())
+        if key in self._files:
+            return  # found since, from an earlier life
+        if not self._must_not_write():
+            # Room is made first: the files never take more than they may.
+            self._files.put(key, kept, name.disk_bytes, hot=False)
+        if key not in self._files:
+            self.counters.skipped_writes += 1
+            return
+        doomed, self._doomed = self._doomed, []
+        try:
+            with trio.fail_after(STEP_SECONDS):
+                found = await self._disk.run(
+                    partial(write_file, name=name, body=offer.body, doomed=doomed)
+                )
+        except (OSError, trio.TooSlowError) as error:
+            self._doomed += doomed
+            self._files.evict(key)
+            self.counters.skipped_writes += 1
+            self._cannot_write(error)
+            return
+        self.counters.writes += 1
+        kept.is_written = True
+        kept.on_drop = offer.on_drop
+        offer.on_stored(self._part(kept, found))
+
+    async def _sweep(self) -> None:
+        doomed, self._doomed = self._doomed, []
+        try:
+            with trio.fail_after(STEP_SECONDS):
+                await self._disk.run(partial(remove_files, paths=doomed))
+        except (OSError, trio.TooSlowError) as error:
+            self._doomed += doomed
+            self._cannot_write(error)
+
+    # -- giving up --------------------------------------------------------------------------------
+
+    def _leave(self, kept: _Kept) -> None:
+        kept.is_dropped = True
+        self._doomed.append(kept.name.path)
+        self._work.set()
+        kept.on_drop()
+
+    def _give_up(self, kept: _Kept, reason: str) -> None:
+        """A file is not what it should be."""
+        if not kept.is_dropped:
+            self.counters.damaged_files += 1
+            self._say("a file of the disk cache is damaged, and was removed", reason)
+            self._files.evict(kept.name.key)
+
+    def _cannot_read(self, kept: _Kept, error: OSError | trio.TooSlowError) -> None:
+        if kept.is_dropped:
+            return
+        if isinstance(error, OSError):
+            self._files.evict(kept.name.key)
+        else:
+            self._no_reads_until = trio.current_time() + REST_SECONDS
+        if isinstance(error, OSError) and error.errno in _BAD_FILES:
+            self.counters.lost_files += 1
+        else:
+            self.counters.failures += 1
+            self._say("the disk cache cannot be read; records come from the store", _reason(error))
+
+    def _cannot_write(self, error: OSError | trio.TooSlowError) -> None:
+        self._no_writes_until = trio.current_time() + REST_SECONDS
+        self.counters.failures += 1
+        what = "the disk cache cannot be written; nothing new is kept for a minute"
+        self._say(what, _reason(error))
+
+    def _say(self, what: str, reason: str) -> None:
+        """Say it, but not again and again; the counters tell how often."""
+        if trio.current_time() >= self._quiet_until.get(what, -math.inf):
+            self._quiet_until[what] = trio.current_time() + REST_SECONDS
+            _log.warning(what, reason=reason)
+
+
+def _reason(error: OSError | trio.TooSlowError) -> str:
+    return str(error) if isinstance(error, OSError) else "it does not answer"
