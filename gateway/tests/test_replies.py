@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from tidegate_gateway.replies import JOIN_BELOW_BYTES, ReplyLine
 from tidegate_gateway.transport import MAX_PARTS
+from tidegate_storage.file_part import FilePart
 
 
 def test_a_reply_waits_for_those_before_it() -> None:
@@ -52,7 +53,7 @@ def test_any_way_of_sending_gives_the_same_bytes(
     line.collect()
     place = 0
     while line.unsent_bytes:
-        wire = b"".join(map(bytes, line.parts()))
+        wire = b"".join(bytes(part) for part in line.parts() if not isinstance(part, FilePart))
         size = min(sizes[place % len(sizes)], len(wire))
         received += wire[:size]
         line.sent(size)

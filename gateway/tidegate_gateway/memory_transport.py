@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 import trio
 
-from .transport import Buffer, TransportBroken
+from tidegate_storage.file_part import FileChanged, FilePart
+
+from .transport import Part, TransportBroken
 
 PIPE_BYTES = 256 * 1024
 
@@ -33,10 +35,10 @@ class _Pipe:
     def room(self) -> int:
         return self._max_bytes - len(self._data)
 
-    def write(self, parts: Sequence[Buffer]) -> int:
+    def write(self, parts: Sequence[Part]) -> int:
         sent = 0
         for part in parts:
-            piece = part[: self.room]
+            piece = part.take(self.room) if isinstance(part, FilePart) else part[: self.room]
             self._data += piece
             sent += len(piece)
             if len(piece) < len(part):
@@ -88,11 +90,14 @@ class MemoryTransport:
         """See Transport."""
         return self._incoming.read_into(buffer)
 
-    def send_nowait(self, parts: Sequence[Buffer]) -> int:
+    def send_nowait(self, parts: Sequence[Part]) -> int:
         """See Transport."""
         if self._outgoing.closed:
             raise TransportBroken("closed")
-        return self._outgoing.write(parts)
+        try:
+            return self._outgoing.write(parts)
+        except FileChanged as error:
+            raise TransportBroken(str(error)) from error
 
     async def wait_sendable(self) -> None:
         """See Transport."""

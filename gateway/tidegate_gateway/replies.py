@@ -2,6 +2,7 @@
 
 Every request that gets an answer takes a slot when it is read.  Whoever has the answer fills the
 slot; whatever is ready at the head of the line goes out, joined, and the rest waits for its turn.
+Parts that lie in files are never joined; small ones are not made (requests/fetch.py).
 No I/O here: the connection asks for the parts to send and says how much of them went out.
 """
 
@@ -11,7 +12,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from .transport import MAX_PARTS, Buffer
+from tidegate_storage.file_part import FilePart
+
+from .transport import MAX_PARTS, Buffer, Part
 
 # Below this a part is joined with its neighbours: sending it by itself costs more than the copy.
 JOIN_BELOW_BYTES: Final = 32 * 1024
@@ -24,9 +27,9 @@ class ReplySlot:
 
     def __init__(self, line: ReplyLine) -> None:
         self._line = line
-        self.parts: Sequence[Buffer] | bytes | None = None
+        self.parts: Sequence[Part] | bytes | None = None
 
-    def fill(self, parts: Sequence[Buffer]) -> None:
+    def fill(self, parts: Sequence[Part]) -> None:
         """Put the whole reply in."""
         self.parts = parts
         self._line.held_bytes += sum(map(len, parts))
@@ -45,7 +48,7 @@ class ReplyLine:
 
     def __init__(self) -> None:
         self._slots: deque[ReplySlot] = deque()
-        self._ready: deque[Buffer] = deque()
+        self._ready: deque[Part] = deque()
         self.held_bytes = 0
         self.unsent_bytes = 0
 
@@ -71,9 +74,9 @@ class ReplyLine:
         self._flush_small(small)
         return bool(self._ready)
 
-    def _collect_parts(self, parts: Sequence[Buffer], small: list[Buffer]) -> None:
+    def _collect_parts(self, parts: Sequence[Part], small: list[Buffer]) -> None:
         for part in parts:
-            if len(part) < JOIN_BELOW_BYTES:
+            if len(part) < JOIN_BELOW_BYTES and not isinstance(part, FilePart):
                 small.append(part)
                 continue
             self._flush_small(small)
@@ -84,12 +87,12 @@ class ReplyLine:
             self._make_ready(small[0] if len(small) == 1 else b"".join(small))
             small.clear()
 
-    def _make_ready(self, part: Buffer) -> None:
+    def _make_ready(self, part: Part) -> None:
         self.held_bytes -= len(part)
         self.unsent_bytes += len(part)
         self._ready.append(part)
 
-    def parts(self) -> list[Buffer]:
+    def parts(self) -> list[Part]:
         """Return what to send next, at most MAX_PARTS parts."""
         if len(self._ready) <= MAX_PARTS:
             return list(self._ready)
@@ -101,7 +104,8 @@ class ReplyLine:
         while size_bytes:
             head = self._ready[0]
             if len(head) > size_bytes:
-                self._ready[0] = memoryview(head)[size_bytes:]
+                rest = head if isinstance(head, FilePart) else memoryview(head)
+                self._ready[0] = rest[size_bytes:]
                 return
             size_bytes -= len(head)
             self._ready.popleft()

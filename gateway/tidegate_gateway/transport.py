@@ -1,5 +1,7 @@
 """The door to the network: receive into a buffer, send parts without joining them.
 
+A part may lie in a file; then the kernel sends it, and its bytes never pass through Python.
+
 trio.abc.Stream has neither recv_into nor gather-write, and both decide the cost of a megabyte
 (docs/performance.md).  So this small Protocol stands in its place: a plain socket here, an
 in-memory twin in memory_transport.py for tests and simulation.
@@ -8,12 +10,15 @@ in-memory twin in memory_transport.py for tests and simulation.
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeAlias
 
 import trio
 
+from tidegate_storage.file_part import FileChanged, FilePart
+
 Buffer: TypeAlias = bytes | bytearray | memoryview
+Part: TypeAlias = Buffer | FilePart
 
 # Linux refuses more than 1024 parts in one sendmsg (UIO_MAXIOV).
 MAX_PARTS = 512
@@ -48,7 +53,7 @@ class Transport(Protocol):
         """
         ...
 
-    def send_nowait(self, parts: Sequence[Buffer]) -> int:
+    def send_nowait(self, parts: Sequence[Part]) -> int:
         """Send what can be sent without waiting; return how many bytes that was.
 
         Raises:
@@ -91,16 +96,34 @@ class SocketTransport:
         except OSError as error:
             raise TransportBroken(str(error)) from error
 
-    def send_nowait(self, parts: Sequence[Buffer]) -> int:
+    def send_nowait(self, parts: Sequence[Part]) -> int:
         """See Transport."""
+        sent = 0
         try:
-            if len(parts) == 1:
+            if len(parts) == 1 and not isinstance(parts[0], FilePart):
                 return self._socket.send(parts[0])
-            return self._socket.sendmsg(parts[:MAX_PARTS])
+            for stretch, is_last in _stretches(parts):
+                size = self._send(stretch, is_last=is_last)
+                sent += size
+                if not is_last and size < _size(stretch):
+                    break
         except BlockingIOError:
-            return 0
-        except OSError as error:
+            pass
+        except (OSError, FileChanged) as error:
             raise TransportBroken(str(error)) from error
+        return sent
+
+    def _send(self, stretch: Sequence[Buffer] | FilePart, *, is_last: bool) -> int:
+        if not isinstance(stretch, FilePart):
+            # What goes in front of a file shall not leave in a packet of its own.
+            flags = 0 if is_last else socket.MSG_MORE
+            if len(stretch) == 1:
+                return self._socket.send(stretch[0], flags)
+            return self._socket.sendmsg(stretch, (), flags)
+        descriptor = self._socket.fileno()
+        if descriptor < 0:
+            raise TransportBroken("closed")
+        return stretch.send_to(descriptor)
 
     async def wait_sendable(self) -> None:
         """See Transport."""
@@ -114,3 +137,24 @@ class SocketTransport:
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
+
+
+def _stretches(
+    parts: Sequence[Part],
+) -> Iterator[tuple[Sequence[Buffer] | FilePart, bool]]:
+    """Yield what can be sent at once, and whether it is the last: a file, or all between files."""
+    gathered: list[Buffer] = []
+    for part in parts:
+        if not isinstance(part, FilePart):
+            gathered.append(part)
+            continue
+        if gathered:
+            yield gathered, False
+            gathered = []
+        yield part, part is parts[-1]
+    if gathered:
+        yield gathered[:MAX_PARTS], True
+
+
+def _size(stretch: Sequence[Buffer] | FilePart) -> int:
+    return len(stretch) if isinstance(stretch, FilePart) else sum(map(len, stretch))

@@ -84,6 +84,16 @@ class FilePart:
             raise self._given_up("it ends too early")
         return body
 
+    def take(self, max_bytes: int) -> bytes:
+        """Return the first bytes for a transport that is no socket; they count as sent.
+
+        Raises:
+          FileChanged: see there.
+        """
+        body = self[:max_bytes].read()
+        self._use.sent(len(body))
+        return body
+
     def send_to(self, socket: int) -> int:
         """Let the kernel send what it can without waiting; return how many bytes that was.
 

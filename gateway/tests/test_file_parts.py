@@ -1,0 +1,173 @@
+"""Replies whose parts lie in files reach the client whole, on sockets and on their twin."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+import trio
+
+from tidegate_gateway.memory_transport import memory_transport_pair
+from tidegate_gateway.replies import JOIN_BELOW_BYTES, ReplyLine
+from tidegate_gateway.transport import Part, SocketTransport, Transport, TransportBroken
+from tidegate_storage.disk import DiskSteps
+from tidegate_storage.file_part import FilePart
+from tidegate_storage.memory_disk import MemoryDiskSteps
+from tidegate_storage.real_disk import RealDiskSteps
+
+
+class Use:
+    """Counts."""
+
+    def __init__(self) -> None:
+        self.sent_bytes = 0
+        self.reasons: list[str] = []
+
+    def used(self) -> None:
+        pass
+
+    def sent(self, size_bytes: int) -> None:
+        self.sent_bytes += size_bytes
+
+    def changed(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+def file_part(steps: DiskSteps, path: str, body: bytes, use: Use) -> FilePart:
+    handle = steps.open_new(path)
+    steps.write(handle, body)
+    steps.close(handle)
+    file = steps.open_file(path)
+    return FilePart(file, file.stamp(), use, 0, len(body))
+
+
+@contextmanager
+def tcp_pair() -> Iterator[tuple[SocketTransport, socket.socket]]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        server, _ = listener.accept()
+    transport = SocketTransport(server)
+    with client:
+        yield transport, client
+        transport.close()
+
+
+async def send_all(line: ReplyLine, transport: Transport) -> None:
+    """As Connection does."""
+    line.collect()
+    while parts := line.parts():
+        size = transport.send_nowait(parts)
+        line.sent(size)
+        if size < sum(map(len, parts)):
+            await transport.wait_sendable()
+
+
+def some_parts(steps: DiskSteps, use: Use, random: Random) -> tuple[list[Part], bytes, int]:
+    """Return parts, what they hold, and how much of it in files."""
+    parts: list[Part] = []
+    expected = b""
+    in_files = 0
+    for number in range(30):
+        if random.random() < 0.5:
+            body = random.randbytes(random.choice((1, 100, JOIN_BELOW_BYTES, 200_000)))
+            parts.append(body)
+        else:
+            body = random.randbytes(random.choice((JOIN_BELOW_BYTES, 100_000, 1_000_000)))
+            whole = file_part(steps, f"{number}", b"##" + body + b"##", use)
+            parts.append(whole[2:-2])
+            in_files += len(body)
+        expected += body
+    return parts, expected, in_files
+
+
+async def test_a_socket_carries_files_among_other_parts(tmp_path: Path) -> None:
+    for seed in range(5):
+        use = Use()
+        steps = RealDiskSteps(str(tmp_path / f"{seed}"))
+        steps.make_folder("")
+        parts, expected, in_files = some_parts(steps, use, Random(seed))
+        line = ReplyLine()
+        line.open_slot().fill(parts)
+        received = bytearray()
+
+        async def receive(client: socket.socket, into: bytearray, size: int) -> None:
+            client.setblocking(False)
+            while len(into) < size:
+                await trio.lowlevel.wait_readable(client)
+                into += client.recv(300_000)
+
+        with tcp_pair() as (transport, client):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(receive, client, received, len(expected))
+                await send_all(line, transport)
+        assert received == expected
+        assert use.sent_bytes == in_files
+        assert not use.reasons
+
+
+async def test_the_twin_carries_them_too() -> None:
+    use = Use()
+    parts, expected, in_files = some_parts(MemoryDiskSteps(), use, Random(1))
+    line = ReplyLine()
+    line.open_slot().fill(parts)
+    received = bytearray()
+    client, server = memory_transport_pair(pipe_bytes=70_000)
+
+    async def receive() -> None:
+        buffer = memoryview(bytearray(50_000))
+        while len(received) < len(expected):
+            await client.wait_receivable()
+            size = client.receive_nowait(buffer)
+            received.extend(buffer[: size or 0])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive)
+        await send_all(line, server)
+    assert received == expected
+    assert use.sent_bytes == in_files
+
+
+async def test_a_file_that_was_cut_breaks_its_connection_only(tmp_path: Path) -> None:
+    on_disk, twin = RealDiskSteps(str(tmp_path)), MemoryDiskSteps()
+    use = Use()
+    parts = [file_part(steps, "file", bytes(100_000), use) for steps in (on_disk, twin)]
+    (tmp_path / "file").write_bytes(bytes(10))
+    twin.cut_short("file", 10)
+    with tcp_pair() as (transport, client):
+        client.setblocking(False)
+        with pytest.raises(TransportBroken):
+            transport.send_nowait([b"head", parts[0]])
+    _, server = memory_transport_pair()
+    with pytest.raises(TransportBroken):
+        server.send_nowait([b"head", parts[1]])
+    assert len(use.reasons) == 2
+
+
+async def test_a_file_that_ends_early_unnoticed_breaks_it_too(tmp_path: Path) -> None:
+    steps = RealDiskSteps(str(tmp_path))
+    use = Use()
+    part = file_part(steps, "file", b"x", use)
+    beyond = FilePart(part._file, part._stamp, use, 1, 100)
+    with tcp_pair() as (transport, _), pytest.raises(TransportBroken):
+        transport.send_nowait([beyond])
+    assert use.reasons == ["it ends too early"]
+
+
+async def test_a_peer_that_is_gone_is_not_the_files_fault(tmp_path: Path) -> None:
+    steps = RealDiskSteps(str(tmp_path))
+    use = Use()
+    part = file_part(steps, "file", bytes(1_000_000), use)
+    with tcp_pair() as (transport, client):
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        client.close()
+        await trio.lowlevel.wait_readable(transport._socket)  # the reset is here
+        with pytest.raises(TransportBroken):
+            transport.send_nowait([part])
+        transport.close()
+        with pytest.raises(TransportBroken):
+            transport.send_nowait([part])
+    assert not use.reasons
