@@ -28,6 +28,7 @@ from tidegate_gateway.fetch_waiters import FetchWaiters
 from tidegate_gateway.log_reader import LogReader
 from tidegate_gateway.read_ahead import ReadAhead
 from tidegate_gateway.requests.fetch import Fetch
+from tidegate_gateway.transport import Part
 from tidegate_protocol.messages import fetch as codec
 from tidegate_protocol.messages.fetch import (
     FetchPartition,
@@ -37,9 +38,11 @@ from tidegate_protocol.messages.fetch import (
     PartitionData,
 )
 from tidegate_protocol.records import Record, build_batch, decode_records, read_header, walk
+from tidegate_storage.disk_cache import DiskCache
+from tidegate_storage.file_part import FilePart
 from tidegate_storage.keys import wal_key
 from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer, StoreUnavailable
+from tidegate_storage.object_store import StoreUnavailable
 from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.wal import OpenWal, WalIdentity
 
@@ -81,7 +84,13 @@ class World:
     """One gateway.  `adopts`: whether it keeps what it writes in memory."""
 
     def __init__(
-        self, log: MemoryLog, store: Store, node_id: int, settings: FetchSettings, cache_bytes: int
+        self,
+        log: MemoryLog,
+        store: Store,
+        node_id: int,
+        settings: FetchSettings,
+        cache_bytes: int,
+        disk: DiskCache | None = None,
     ) -> None:
         self.memory_log = log
         self.log = FaultyLog(log, LogFaults(), Random(node_id))
@@ -94,7 +103,7 @@ class World:
             self.log, self.state, rng=Random(node_id), wall_clock=lambda: self.now_ms / 1000
         )
         self.cache: RangeCache[object] = RangeCache(cache_bytes)
-        self.reader = LogReader(self.coordinator, store, self.cache, settings=settings)
+        self.reader = LogReader(self.coordinator, store, self.cache, settings=settings, disk=disk)
         self.waiters = FetchWaiters(self.state.partitions)
         self.coordinator.listen(self.waiters.on_change)
         self.sessions = FetchSessions(Random(node_id), max_sessions=2)
@@ -191,8 +200,9 @@ class World:
         )
         call = Call(version, "test", Peer("localhost", 1, "PLAINTEXT"))
         response = await self.fetcher.handle(call, decoded)
-        parts: Sequence[Buffer] = codec.encode_response(response, version)
-        return codec.decode_response(memoryview(b"".join(parts)), version)
+        parts: Sequence[Part] = codec.encode_response(response, version)
+        raw = b"".join(each.read() if isinstance(each, FilePart) else each for each in parts)
+        return codec.decode_response(memoryview(raw), version)
 
     async def fetch(
         self, name: str, offset: int, *, partition: int = 0, version: int = 12, **fields: Any
@@ -214,15 +224,30 @@ class World:
 
 @asynccontextmanager
 async def fetch_world(
-    settings: FetchSettings | None = None, cache_bytes: int = 64 << 20, gateways: int = 1
+    settings: FetchSettings | None = None,
+    cache_bytes: int = 64 << 20,
+    gateways: int = 1,
+    disk: DiskCache | None = None,
 ) -> AsyncIterator[list[World]]:
-    """Gateways that share a log and a store; the first is the one that writes."""
+    """Gateways that share a log and a store; the first is the one that writes.
+
+    disk: of the last one; it is run here.
+    """
     log, store = MemoryLog(), Store()
     worlds = [
-        World(log, store, node_id, settings or FetchSettings(), cache_bytes)
+        World(
+            log,
+            store,
+            node_id,
+            settings or FetchSettings(),
+            cache_bytes,
+            disk if node_id == gateways else None,
+        )
         for node_id in range(1, gateways + 1)
     ]
     async with trio.open_nursery() as nursery:
+        if disk is not None:
+            nursery.start_soon(disk.run)
         for world in worlds:
             nursery.start_soon(world.coordinator.run)
             await world.register()
@@ -257,7 +282,7 @@ def records_of(data: PartitionData) -> list[tuple[int, str]]:
     ]
 
 
-def _whole(data: PartitionData) -> Buffer:
+def _whole(data: PartitionData) -> bytes | bytearray | memoryview:
     assert data.records is not None
     assert not isinstance(data.records, list)
     return data.records

@@ -26,14 +26,23 @@ import trio
 
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.load import open_log
+from tidegate_storage.disk import Disk
 from tidegate_storage.load import open_store
+from tidegate_storage.real_disk import RealDisk, RealDiskSteps
 
 from .admin import serve_admin
 from .admin_pages import AdminPages
 from .blocking import InThread
 from .broker_settings import BrokerSettings
 from .gateway import Gateway, Identity
-from .instance import DataFolder, hold_data_folder, new_cluster_id, new_instance_key
+from .instance import (
+    CacheFolder,
+    DataFolder,
+    hold_cache_folder,
+    hold_data_folder,
+    new_cluster_id,
+    new_instance_key,
+)
 from .listener_settings import (
     ListenerAddress,
     advertised_endpoints,
@@ -41,6 +50,7 @@ from .listener_settings import (
     listen_addresses,
     url_host,
 )
+from .segment_disk import MAX_OPEN_FILES
 from .server import ConnectionSlots, Listener, accept_forever, open_listener, open_listeners
 from .transport import SocketTransport
 
@@ -51,6 +61,7 @@ NO_ZONE: Final = "default"
 MAX_ADMIN_CONNECTIONS: Final = 64
 # Files, threads and sockets that are not connections.
 SPARE_DESCRIPTORS: Final = 128
+CACHE_THREADS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +165,14 @@ class _Process:
 
     def _connection_slots(self) -> ConnectionSlots:
         return ConnectionSlots(
-            min(self._settings.int("max.connections"), _raised_descriptor_limit()),
+            min(self._settings.int("max.connections"), self._most_connections()),
             self._settings.int("max.connections.per.ip"),
         )
+
+    def _most_connections(self) -> int:
+        # What is being sent from a file keeps it open beside those of the cache.
+        files = 2 * _max_open_files() if self._gateway.disk_cache is not None else 0
+        return max(_raised_descriptor_limit() - SPARE_DESCRIPTORS - files, 1)
 
     async def _serve_listener(self, listener: Listener, slots: ConnectionSlots) -> None:
         name = listener.address.name
@@ -212,6 +228,9 @@ async def _opened(settings: BrokerSettings, data: Path | None) -> AsyncGenerator
         stack.push_async_callback(store.aclose)
         log = await open_log(settings.text("metadata.log"))
         stack.push_async_callback(log.aclose)
+        cache = _hold_cache_folder(settings)
+        if cache is not None:
+            stack.callback(cache.close)
         gateway = Gateway(
             _identity(settings, listeners, folder),
             settings,
@@ -220,8 +239,34 @@ async def _opened(settings: BrokerSettings, data: Path | None) -> AsyncGenerator
             rng=random.Random(os.urandom(32)),
             wall_clock=time.time,
             blocking=InThread(),
+            cache_disk=_cache_disk(cache),
+            max_open_files=_max_open_files(),
         )
         yield _Parts(gateway, listeners, admin, data)
+
+
+def _hold_cache_folder(settings: BrokerSettings) -> CacheFolder | None:
+    """A disk that cannot be used costs the cache, not the gateway; another's folder is refused."""
+    folder = settings.text("disk.cache.dir")
+    if not folder or not settings.int("disk.cache.max.bytes"):
+        return None
+    try:
+        return hold_cache_folder(Path(folder))
+    except OSError as error:
+        _log.warning(
+            "nothing is cached on disk; see disk.cache.dir", folder=folder, error=str(error)
+        )
+        return None
+
+
+def _cache_disk(folder: CacheFolder | None) -> Disk | None:
+    if folder is None:
+        return None
+    return RealDisk(RealDiskSteps(str(folder.path)), max_threads=CACHE_THREADS)
+
+
+def _max_open_files() -> int:
+    return max(min(MAX_OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 8), 1)
 
 
 def _identity(
@@ -252,11 +297,11 @@ def _url(address: ListenerAddress) -> str:
 
 
 def _raised_descriptor_limit() -> int:
-    """Raise the limit on open files as far as it goes; return how many connections fit."""
+    """Raise the limit on open files as far as it goes; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return max(hard - SPARE_DESCRIPTORS, 1)
+    return hard
 
 
 def _calm_collector() -> None:

@@ -22,11 +22,11 @@ from typing import TypeAlias
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
 from tidegate_protocol.batches import HEADER_BYTES, empty_batch
-from tidegate_protocol.primitives import Buffer
+from tidegate_storage.file_part import FilePart
 from tidegate_storage.prepared_runs import LEADER_EPOCH
 from tidegate_storage.segment_format import SegmentIndex
 
-from .prepared_runs import PreparedRun
+from .prepared_runs import FileRun, PreparedRun
 from .segment_rows import IndexOf, bytes_to_load, is_segment, rows_from
 
 MAX_LOAD_BYTES = 64 << 20
@@ -64,8 +64,10 @@ class ReadProblem(Enum):
 RunKey: TypeAlias = tuple[int, int]
 """Object number and position."""
 
-Known: TypeAlias = Mapping[RunKey, PreparedRun | SegmentIndex | ReadProblem]
-Ready: TypeAlias = Callable[[Partition, RunRow], PreparedRun | None]
+Run: TypeAlias = PreparedRun | FileRun
+Piece: TypeAlias = memoryview | FilePart
+Known: TypeAlias = Mapping[RunKey, Run | SegmentIndex | ReadProblem]
+Ready: TypeAlias = Callable[[Partition, RunRow], Run | None]
 
 
 Unread: TypeAlias = tuple[Partition, RunRow, ReadProblem]
@@ -105,9 +107,9 @@ class ReadPass:
 
     def read(
         self, partition: Partition, offset: int, end_offset: int, max_bytes: int
-    ) -> list[Buffer] | ReadProblem:
+    ) -> list[Piece] | ReadProblem:
         """Return the batches from the one that holds offset on, those below end_offset."""
-        pieces: list[Buffer] = []
+        pieces: list[Piece] = []
         limit = min(max_bytes, self.remaining_bytes)
         if offset >= end_offset or (limit <= 0 and self.bytes_read):
             return pieces
@@ -123,7 +125,7 @@ class ReadPass:
                 self._miss(partition, from_offset, limit, where)
                 self.behind.append((partition, from_offset))
                 break
-            if isinstance(run, PreparedRun) and run.end_offset <= offset:
+            if not isinstance(run, ReadProblem) and run.end_offset <= offset:
                 continue  # what was there at the run's end is compacted away
             piece = self._cut(run, offset, end_offset, limit)
             if isinstance(piece, ReadProblem):
@@ -143,7 +145,7 @@ class ReadPass:
         else:
             if not pieces:
                 # Nothing is left up to the end; who wants to read to it must get there.
-                pieces.append(empty_batch(offset, end_offset, LEADER_EPOCH))
+                pieces.append(memoryview(empty_batch(offset, end_offset, LEADER_EPOCH)))
                 self.bytes_read += HEADER_BYTES
         return pieces
 
@@ -162,7 +164,7 @@ class ReadPass:
         found = self.known.get((row.object_number, row.position)) if self.known else None
         return found if isinstance(found, SegmentIndex) else self.index_of(row)
 
-    def _run(self, partition: Partition, row: RunRow) -> PreparedRun | ReadProblem | None:
+    def _run(self, partition: Partition, row: RunRow) -> Run | ReadProblem | None:
         if self.known:
             run = self.known.get((row.object_number, row.position))
             if run is not None:
@@ -171,8 +173,8 @@ class ReadPass:
         return None if is_segment(row) else self.ready(partition, row)
 
     def _cut(
-        self, run: PreparedRun | ReadProblem, offset: int, end_offset: int, limit: int
-    ) -> memoryview | ReadProblem | None:
+        self, run: Run | ReadProblem, offset: int, end_offset: int, limit: int
+    ) -> Piece | ReadProblem | None:
         """Return whole batches of a run within the limit; None when not one fits."""
         if isinstance(run, ReadProblem):
             return run
@@ -215,8 +217,8 @@ class ReadPass:
         return nothing_yet or (planned < limit and self.load_bytes > 0 and self.load_runs > 0)
 
 
-def _is_cut(run: PreparedRun | ReadProblem, offset: int, piece: memoryview) -> bool:
+def _is_cut(run: Run | ReadProblem, offset: int, piece: Piece) -> bool:
     """Tell whether a piece, which begins at the batch of offset, ends before its run does."""
-    return isinstance(run, PreparedRun) and (
+    return not isinstance(run, ReadProblem) and (
         len(piece) < run.starts[-1] - run.starts[run.find(offset)]
     )

@@ -21,6 +21,8 @@ from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.rules.gateways import Register, StartDraining
 from tidegate_coordination.state.objects import WalName
+from tidegate_storage.disk import Disk
+from tidegate_storage.disk_cache import DiskCache
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.wal import WalIdentity
@@ -45,6 +47,7 @@ from .record_checks import RecordChecks
 from .requests.plain_produce import PlainProducePath
 from .requests.produce import Produce
 from .seal_pace import Inflow
+from .segment_disk import MAX_OPEN_FILES
 from .startup import check_cluster, load_state, own_prefix, register, see_prefix
 from .topic_settings import TopicSettingsCache
 from .transport import Transport
@@ -89,7 +92,10 @@ class GatewayCounters:
 
 
 class Gateway:
-    """See the module's head.  The parts are public for metrics and the admin server; read only."""
+    """See the module's head.  The parts are public for metrics and the admin server; read only.
+
+    cache_disk: where parts of segments are kept; None for nowhere.  max_open_files: of them.
+    """
 
     def __init__(
         self,
@@ -101,6 +107,8 @@ class Gateway:
         rng: Random,
         wall_clock: Callable[[], float],
         blocking: Blocking,
+        cache_disk: Disk | None = None,
+        max_open_files: int = MAX_OPEN_FILES,
     ) -> None:
         self.identity = identity
         self.settings = _with_advertised(settings, identity.endpoints)
@@ -113,6 +121,10 @@ class Gateway:
         self._rng = rng
         self._wall_clock = wall_clock
         self._blocking = blocking
+        self._max_open_files = max_open_files
+        self.disk_cache: DiskCache | None = None
+        if cache_disk is not None:
+            self.disk_cache = DiskCache(cache_disk, settings.int("disk.cache.max.bytes"))
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Load, register and start all tasks; then connections may be served.
@@ -138,6 +150,8 @@ class Gateway:
         nursery.start_soon(self.produce_deadlines.run)
         nursery.start_soon(self._watch_connections)
         nursery.start_soon(self.read_ahead.run)
+        if self.disk_cache is not None:
+            nursery.start_soon(self.disk_cache.run)
         nursery.start_soon(self.groups.run)
         nursery.start_soon(self.housekeeper.run)
         nursery.start_soon(self.backup.run)
@@ -161,7 +175,14 @@ class Gateway:
         self.topic_settings = TopicSettingsCache(self.coordinator.state, settings)
         self.cache: RangeCache[object] = RangeCache(settings.int("fetch.cache.bytes"))
         fetch_settings = FetchSettings(max_bytes=settings.int("fetch.max.bytes"))
-        self.reader = LogReader(self.coordinator, self._store, self.cache, settings=fetch_settings)
+        self.reader = LogReader(
+            self.coordinator,
+            self._store,
+            self.cache,
+            settings=fetch_settings,
+            disk=self.disk_cache,
+            max_open_files=self._max_open_files,
+        )
         ahead_bytes = min(READ_AHEAD_BYTES, settings.int("fetch.cache.bytes") // 4)
         self.read_ahead = ReadAhead(self.reader, max_bytes=ahead_bytes)
         self.flusher = ReplyFlusher()

@@ -2,7 +2,8 @@
 
 The instance key tells a restart of this gateway from another one with its node id (design, section
 4).  It lies in the data folder; while a gateway runs it holds a lock on that file, since a second
-one on the same folder would take itself for the first one's restart and end it.
+one on the same folder would take itself for the first one's restart and end it.  The folder of the
+disk cache has a lock, too: two gateways would each fill it up to its bound.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 KEY_FILE: Final = "instance.key"
+LOCK_FILE: Final = "lock"
 KEY_BYTES: Final = 16
 MAX_KEY_CHARACTERS: Final = 200
 
@@ -35,6 +37,40 @@ class DataFolder:
     def close(self) -> None:
         """Let another process have the folder."""
         os.close(self._descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFolder:
+    """A folder for the disk cache that this process holds."""
+
+    path: Path
+    _descriptor: int
+
+    def close(self) -> None:
+        """Let another process have the folder."""
+        os.close(self._descriptor)
+
+
+def hold_cache_folder(path: Path) -> CacheFolder:
+    """Make the folder if it is missing, and lock it for this process.
+
+    Raises:
+      DataFolderUnusable: another gateway uses it.
+      OSError: it cannot be written.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise DataFolderUnusable(
+            f"another gateway uses the disk cache in {path}. Give each a disk.cache.dir of its own"
+        ) from None
+    except OSError:
+        os.close(descriptor)
+        raise
+    return CacheFolder(path, descriptor)
 
 
 def hold_data_folder(path: Path) -> DataFolder:

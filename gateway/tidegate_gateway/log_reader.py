@@ -3,7 +3,8 @@
 One cache holds both kinds of things: whole objects that this gateway wrote (`adopt`), whose runs
 are prepared when first read, and single runs, chunks and indexes of segments fetched from the
 store.  So what was written here is never fetched here, and concurrent misses of a run share one
-GET.  Runs of several partitions that lie close together in one object come in one GET too.
+GET.  Runs of several partitions that lie close together in one object come in one GET too.  What is
+read of segments may be kept on local disk, and found there (segment_disk.py).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.state.objects import ObjectName, WalName
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
+from tidegate_storage.cache_files import Place
 from tidegate_storage.corrupt import CorruptObject, UnknownVersion
+from tidegate_storage.disk_cache import DiskCache
 from tidegate_storage.object_store import (
     NoSuchObject,
     ObjectStore,
@@ -29,18 +32,18 @@ from tidegate_storage.object_store import (
     StoreUnavailable,
 )
 from tidegate_storage.range_cache import RangeCache
-from tidegate_storage.segment_format import SegmentIndex, read_tail
+from tidegate_storage.segment_format import SegmentIndex
 
-from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, RunKey
-from .prepared_runs import CorruptRun, PreparedRun, prepare_run
-from .segment_rows import chunk_rows, is_chunk, is_segment
+from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, Run, RunKey
+from .prepared_runs import CorruptRun, FileRun, PreparedRun, prepare_run
+from .read_groups import Group, end_of, groups_of
+from .segment_disk import MAX_OPEN_FILES, PartKey, SegmentDisk
+from .segment_rows import chunk_rows, is_chunk, is_segment, published_index
 from .unreadable import UnreadableRuns
 
 _log = structlog.get_logger("tidegate.fetch")
 
 _TAIL_RUNS = 2
-_MAX_GAP_BYTES = 512 << 10
-_MAX_GROUP_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +55,15 @@ class CachedObject:
     prepared: dict[int, PreparedRun] = field(default_factory=dict[int, PreparedRun])
 
 
-_Group: TypeAlias = list[tuple[Partition, RunRow]]
-Loaded: TypeAlias = dict[RunKey, PreparedRun | SegmentIndex | ReadProblem]
+Loaded: TypeAlias = dict[RunKey, Run | SegmentIndex | ReadProblem]
 
 
 class LogReader:
     """Reads the runs that the cluster state names.
 
     Args:
-      cache: of CachedObject by WalName, and by (object name, position) of PreparedRun and
-          SegmentIndex.
+      cache: of CachedObject by WalName, and by PartKey of PreparedRun, FileRun and SegmentIndex.
+      disk: None to keep nothing there.
 
     store_reads, store_bytes, failed_reads, corrupt_runs: counters, for metrics.
     unreadable: told of what a fetch could not be given.
@@ -74,11 +76,14 @@ class LogReader:
         cache: RangeCache[object],
         *,
         settings: FetchSettings = DEFAULT_SETTINGS,
+        disk: DiskCache | None = None,
+        max_open_files: int = MAX_OPEN_FILES,
     ) -> None:
         self._coordinator = coordinator
         self._store = store
         self._cache = cache
         self._settings = settings
+        self._disk = SegmentDisk(disk, cache, max_open_files=max_open_files)
         self._reads = trio.Semaphore(settings.concurrent_reads)
         self.store_reads = 0
         self.store_bytes = 0
@@ -93,26 +98,29 @@ class LogReader:
         """
         self._cache.put(name, CachedObject(self._object_key(name), body), len(body), hot=True)
 
-    def ready(self, partition: Partition, row: RunRow) -> PreparedRun | None:
-        """Return a run that is in memory."""
+    def ready(self, partition: Partition, row: RunRow) -> Run | None:
+        """Return a run that can be sent at once."""
         name = self._name(row)
         cached = self._cache.get_nowait(name)
         if isinstance(cached, CachedObject):
             return cached.prepared.get(row.position) or self._prepare_own(
                 name, cached, partition, row
             )
-        run = self._cache.get_nowait((name, row.position), promote=False)
+        key = PartKey(name, row.position)
+        run = self._cache.get_nowait(key, promote=False)
+        if isinstance(run, FileRun):
+            return run if self._disk.is_ready(key, run) else None
         return run if isinstance(run, PreparedRun) else None
 
     def index_of(self, row: RunRow) -> SegmentIndex | None:
         """Return the index of a segment that is in memory."""
-        index = self._cache.get_nowait((self._name(row), row.position), promote=False)
+        index = self._cache.get_nowait(self._key(row), promote=False)
         return index if isinstance(index, SegmentIndex) else None
 
     def is_in_memory(self, row: RunRow) -> bool:
         """Tell whether ready() or index_of() would return something; does not count as a use."""
         name = self._name(row)
-        return name in self._cache or (name, row.position) in self._cache
+        return name in self._cache or PartKey(name, row.position) in self._cache
 
     async def parts(self, partition: Partition, row: RunRow, offset: int) -> list[RunRow]:
         """Return the chunks of a segment from the one that holds the offset on; else just the row.
@@ -126,7 +134,7 @@ class LogReader:
         return list(chunk_rows(row, await self._get_index(partition, row), offset))
 
     async def run_at(self, partition: Partition, row: RunRow) -> PreparedRun:
-        """Return a run of the partition, or a chunk, from the store if need be.
+        """Return a run of the partition, or a chunk, to be looked at.
 
         Raises:
           NoSuchObject: look at the state again.
@@ -134,14 +142,18 @@ class LogReader:
           CorruptRun: see there.
         """
         run = self.ready(partition, row)
-        if run is not None:
+        if run is None:
+            run = await self._get([(partition, row)], {})
+        else:
             await trio.lowlevel.checkpoint()
-            return run
-        return await self._get([(partition, row)], {})
+        if isinstance(run, FileRun):
+            run = await self._disk.chunk_in_memory(self._place(row), row)
+            return run or await self._from_store([(partition, row)], {})
+        return run
 
     async def load(self, misses: Sequence[Miss]) -> Loaded:
         """Bring runs into memory, several at a time; each comes out as a run or a problem."""
-        groups = deque(_groups(misses))
+        groups = deque(groups_of(misses, self._is_on_disk))
         loaded: Loaded = {}
         with trio.move_on_after(self._settings.read_deadline_seconds):
             if len(groups) == 1:
@@ -155,7 +167,7 @@ class LogReader:
                 loaded.setdefault((row.object_number, row.position), ReadProblem.UNAVAILABLE)
         return loaded
 
-    async def _work(self, groups: deque[_Group], loaded: Loaded) -> None:
+    async def _work(self, groups: deque[Group], loaded: Loaded) -> None:
         while groups:
             group = groups.popleft()
             try:
@@ -169,7 +181,7 @@ class LogReader:
                 _log.warning("stored records could not be read", error=str(error))
                 _fill(group, loaded, ReadProblem.UNAVAILABLE)
 
-    async def _load_group(self, group: _Group, loaded: Loaded) -> None:
+    async def _load_group(self, group: Group, loaded: Loaded) -> None:
         """Load runs, or the index of a segment, which is a group of its own."""
         partition, row = group[0]
         if is_segment(row):
@@ -181,7 +193,7 @@ class LogReader:
         else:
             await self._load_runs(group, loaded)
 
-    async def _load_runs(self, group: _Group, loaded: Loaded) -> None:
+    async def _load_runs(self, group: Group, loaded: Loaded) -> None:
         """Usually the first run brings all; not if another fetch is loading that one just now."""
         for at, (_, row) in enumerate(group):
             key = (row.object_number, row.position)
@@ -191,26 +203,33 @@ class LogReader:
                 except CorruptRun:
                     loaded[key] = ReadProblem.CORRUPT
 
-    async def _get(self, group: _Group, loaded: Loaded) -> PreparedRun:
+    async def _get(self, group: Group, loaded: Loaded) -> Run:
         """Return the first run of a group; the others come along if it is not in memory."""
         partition, row = group[0]
-        name = self._name(row)
-        is_hot = _is_tail(partition, row)
+        key = self._key(row)
 
         async def load() -> tuple[object, int]:
-            body = await self._read(name, row.position, _end(group[-1][1]))
-            self._keep_neighbours(name, group, body, loaded)
-            object_key = self._object_key(name)
-            try:
-                run = self._prepare_copy(body, row.position, row, partition, object_key)
-            except CorruptRun:
-                # Bytes damaged on their way here are whole in the store: read them again, once.
-                body = await self._read(name, row.position, _end(row))
-                run = self._prepare_copy(body, row.position, row, partition, object_key)
+            run: Run | None = await self._disk.chunk(key, self._place(row), row)
+            run = run or await self._from_store(group, loaded)
             return run, run.size_bytes
 
-        run = await self._cache.get((name, row.position), load, hot=is_hot)
-        assert isinstance(run, PreparedRun)
+        run = await self._cache.get(key, load, hot=_is_tail(partition, row))
+        assert isinstance(run, PreparedRun | FileRun)
+        return run
+
+    async def _from_store(self, group: Group, loaded: Loaded) -> PreparedRun:
+        """Read a group in one GET; return its first run, and keep the others."""
+        partition, row = group[0]
+        name, object_key = self._name(row), self._place(row).object_key
+        body = await self._read(name, row.position, end_of(group[-1][1]))
+        self._keep_neighbours(name, group, body, loaded)
+        try:
+            run = self._prepare_copy(body, row.position, row, partition, object_key)
+        except CorruptRun:
+            # Bytes damaged on their way here are whole in the store: read them again, once.
+            body = await self._read(name, row.position, end_of(row))
+            run = self._prepare_copy(body, row.position, row, partition, object_key)
+        self._keep_on_disk(partition, row, run)
         return run
 
     async def _get_index(self, partition: Partition, row: RunRow) -> SegmentIndex:
@@ -221,31 +240,34 @@ class LogReader:
           CorruptRun: it is not the one that was published.
           UnknownVersion: as parts().
         """
-        name = self._name(row)
-        size_bytes = self._coordinator.state.objects.size_bytes(row.object_number)
 
         async def load() -> tuple[object, int]:
-            body = await self._read(name, row.position, size_bytes)
-            try:
-                index = self._read_index(body, row, partition, name)
-            except CorruptRun:
-                # As for runs: bytes damaged on their way here are whole in the store.
-                body = await self._read(name, row.position, size_bytes)
-                index = self._read_index(body, row, partition, name)
+            index = await self._disk.index(self._place(row), row, partition)
+            index = index or await self._index_from_store(partition, row)
             return index, index.size_bytes
 
-        index = await self._cache.get((name, row.position), load)
+        index = await self._cache.get(self._key(row), load)
         assert isinstance(index, SegmentIndex)
+        return index
+
+    async def _index_from_store(self, partition: Partition, row: RunRow) -> SegmentIndex:
+        name = self._name(row)
+        size_bytes = self._coordinator.state.objects.size_bytes(row.object_number)
+        body = await self._read(name, row.position, size_bytes)
+        try:
+            index = self._read_index(body, row, partition, name)
+        except CorruptRun:
+            # As for runs: bytes damaged on their way here are whole in the store.
+            body = await self._read(name, row.position, size_bytes)
+            index = self._read_index(body, row, partition, name)
+        self._disk.keep_index(self._place(row), body)
         return index
 
     def _read_index(
         self, body: memoryview, row: RunRow, partition: Partition, name: ObjectName
     ) -> SegmentIndex:
         try:
-            index = read_tail(body, row.position)
-            what = (index.topic_id, index.partition, index.base_offset, index.check)
-            if what != (partition.topic_id, partition.index, row.base_offset, row.check):
-                raise CorruptObject("its index is not the one that was published")
+            return published_index(body, row, partition)
         except CorruptObject as error:
             self.corrupt_runs += 1
             _log.error("a segment is corrupt; other partitions are not touched", error=str(error))
@@ -254,7 +276,6 @@ class LogReader:
             ) from error
         except UnknownVersion as error:
             raise UnknownVersion(f"object {self._object_key(name)}: {error}") from error
-        return index
 
     async def _read(self, name: ObjectName, start: int, end: int) -> memoryview:
         async with self._reads:
@@ -264,7 +285,7 @@ class LogReader:
         return memoryview(body)
 
     def _keep_neighbours(
-        self, name: ObjectName, group: _Group, body: memoryview, loaded: Loaded
+        self, name: ObjectName, group: Group, body: memoryview, loaded: Loaded
     ) -> None:
         """Prepare all runs of a group but the first.
 
@@ -281,7 +302,8 @@ class LogReader:
             else:
                 loaded[key] = run
                 is_hot = _is_tail(partition, row)
-                self._cache.put((name, row.position), run, run.size_bytes, hot=is_hot)
+                self._cache.put(PartKey(name, row.position), run, run.size_bytes, hot=is_hot)
+                self._keep_on_disk(partition, row, run)
 
     def _prepare_copy(
         self, body: memoryview, start: int, row: RunRow, partition: Partition, object_key: str
@@ -296,7 +318,7 @@ class LogReader:
     ) -> PreparedRun | None:
         """Prepare a run of an own object; memory that went bad is given up for the store's copy."""
         try:
-            region = memoryview(cached.body)[row.position : _end(row)]
+            region = memoryview(cached.body)[row.position : end_of(row)]
             run = self._prepare(region, row, partition, cached.object_key)
         except CorruptRun:
             self._cache.evict(name)
@@ -316,6 +338,22 @@ class LogReader:
             )
             raise
 
+    def _keep_on_disk(self, partition: Partition, row: RunRow, run: PreparedRun) -> None:
+        is_hot = _is_tail(partition, row)
+        self._disk.keep_chunk(self._key(row), self._place(row), row, run, hot=is_hot)
+
+    def _is_on_disk(self, row: RunRow) -> bool:
+        try:
+            return is_chunk(row) and self._disk.is_on and self._disk.holds(self._place(row))
+        except NoSuchObject:
+            return False
+
+    def _key(self, row: RunRow) -> PartKey:
+        return PartKey(self._name(row), row.position)
+
+    def _place(self, row: RunRow) -> Place:
+        return Place(self._object_key(self._name(row)), row.position)
+
     def _name(self, row: RunRow) -> ObjectName:
         try:
             return self._coordinator.state.objects.name(row.object_number)
@@ -326,39 +364,7 @@ class LogReader:
         return object_key(self._coordinator.state, name)
 
 
-def _end(row: RunRow) -> int:
-    """Return the first byte behind a run in its object."""
-    return row.position + row.length
-
-
-def _groups(misses: Sequence[Miss]) -> list[_Group]:
-    """Put together what one GET brings: runs of one object that lie close to each other.
-
-    Requests cost money and time, bytes in between hardly any.
-    """
-    wanted = [(miss.partition, row) for miss in misses for row in miss.rows]
-    wanted.sort(key=lambda each: (each[1].object_number, each[1].position))
-    groups: list[_Group] = []
-    for each in wanted:
-        if groups and _is_near(groups[-1], each[1]):
-            groups[-1].append(each)
-        else:
-            groups.append([each])
-    return groups
-
-
-def _is_near(group: _Group, row: RunRow) -> bool:
-    first, last = group[0][1], group[-1][1]
-    return (
-        not is_segment(first)
-        and not is_segment(row)
-        and last.object_number == row.object_number
-        and row.position - _end(last) <= _MAX_GAP_BYTES
-        and _end(row) - first.position <= _MAX_GROUP_BYTES
-    )
-
-
-def _fill(group: _Group, loaded: Loaded, problem: ReadProblem) -> None:
+def _fill(group: Group, loaded: Loaded, problem: ReadProblem) -> None:
     for _, row in group:
         loaded.setdefault((row.object_number, row.position), problem)
 

@@ -20,6 +20,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from tidegate_coordination.state.partitions import Partition
 from tidegate_protocol.apis import APIS
+from tidegate_storage.disk_cache import DiskCache
 
 from .gateway import Gateway
 
@@ -147,6 +148,29 @@ def _reader(gateway: Gateway) -> Iterator[Metric]:
     for (topic, partition), count in sorted(reader.unreadable.counts.items()):
         unreadable.add_metric([topic, str(partition)], count)
     yield unreadable
+    if gateway.disk_cache is not None:
+        yield from _disk_cache(gateway.disk_cache)
+
+
+def _disk_cache(cache: DiskCache) -> Iterator[Metric]:
+    counters = cache.counters
+    prefix = "tidegate_disk_cache"
+    yield _gauge(f"{prefix}_used_bytes", "What its files take of the disk", cache.used_bytes)
+    for name, help_text, value in (
+        ("hits", "Parts of segments that were not in memory, and on disk", counters.hits),
+        ("misses", "Parts that were on neither", counters.misses),
+        ("writes", "Parts written", counters.writes),
+        (
+            "skipped_writes",
+            "Parts not kept: disk full, broken or too slow",
+            counters.skipped_writes,
+        ),
+        ("damaged_files", "Files that were torn, flipped or cut", counters.damaged_files),
+        ("lost_files", "Files that others removed", counters.lost_files),
+        ("failures", "Steps that the disk refused", counters.failures),
+        ("sent_bytes", "Bytes the kernel sent from files", counters.sent_bytes),
+    ):
+        yield _counter(f"{prefix}_{name}", help_text, value)
 
 
 def _writer(gateway: Gateway) -> Iterator[Metric]:

@@ -9,6 +9,7 @@ from tidegate_storage.prepared_runs import (
     LEADER_EPOCH,
     CommittedRun,
     CorruptBatches,
+    FileRun,
     PreparedRun,
     prepare_chunk,
     prepare_wal_run,
@@ -17,7 +18,7 @@ from tidegate_storage.segment_format import Chunk
 
 from .segment_rows import is_chunk
 
-__all__ = ["LEADER_EPOCH", "CorruptRun", "PreparedRun", "prepare_run"]
+__all__ = ["LEADER_EPOCH", "CorruptRun", "FileRun", "PreparedRun", "chunk_of", "prepare_run"]
 
 
 class CorruptRun(Exception):
@@ -50,7 +51,7 @@ def prepare_run(
     """
     try:
         if is_chunk(row):
-            return prepare_chunk(region, _chunk(row))
+            return prepare_chunk(region, chunk_of(row))
         return prepare_wal_run(region, _committed(row, partition))
     except CorruptBatches as error:
         raise CorruptRun(object_key, partition, error.offset, error.reason) from error
@@ -68,7 +69,8 @@ def _committed(row: RunRow, partition: Partition) -> CommittedRun:
     )
 
 
-def _chunk(row: RunRow) -> Chunk:
+def chunk_of(row: RunRow) -> Chunk:
+    """Return what a made-up row says of its chunk."""
     return Chunk(
         row.base_offset,
         row.next_offset,

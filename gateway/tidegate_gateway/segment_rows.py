@@ -13,7 +13,9 @@ from typing import TypeAlias
 from tidegate_coordination.events import RUN_SEGMENT
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
-from tidegate_storage.segment_format import Chunk, SegmentIndex
+from tidegate_storage.corrupt import CorruptObject
+from tidegate_storage.object_store import Buffer
+from tidegate_storage.segment_format import Chunk, SegmentIndex, read_tail
 
 # Only ever in memory: the cluster state has no row with this flag.
 _RUN_CHUNK = 0x80
@@ -74,6 +76,19 @@ def chunk_rows(row: RunRow, index: SegmentIndex, offset: int) -> Iterator[RunRow
             chunk.crc32c,
             _RUN_CHUNK,
         )
+
+
+def published_index(tail: Buffer, row: RunRow, partition: Partition) -> SegmentIndex:
+    """Read the index of a segment.
+
+    Raises:
+      CorruptObject: it is not the one that was published.
+    """
+    index = read_tail(tail, row.position)
+    what = (index.topic_id, index.partition, index.base_offset, index.check)
+    if what != (partition.topic_id, partition.index, row.base_offset, row.check):
+        raise CorruptObject("its index is not the one that was published")
+    return index
 
 
 def _base_offset(chunk: Chunk) -> int:

@@ -151,13 +151,13 @@ class DiskCache:
         self,
         place: Place,
         check: Callable[[memoryview], T],
-        on_drop: Callable[[], None] = _nothing,
+        on_drop: Callable[[], None] | None = None,
     ) -> tuple[FilePart, T] | None:
         """Read and verify a part; None if it is not here.
 
         Args:
           check: looks at the bytes, in the disk's thread; may raise DamagedFile.
-          on_drop: see Offer.
+          on_drop: see Offer; for who keeps the part.
         """
         key = file_key(place)
         kept = self._files.get_nowait(key, promote=False)
@@ -175,7 +175,7 @@ class DiskCache:
         else:
             if not kept.is_dropped:
                 self.counters.hits += 1
-                kept.on_drop = on_drop
+                kept.on_drop = on_drop or kept.on_drop
                 self._use(kept)
                 return self._part(kept, found[0]), found[1]
         self.counters.misses += 1

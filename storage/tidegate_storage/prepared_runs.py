@@ -33,6 +33,7 @@ from tidegate_protocol.batches import (
 )
 from tidegate_protocol.compression import Codec
 
+from .file_part import FilePart
 from .runs import run_check
 from .segment_format import Chunk
 
@@ -103,6 +104,32 @@ class PreparedRun:
     def batch(self, index: int) -> memoryview:
         """Return the bytes of a batch."""
         return self.view[self.starts[index] : self.starts[index + 1]]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRun:
+    """A PreparedRun whose bytes lie in a file; only where its batches begin is in memory."""
+
+    view: FilePart
+    base_offsets: array[int]
+    starts: array[int]
+    next_offset: int
+    end_offset: int
+    zstd: tuple[int, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Return what it costs to keep in memory."""
+        return 2 * _FIXED_BYTES_PER_RUN + _FIXED_BYTES_PER_BATCH * len(self.base_offsets)
+
+    def find(self, offset: int) -> int:
+        """See PreparedRun."""
+        return max(bisect_right(self.base_offsets, offset) - 1, 0)
+
+
+def in_file(run: PreparedRun, view: FilePart) -> FileRun:
+    """Return a run whose bytes were found in a file, too."""
+    return FileRun(view, run.base_offsets, run.starts, run.next_offset, run.end_offset, run.zstd)
 
 
 @dataclass(slots=True)

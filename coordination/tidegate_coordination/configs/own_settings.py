@@ -28,6 +28,11 @@ OWN_SETTINGS = (
          " stored take up to half of it more."),
     _own("cluster.id", _STRING, None, None,
          "The cluster this gateway must belong to; not set: the metadata log's."),
+    _own("disk.cache.dir", _STRING, None, None,
+         "Folder for a copy of what is read of segments; may be lost or deleted at any time.  Not"
+         " set: none is kept."),
+    _own("disk.cache.max.bytes", _LONG, 10_240 * _MIB, at_least(0),
+         "What that folder's files may take of the disk."),
     _own("drain.timeout.ms", _LONG, 30_000, at_least(0),
          "How long a gateway that stops serves those who are still connected."),
     _own("fetch.cache.bytes", _LONG, 256 * _MIB, at_least(0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from ..app import Running
 from ..broker_settings import BrokerSettings
@@ -20,6 +21,8 @@ from .dev_pipeline import (
     what_is_in_memory,
 )
 from .running import run_to_end
+
+DISK_CACHE_BYTES: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class DevOptions:
     def texts(self) -> dict[str, str]:
         """Return the options as settings.  Kafka's defaults but for the wait for a first group."""
         host = url_host(self.host)
+        cache = {} if self.memory else _disk_cache(self.data)
         store = "memory:" if self.memory else default_store(self.data)
         log = "memory:" if self.memory else default_log(self.data)
         return {
@@ -51,7 +55,13 @@ class DevOptions:
             "object.store": self.object_store or store,
             "metadata.log": self.log or log,
             "group.initial.rebalance.delay.ms": "0",
+            **cache,
         }
+
+
+def _disk_cache(data: Path) -> dict[str, str]:
+    """A modest one: on this machine the records themselves are seldom far away."""
+    return {"disk.cache.dir": f"{data}/cache", "disk.cache.max.bytes": str(DISK_CACHE_BYTES)}
 
 
 def run_dev(

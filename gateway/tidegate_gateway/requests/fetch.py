@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 import trio
 
@@ -31,10 +31,11 @@ from tidegate_protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from tidegate_protocol.primitives import Buffer
+from tidegate_protocol.primitives import GATHER_BYTES, Buffer
+from tidegate_storage.file_part import FileChanged, FilePart
 
 from ..call import Call
-from ..fetch_plan import FetchSettings, Known, Miss, ReadPass, ReadProblem, Unread
+from ..fetch_plan import FetchSettings, Known, Miss, Piece, ReadPass, ReadProblem, Unread
 from ..fetch_sessions import FetchContext, FetchSessions, SessionProblem, Wanted
 from ..fetch_waiters import FetchWaiters
 from ..log_reader import Loaded, LogReader
@@ -285,11 +286,17 @@ class _Look:
         stable = partition.last_stable_offset
         end = stable if self._is_committed_only else high_watermark
         offset = request.fetch_offset
-        records: list[Buffer] | ReadProblem = []
+        records: list[Piece] | ReadProblem = []
         if offset < end:
             records = self._plan.read(partition, offset, end, max(request.partition_max_bytes, 0))
         if isinstance(records, ReadProblem):
             self._fail(request.partition, _READ_CODES[records], partition)
+            return
+        try:
+            pieces = _pieces(records)
+        except FileChanged:
+            # It is read from elsewhere when the client asks again, which is at once.
+            self._fail(request.partition, ErrorCode.KAFKA_STORAGE_ERROR, partition)
             return
         self.seen[partition.number] = end
         self.answers.append(
@@ -304,7 +311,7 @@ class _Look:
                 None,
                 [] if self._is_committed_only else None,
                 -1,
-                records or b"",
+                pieces or b"",
             )
         )
 
@@ -364,6 +371,19 @@ def _by_topic(
             last = key
         topics[-1].partitions.append(data)
     return topics
+
+
+def _pieces(pieces: list[Piece]) -> list[Buffer]:
+    """Read small parts of files, which would cost more to send by themselves than to copy.
+
+    Of the others the codec asks but for their length; the transport knows what they are.
+    """
+    return [
+        piece.read()
+        if isinstance(piece, FilePart) and len(piece) < GATHER_BYTES
+        else cast("memoryview", piece)
+        for piece in pieces
+    ]
 
 
 def _replica_id(request: FetchRequest) -> int:

@@ -1,0 +1,150 @@
+"""Chunks and indexes of segments on local disk, as the reader sees them.
+
+What is read cold goes to disk once it is verified, and is sent from there: memory keeps where its
+batches begin, and the kernel keeps the bytes as long as it has room.  What is hot stays in memory.
+A chunk that an earlier life left is verified, in a thread, before it is first sent.
+
+Its runs lie in the reader's cache; each keeps a file open, so there are only so many.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import partial
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from tidegate_coordination.state.objects import ObjectName
+from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.runs import RunRow
+from tidegate_storage.cache_files import DamagedFile, Place
+from tidegate_storage.corrupt import CorruptObject, UnknownVersion
+from tidegate_storage.disk_cache import DiskCache, Offer
+from tidegate_storage.file_part import FilePart
+from tidegate_storage.object_store import Buffer
+from tidegate_storage.prepared_runs import CorruptBatches, in_file, prepare_chunk
+from tidegate_storage.range_cache import RangeCache
+from tidegate_storage.segment_format import SegmentIndex
+
+from .prepared_runs import FileRun, PreparedRun, chunk_of
+from .segment_rows import is_chunk, published_index
+
+MAX_OPEN_FILES = 512
+
+
+class PartKey(NamedTuple):
+    """The key of a run, chunk or index in the reader's cache."""
+
+    name: ObjectName
+    position: int
+
+
+class SegmentDisk:
+    """See the module's head.
+
+    Args:
+      files: None where nothing is kept on disk.
+      memory: the reader's cache, by PartKey.
+    """
+
+    def __init__(
+        self,
+        files: DiskCache | None,
+        memory: RangeCache[object],
+        *,
+        max_open_files: int = MAX_OPEN_FILES,
+    ) -> None:
+        self._files = files
+        self._memory = memory
+        self._max_open_files = max_open_files
+        self._open: OrderedDict[PartKey, None] = OrderedDict()
+
+    @property
+    def is_on(self) -> bool:
+        """Tell whether anything is kept on disk."""
+        return self._files is not None
+
+    def holds(self, place: Place) -> bool:
+        """Tell whether something is on disk."""
+        return self._files is not None and place in self._files
+
+    def is_ready(self, key: PartKey, run: FileRun) -> bool:
+        """Tell whether a run can be sent at once; one that cannot is forgotten, to be read anew."""
+        if not run.view.is_ready():
+            self._memory.evict(key)
+            return False
+        self._opened(key)
+        return True
+
+    async def chunk(self, key: PartKey, place: Place, row: RunRow) -> FileRun | None:
+        """Return a chunk that is on disk, to be sent from there."""
+        if self._files is None or not is_chunk(row):
+            return None
+        found = await self._files.read(place, partial(_read_chunk, row), partial(self._forget, key))
+        if found is None:
+            return None
+        self._opened(key)
+        return in_file(found[1], found[0])
+
+    async def chunk_in_memory(self, place: Place, row: RunRow) -> PreparedRun | None:
+        """Return a chunk that is on disk, to be looked at."""
+        assert self._files is not None
+        found = await self._files.read(place, partial(_read_chunk, row))
+        return found[1] if found is not None else None
+
+    async def index(self, place: Place, row: RunRow, partition: Partition) -> SegmentIndex | None:
+        """Return the index of a segment that is on disk."""
+        if self._files is None:
+            return None
+        found = await self._files.read(place, partial(_read_index, row, partition))
+        return found[1] if found is not None else None
+
+    def keep_chunk(
+        self, key: PartKey, place: Place, row: RunRow, run: PreparedRun, *, hot: bool
+    ) -> None:
+        """Have a chunk written, and sent from its file from then on, unless it is hot."""
+        if self._files is None or not is_chunk(row):
+            return
+
+        def on_stored(part: FilePart) -> None:
+            if not hot:
+                stored = in_file(run, part)
+                self._memory.put(key, stored, stored.size_bytes, hot=False)
+                self._opened(key)
+
+        on_drop = partial(self._forget, key)
+        self._files.offer(Offer(place, run.view, row.check, on_stored, on_drop))
+
+    def keep_index(self, place: Place, tail: Buffer) -> None:
+        """Have the index of a segment written."""
+        if self._files is not None:
+            self._files.offer(Offer(place, tail, crc32c(tail)))
+
+    def _opened(self, key: PartKey) -> None:
+        self._open[key] = None
+        self._open.move_to_end(key)
+        while len(self._open) > self._max_open_files:
+            oldest, _ = self._open.popitem(last=False)
+            self._forget(oldest)
+
+    def _forget(self, key: PartKey) -> None:
+        """Let go of a file; who is sending it keeps it open meanwhile."""
+        self._open.pop(key, None)
+        if isinstance(self._memory.get_nowait(key, promote=False), FileRun):
+            self._memory.evict(key)
+
+
+def _read_chunk(row: RunRow, body: memoryview) -> PreparedRun:
+    try:
+        return prepare_chunk(body, chunk_of(row))
+    except CorruptBatches as error:
+        raise DamagedFile(str(error)) from error
+
+
+def _read_index(row: RunRow, partition: Partition, body: memoryview) -> SegmentIndex:
+    try:
+        return published_index(body, row, partition)
+    except (CorruptObject, UnknownVersion) as error:
+        # Of a version that is unknown nothing is ever kept here.
+        raise DamagedFile(str(error)) from error
