@@ -183,8 +183,11 @@ class Gateway:
             disk=self.disk_cache,
             max_open_files=self._max_open_files,
         )
-        ahead_bytes = min(READ_AHEAD_BYTES, settings.int("fetch.cache.bytes") // 4)
-        self.read_ahead = ReadAhead(self.reader, max_bytes=ahead_bytes)
+        self.read_ahead = ReadAhead(
+            self.reader,
+            max_bytes=min(READ_AHEAD_BYTES, self.cache.max_bytes // 4),
+            room_bytes=self.cache.max_bytes // 2,
+        )
         self.flusher = ReplyFlusher()
         self.produce_deadlines = ProduceDeadlines(self.flusher.flush)
         self._inflow = Inflow()

@@ -36,7 +36,7 @@ from tidegate_storage.segment_format import SegmentIndex
 
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, Run, RunKey
 from .prepared_runs import CorruptRun, FileRun, PreparedRun, prepare_run
-from .read_groups import Group, end_of, groups_of
+from .read_groups import MAX_GROUP_BYTES, Group, end_of, groups_of
 from .segment_disk import MAX_OPEN_FILES, PartKey, SegmentDisk
 from .segment_rows import chunk_rows, is_chunk, is_segment, published_index
 from .unreadable import UnreadableRuns
@@ -194,8 +194,14 @@ class LogReader:
             await self._load_runs(group, loaded)
 
     async def _load_runs(self, group: Group, loaded: Loaded) -> None:
-        """Usually the first run brings all; not if another fetch is loading that one just now."""
-        for at, (_, row) in enumerate(group):
+        """Usually the first run brings all.
+
+        What another fetch is loading just now is waited for last, so that the rest is under way.
+        """
+        coming = [self._cache.is_coming(self._key(row)) for _, row in group]
+        first = coming.index(False) if False in coming else 0
+        for at in (*range(first, len(group)), *range(first)):
+            row = group[at][1]
             key = (row.object_number, row.position)
             if key not in loaded:
                 try:
@@ -207,22 +213,34 @@ class LogReader:
         """Return the first run of a group; the others come along if it is not in memory."""
         partition, row = group[0]
         key = self._key(row)
+        group = self._without_what_comes(group)
 
         async def load() -> tuple[object, int]:
             run: Run | None = await self._disk.chunk(key, self._place(row), row)
             run = run or await self._from_store(group, loaded)
             return run, run.size_bytes
 
-        run = await self._cache.get(key, load, hot=_is_tail(partition, row))
+        along = [self._key(each) for _, each in group[1:]]
+        run = await self._cache.get(key, load, hot=_is_tail(partition, row), along=along)
         assert isinstance(run, PreparedRun | FileRun)
         return run
+
+    def _without_what_comes(self, group: Group) -> Group:
+        """Cut off the end of a group that others have brought, or are bringing just now."""
+        last = len(group) - 1
+        while last and self._is_here_or_comes(self._key(group[last][1])):
+            last -= 1
+        return group[: last + 1]
+
+    def _is_here_or_comes(self, key: PartKey) -> bool:
+        return key in self._cache or self._cache.is_coming(key)
 
     async def _from_store(self, group: Group, loaded: Loaded) -> PreparedRun:
         """Read a group in one GET; return its first run, and keep the others."""
         partition, row = group[0]
         name, object_key = self._name(row), self._place(row).object_key
         body = await self._read(name, row.position, end_of(group[-1][1]))
-        self._keep_neighbours(name, group, body, loaded)
+        self._keep(group[1:], row.position, body, loaded)
         try:
             run = self._prepare_copy(body, row.position, row, partition, object_key)
         except CorruptRun:
@@ -251,17 +269,29 @@ class LogReader:
         return index
 
     async def _index_from_store(self, partition: Partition, row: RunRow) -> SegmentIndex:
+        """Read the index of a segment; a small segment comes whole, in the same GET."""
         name = self._name(row)
         size_bytes = self._coordinator.state.objects.size_bytes(row.object_number)
-        body = await self._read(name, row.position, size_bytes)
+        start = 0 if size_bytes <= self._most_whole_bytes else row.position
+        body = await self._read(name, start, size_bytes)
         try:
-            index = self._read_index(body, row, partition, name)
+            index = self._read_index(body[row.position - start :], row, partition, name)
         except CorruptRun:
             # As for runs: bytes damaged on their way here are whole in the store.
-            body = await self._read(name, row.position, size_bytes)
+            start = row.position
+            body = await self._read(name, start, size_bytes)
             index = self._read_index(body, row, partition, name)
-        self._disk.keep_index(self._place(row), body)
+        self._disk.keep_index(self._place(row), bytes(body[row.position - start :]))
+        if start < row.position:
+            chunks = chunk_rows(row, index, row.base_offset)
+            absent = [each for each in chunks if not self._is_here_or_comes(self._key(each))]
+            self._keep([(partition, each) for each in absent], start, body, {})
         return index
+
+    @property
+    def _most_whole_bytes(self) -> int:
+        """Return how large a segment may be to come whole: it must not fill the cache."""
+        return min(MAX_GROUP_BYTES, self._cache.max_bytes // 8)
 
     def _read_index(
         self, body: memoryview, row: RunRow, partition: Partition, name: ObjectName
@@ -284,25 +314,20 @@ class LogReader:
         self.store_bytes += len(body)
         return memoryview(body)
 
-    def _keep_neighbours(
-        self, name: ObjectName, group: Group, body: memoryview, loaded: Loaded
-    ) -> None:
-        """Prepare all runs of a group but the first.
+    def _keep(self, group: Group, start: int, body: memoryview, loaded: Loaded) -> None:
+        """Prepare runs that came along; body: of their object, from start on.
 
         One that is damaged is left out, and read again by itself; it harms no other.
         """
-        start = group[0][1].position
-        object_key = self._object_key(name)
-        for partition, row in group[1:]:
-            key = (row.object_number, row.position)
+        for partition, row in group:
+            key = self._key(row)
             try:
-                run = self._prepare_copy(body, start, row, partition, object_key)
+                run = self._prepare_copy(body, start, row, partition, self._place(row).object_key)
             except CorruptRun:
                 continue
             else:
-                loaded[key] = run
-                is_hot = _is_tail(partition, row)
-                self._cache.put(PartKey(name, row.position), run, run.size_bytes, hot=is_hot)
+                loaded[row.object_number, row.position] = run
+                self._cache.put(key, run, run.size_bytes, hot=_is_tail(partition, row))
                 self._keep_on_disk(partition, row, run)
 
     def _prepare_copy(

@@ -272,3 +272,55 @@ def test_who_asks_for_it_hears_of_all_that_leave() -> None:
     assert left == ["b", "c", "d"]  # what is protected leaves no room
     cache.evict("a")
     assert left == ["b", "c", "d", "a"]
+
+
+async def test_what_a_load_brings_along_is_waited_for(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    cache = RangeCache[str](100)
+    loads: list[str] = []
+    answers: list[str] = []
+
+    async def load_several() -> tuple[str, int]:
+        loads.append("a, b and c")
+        await trio.sleep(1)
+        cache.put("b", "b", 1, hot=False)
+        return "a", 1
+
+    async def load_alone() -> tuple[str, int]:
+        loads.append("alone")
+        return "c alone", 1
+
+    async def ask(key: str) -> None:
+        answers.append(await cache.get(key, load_alone))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: cache.get("a", load_several, along=["b", "c"]))
+        await trio.testing.wait_all_tasks_blocked()
+        assert [cache.is_coming(key) for key in "abcd"] == [True, True, True, False]
+        for key in ("b", "c", "b"):
+            nursery.start_soon(ask, key)
+    assert sorted(answers) == ["b", "b", "c alone"]  # c did not come after all
+    assert loads == ["a, b and c", "alone"]
+    assert not any(map(cache.is_coming, "abc"))
+
+
+async def test_what_fails_is_not_the_fault_of_what_would_have_come_along() -> None:
+    cache = RangeCache[str](100)
+
+    async def fail() -> tuple[str, int]:
+        await trio.lowlevel.checkpoint()
+        raise ValueError("a is damaged")
+
+    async def load() -> tuple[str, int]:
+        return "b", 1
+
+    async def ask() -> None:
+        with pytest.raises(ValueError, match="a is damaged"):
+            await cache.get("a", fail, along=["b"])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await trio.lowlevel.checkpoint()
+        assert await cache.get("b", load) == "b"
+    assert not cache.is_coming("b")

@@ -7,13 +7,14 @@ have pushed out anyway.  The protected list holds at most four fifths; its oldes
 probation, so that it follows a hot set that moves.  (Segmented LRU.)
 
 Concurrent misses of one key share one load, run by the first who asked.  If that one is
-cancelled, the next takes over.
+cancelled, the next takes over.  A load may bring other keys along; who asks for one of these
+meanwhile waits for it, and then looks again.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 import trio
@@ -81,6 +82,10 @@ class RangeCache(Generic[T]):
         """Whether a value is here; does not count as a use."""
         return key in self._protected or key in self._probation
 
+    def is_coming(self, key: Hashable) -> bool:
+        """Whether a load is under way that brings the value."""
+        return key in self._flights
+
     def put(self, key: Hashable, value: T, size_bytes: int, hot: bool) -> None:
         """Keep a value in place of any older one; one larger than the cache is not kept."""
         self.evict(key)
@@ -94,9 +99,16 @@ class RangeCache(Generic[T]):
         self._make_room()
 
     async def get(
-        self, key: Hashable, load: Callable[[], Awaitable[tuple[T, int]]], *, hot: bool = False
+        self,
+        key: Hashable,
+        load: Callable[[], Awaitable[tuple[T, int]]],
+        *,
+        hot: bool = False,
+        along: Sequence[Hashable] = (),
     ) -> T:
         """The value, loaded if it is not here; load returns it with its size in bytes.
+
+        along: keys whose values load puts here by itself.
 
         Raises whatever load raises, to all who waited for that load; nothing is kept then.
         """
@@ -107,7 +119,7 @@ class RangeCache(Generic[T]):
                 return value
             flight = self._flights.get(key)
             if flight is None:
-                return await self._lead(key, load, hot)
+                return await self._lead(key, load, hot, along)
             await flight.landed.wait()
             if flight.error is not None:
                 raise flight.error
@@ -127,9 +139,17 @@ class RangeCache(Generic[T]):
             self._on_leave(entry[0])
 
     async def _lead(
-        self, key: Hashable, load: Callable[[], Awaitable[tuple[T, int]]], hot: bool
+        self,
+        key: Hashable,
+        load: Callable[[], Awaitable[tuple[T, int]]],
+        hot: bool,
+        along: Sequence[Hashable],
     ) -> T:
         flight = self._flights[key] = _Flight[T]()
+        company = _Flight[T]()  # lands with nothing: what goes wrong with one is not all others'
+        for each in along:
+            if each not in self:
+                self._flights.setdefault(each, company)
         try:
             value, size_bytes = await load()
             flight.value = (value,)
@@ -140,7 +160,11 @@ class RangeCache(Generic[T]):
             is_wanted = self._flights.get(key) is flight
             if is_wanted:
                 del self._flights[key]
+            for each in along:
+                if self._flights.get(each) is company:
+                    del self._flights[each]
             flight.landed.set()
+            company.landed.set()
         if is_wanted:
             self.put(key, value, size_bytes, hot)
         return value

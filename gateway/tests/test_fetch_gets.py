@@ -1,0 +1,135 @@
+"""How often the store is asked for what is read cold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from random import Random
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tests.fetch_world import World, batch, fetch_world
+from tests.test_fetch_segments import merge
+from tidegate_gateway import read_ahead
+from tidegate_gateway.read_ahead import CHUNKS_BYTES
+from tidegate_pipeline.plan import MergeSettings
+from tidegate_protocol.messages.fetch import PartitionData
+from tidegate_protocol.records import walk
+
+MIB = 1 << 20
+MERGE = MergeSettings(rest_ms=0, patience_ms=0)
+
+
+async def write_segment(world: World, mebibytes: int, name: str = "t") -> None:
+    """A segment of so many chunks, none of it in memory, and a record behind it."""
+    if name not in world.state.topics.by_name:
+        await world.create(name, 1)
+    half = "x" * (MIB // 2)
+    for number in range(2 * mebibytes):
+        await world.write((name, 0, batch(f"{number}{half}")))
+    await merge(world, MERGE)
+    await world.write((name, 0, batch("tail")))
+    world.store.reads.clear()
+
+
+def next_offset(data: PartitionData, offset: int) -> int:
+    assert data.error_code == 0
+    assert isinstance(data.records, bytes | memoryview)
+    found = [header for _, header in walk(memoryview(data.records))]
+    assert found[0].base_offset == offset
+    assert all(one.last_offset + 1 == other.base_offset for one, other in pairwise(found))
+    return found[-1].last_offset + 1
+
+
+async def read_through(world: World, name: str = "t") -> None:
+    offset, end = 0, world.partition(name).next_offset
+    while offset < end:
+        offset = next_offset(await world.fetch(name, offset, partition_max=MIB), offset)
+        await trio.sleep(0.001)  # on its way to the client and back
+
+
+def gets(world: World) -> Counter[str]:
+    return Counter(key for key, _, _ in world.store.reads if "/segments/" in key)
+
+
+async def test_a_sequential_reader_of_a_large_segment(autojump_clock: MockClock) -> None:
+    async with fetch_world() as [world], trio.open_nursery() as nursery:
+        nursery.start_soon(world.read_ahead.run)
+        await write_segment(world, 40)
+        world.store.seconds = 0.05
+        await read_through(world)
+        [(key, count)] = gets(world).items()
+        sizes = [length for each, _, length in world.store.reads if each == key]
+        # The index, what the first fetch wants, and then eight chunks at a time, or seven.
+        assert count <= 2 + 40 // 7 + 1
+        assert max(sizes) <= CHUNKS_BYTES
+        assert sum(sizes) < 41 * MIB
+        nursery.cancel_scope.cancel()
+
+
+async def test_fifty_readers_of_a_cold_partition_share_each_get(
+    autojump_clock: MockClock,
+) -> None:
+    async with fetch_world() as [world], trio.open_nursery() as nursery:
+        nursery.start_soon(world.read_ahead.run)
+        await write_segment(world, 24)
+        world.store.seconds = 0.05
+        random = Random(1)
+
+        async def late_reader() -> None:
+            await trio.sleep(random.random() * 0.5)
+            await read_through(world)
+
+        async with trio.open_nursery() as readers:
+            for _ in range(50):
+                readers.start_soon(late_reader)
+        [count] = gets(world).values()
+        assert count <= 2 + 24 // 7 + 2
+        whole = sum(length for key, _, length in world.store.reads if "/segments/" in key)
+        assert whole < 25 * MIB
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_small_segment_comes_whole_with_its_index(autojump_clock: MockClock) -> None:
+    async with fetch_world(cache_bytes=256 * MIB) as [world]:
+        await write_segment(world, 6)
+        await read_through(world)
+        assert list(gets(world).values()) == [1]
+
+
+async def test_where_memory_is_scarce_a_segment_does_not_come_whole() -> None:
+    async with fetch_world(cache_bytes=16 * MIB) as [world]:
+        await write_segment(world, 6)
+        partition = world.partition("t")
+        await world.reader.parts(partition, partition.runs[0], 0)
+        [(_, _, length)] = world.store.reads
+        assert length < 10_000
+
+
+async def test_many_cold_partitions_are_read_ahead_less_far() -> None:
+    async with fetch_world() as [world]:
+        ahead = read_ahead.ReadAhead(world.reader, max_bytes=1 << 30, room_bytes=20 * MIB)
+        for name in "abcde":
+            await write_segment(world, 12, name)
+            partition = world.partition(name)
+            await world.reader.parts(partition, partition.runs[0], 0)
+            before = ahead._pending_bytes
+            ahead.want([(partition, 0)])
+            wanted = (ahead._pending_bytes - before) / MIB
+            assert wanted == pytest.approx({"a": 8, "b": 8, "c": 6, "d": 5, "e": 4}[name], abs=1.01)
+
+
+async def test_nothing_is_wanted_while_enough_is_there() -> None:
+    async with fetch_world() as [world], trio.open_nursery() as nursery:
+        nursery.start_soon(world.read_ahead.run)
+        await write_segment(world, 20)
+        partition = world.partition("t")
+        await world.reader.parts(partition, partition.runs[0], 0)
+        world.store.reads.clear()
+        for offset, expected in ((0, 1), (2, 1), (6, 1), (12, 2), (14, 2)):
+            world.read_ahead.want([(partition, offset)])
+            await wait_all_tasks_blocked()
+            assert len(world.store.reads) == expected, offset
+        nursery.cancel_scope.cancel()
