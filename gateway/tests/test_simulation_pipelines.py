@@ -19,6 +19,7 @@ from tidegate_pipeline.limits import MergeSettings
 from tidegate_pipeline.local_runner import LocalRunner
 from tidegate_pipeline.work import MergeTask, MergeUnit, Source, UnitResult
 from tidegate_simulation.deletion_checks import DeletionWatch
+from tidegate_simulation.disk_plan import DISK_KINDS
 from tidegate_simulation.faults import KINDS
 from tidegate_simulation.losses import LOSS_KINDS
 from tidegate_simulation.pipeline_plan import (
@@ -39,11 +40,9 @@ from tidegate_storage.memory_store import MemoryObjectStore
 def test_every_kind_is_drawn_and_some_seeds_have_no_pipeline() -> None:
     plans = [plan_of(seed) for seed in range(1, 400)]
     drivers = [plan.pipelines.drivers for plan in plans]
-    assert {kind for plan in plans for kind in plan.kinds} == {
-        *KINDS,
-        *PIPELINE_KINDS,
-        *LOSS_KINDS,
-    }
+    kinds = {kind for plan in plans for kind in plan.kinds}
+    assert kinds == {*KINDS, *PIPELINE_KINDS, *LOSS_KINDS, *DISK_KINDS}
+    assert {plan.disks.max_bytes for plan in plans if not plan.pipelines.drivers} == {0}
     assert all(drivers.count(number) > 100 for number in (0, 1, 2)), drivers
     assert any(plan.pipelines.is_bold for plan in plans)
     for plan in plans:

@@ -38,7 +38,8 @@ class FetchSettings:
     """Limits of reading.
 
     max_bytes: of one reply (fetch.max.bytes).  max_load_bytes, max_load_runs: what one fetch may
-    ask the store for at once.  concurrent_reads: of the whole gateway.
+    ask the store for at once.  concurrent_reads: of the whole gateway.  min_file_bytes: smaller
+    parts of files are read, since they cost more to send by themselves than to copy.
     """
 
     max_bytes: int = 57_671_680
@@ -47,6 +48,7 @@ class FetchSettings:
     max_load_runs: int = MAX_LOAD_RUNS
     concurrent_reads: int = 16
     read_deadline_seconds: float = 20.0
+    min_file_bytes: int = 32_768
 
 
 DEFAULT_SETTINGS = FetchSettings()

@@ -99,7 +99,10 @@ def _data_handlers(
 ) -> list[Handler]:
     waiters = FetchWaiters(coordinator.state.partitions)
     coordinator.listen(waiters.on_change)
-    fetch_settings = FetchSettings(max_bytes=settings.int("fetch.max.bytes"))
+    fetch_settings = FetchSettings(
+        max_bytes=settings.int("fetch.max.bytes"),
+        min_file_bytes=settings.int("disk.cache.send.min.bytes"),
+    )
     sessions = FetchSessions(rng)
     return [
         Fetch(coordinator, reader, waiters, sessions, fetch_settings, read_ahead),

@@ -13,6 +13,7 @@ from random import Random
 
 from tidegate_coordination.logs.faulty import LogFaults
 
+from .disk_plan import DiskPlan
 from .losses import LossPlan
 from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
 from .pipeline_plan import PipelinePlan
@@ -93,8 +94,9 @@ _RARE = frozenset({"log.hung", "store.hung", "log.snapshot_damage"})
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """One seed's faults.  kinds: the names that were drawn, of KINDS, PIPELINE_KINDS, LOSS_KINDS.
+    """One seed's faults.
 
+    kinds: the names that were drawn, of KINDS, PIPELINE_KINDS, LOSS_KINDS and DISK_KINDS.
     event_seconds: mean time between two events.  latency_seconds: the longest a packet takes.
     skew_seconds, clock_rate: of the one clock that is wrong.
     """
@@ -109,6 +111,7 @@ class FaultPlan:
     clock_rate: float
     pipelines: PipelinePlan = field(default_factory=PipelinePlan)
     losses: LossPlan = field(default_factory=LossPlan)
+    disks: DiskPlan = field(default_factory=DiskPlan)
 
     def with_losses(self, losses: LossPlan) -> FaultPlan:
         """Return a plan with objects that are lost for good."""
@@ -127,6 +130,15 @@ class FaultPlan:
             kinds=(*self.kinds, *pipelines.kinds),
             events=(*self.events, *events),
             pipelines=pipelines,
+        )
+
+    def with_disks(self, disks: DiskPlan) -> FaultPlan:
+        """Return a plan with disk caches, and what befalls them."""
+        return replace(
+            self,
+            kinds=(*self.kinds, *disks.kinds),
+            events=(*self.events, *disks.kinds),
+            disks=disks,
         )
 
     @property

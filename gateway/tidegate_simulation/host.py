@@ -76,8 +76,8 @@ class Host(ABC):
     def _read_object(self, key: str) -> None:  # noqa: B027 - few care
         """Take note that it is about to read a part of an object."""
 
-    def _count(self, kind: str) -> None:
-        self._world.strikes.count(f"{self.prefix}{kind}")
+    def _count(self, kind: str, times: int = 1) -> None:
+        self._world.strikes.count(f"{self.prefix}{kind}", times)
 
     @property
     def has_begun(self) -> bool:

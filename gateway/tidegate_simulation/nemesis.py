@@ -15,6 +15,7 @@ import trio
 from tidegate_coordination.logs.faulty import LogFaults
 
 from .crash_points import PIPELINE_PLACES, PLACES
+from .disk_plan import PREFIX as DISK
 from .host import Host
 from .network import Link
 from .node import Node
@@ -75,6 +76,11 @@ class Nemesis:
             "clock_back": self._clock_back,
             "lost_object": self._lost_object,
             "spoilt_object": self._spoilt_object,
+            f"{DISK}torn": self._tear,
+            f"{DISK}flipped": self._flip,
+            f"{DISK}lost": self._lose,
+            f"{DISK}full": self._fill,
+            f"{DISK}broken": self._break,
         }
 
     async def run(self, is_over: Callable[[], bool], seconds: float) -> None:
@@ -96,6 +102,7 @@ class Nemesis:
             host.set_faults(*_NO_FAULTS)
             host.crash_point.disarm()
         for node in self._nodes:
+            node.disk.trouble = ""
             for link in node.links:
                 link.flow()
         self._world.strikes.turn_off()
@@ -287,6 +294,34 @@ class Nemesis:
             await self._while(node, "hang", Link.hang, self._rng.uniform(1.0, 50.0))
         finally:
             node.is_unreachable = False
+
+    # -- disks ------------------------------------------------------------------------------------
+
+    async def _tear(self, node: Node) -> None:
+        await self._up(node)
+        self._count(f"{DISK}torn", node.disk.tear(self._rng))
+        node.crash(comes_back_fast=True)
+
+    async def _flip(self, node: Node) -> None:
+        await self._up(node)
+        self._count(f"{DISK}flipped", node.disk.flip(self._rng))
+        node.crash(comes_back_fast=True)
+
+    async def _lose(self, node: Node) -> None:
+        await self._up(node)
+        self._count(f"{DISK}lost", node.disk.lose(self._rng))
+
+    async def _fill(self, node: Node) -> None:
+        await self._trouble_disk(node, "full")
+
+    async def _break(self, node: Node) -> None:
+        await self._trouble_disk(node, "broken")
+
+    async def _trouble_disk(self, node: Node, trouble: str) -> None:
+        """The disk counts what it refuses."""
+        node.disk.trouble = trouble
+        await trio.sleep(self._rng.uniform(5.0, 60.0))
+        node.disk.trouble = ""
 
     # -- clocks -----------------------------------------------------------------------------------
 

@@ -11,7 +11,10 @@ from tidegate_gateway.blocking import Inline
 from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.gateway import Gateway, Identity
 from tidegate_gateway.memory_transport import MemoryTransport
+from tidegate_storage.memory_disk import MemoryDisk
 
+from .disk_plan import PREFIX as DISK
+from .disks import SimulatedDisk
 from .host import Host
 from .network import Link
 from .world import NotReachable, World
@@ -43,6 +46,7 @@ class Node(Host):
         self.node_id = node_id
         self.links: dict[Link, None] = {}
         self.is_unreachable = False
+        self.disk = SimulatedDisk(world.wall_clock, self._on_refusal, self._on_written)
         self._life: _Life | None = None
 
     @property
@@ -98,7 +102,26 @@ class Node(Host):
         if "/segments/" in key:
             self._count("fetch.from_segment")
 
+    def _on_refusal(self, trouble: str) -> None:
+        self._count(f"{DISK}{trouble}")
+
+    def _on_written(self) -> None:
+        used_bytes, max_bytes = self.disk.used_bytes, self._world.plan.disks.max_bytes
+        if used_bytes > max_bytes:
+            text = f"{self.name}: {used_bytes} bytes, {max_bytes} allowed"
+            self._world.complain("disk cache too large", text)
+
+    def count_disk_uses(self) -> None:
+        """Count what the disk cache of this life did."""
+        cache = self.gateway.disk_cache if self.gateway is not None else None
+        if cache is not None:
+            self._count("disk_cache.hits", cache.counters.hits)
+            self._count("disk_cache.damaged_files", cache.counters.damaged_files)
+            self._count("disk_cache.lost_files", cache.counters.lost_files)
+            self._count("disk_cache.sent_bytes", cache.counters.sent_bytes)
+
     def _forget(self) -> None:
+        self.count_disk_uses()
         self._life = None
         self.cut()
 
@@ -121,4 +144,6 @@ class Node(Host):
             rng=self._rng,
             wall_clock=self._wall_clock,
             blocking=Inline(),
+            cache_disk=MemoryDisk(self.disk) if world.plan.disks.max_bytes else None,
+            max_open_files=4,
         )

@@ -21,6 +21,7 @@ from tidegate_pipeline.plan import backlog
 from .actors import Actor, make_actors
 from .checker import Violation, check
 from .compacters import Compacter
+from .disk_plan import draw_disks
 from .faults import FaultPlan, Landed, draw_plan, draw_settings
 from .history import Event
 from .host import Host
@@ -99,8 +100,11 @@ def _draw(seed: int, rng: Random) -> tuple[dict[str, str], FaultPlan]:
         with_wrong_clocks=plan.has_wrong_clocks,
     )
     losses = draw_losses(Random(f"{seed}/losses"), is_calm=not plan.kinds)
-    plan = plan.with_pipelines(pipelines).with_losses(losses)
-    return {**settings, **pipelines.settings_of_gateways}, plan
+    disks = draw_disks(
+        Random(f"{seed}/disks"), is_calm=not plan.kinds, has_segments=pipelines.drivers > 0
+    )
+    settings |= {**pipelines.settings_of_gateways, **disks.settings_of_gateways}
+    return settings, plan.with_pipelines(pipelines).with_losses(losses).with_disks(disks)
 
 
 def run_seeds(seeds: Iterable[int], operations: int = 150) -> Iterator[Report]:
@@ -191,6 +195,8 @@ class _Run:
         await self._await_repair(world)
         await self._merge_all(world, pipelines)
         await self._final_phase(workload, [*nodes, *pipelines])
+        for node in nodes:
+            node.count_disk_uses()
 
     def _make_nodes(self, world: World) -> list[Node]:
         """The last one's clock is wrong if any is: the cluster's time is the median of three."""

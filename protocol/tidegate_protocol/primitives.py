@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from .errors import LocalProtocolError, RemoteProtocolError
 
 Buffer = bytes | bytearray | memoryview
+_IN_MEMORY = (bytes, bytearray, memoryview)
 Records = Buffer | list[Buffer]
 
 ZERO_UUID = bytes(16)
@@ -183,14 +184,15 @@ def gather_records(parts: list[Buffer], out: bytearray, records: Records) -> byt
     """Add records to a message made of parts.
 
     Args:
-      parts: finished parts; large pieces are added here as they are.
+      parts: finished parts; large pieces are added here as they are, and so is what is not in
+          memory at all, of which only the length is known here.
       out: the running part; small pieces are joined to it.
 
     Returns:
       The running part from now on.
     """
     for piece in records if isinstance(records, list) else (records,):
-        if len(piece) < GATHER_BYTES:
+        if len(piece) < GATHER_BYTES and type(piece) in _IN_MEMORY:
             out += piece
             continue
         if out:

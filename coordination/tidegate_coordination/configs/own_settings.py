@@ -33,6 +33,8 @@ OWN_SETTINGS = (
          " set: none is kept."),
     _own("disk.cache.max.bytes", _LONG, 10_240 * _MIB, at_least(0),
          "What that folder's files may take of the disk."),
+    _own("disk.cache.send.min.bytes", _INT, 32_768, at_least(1),
+         "What is at least this large the kernel sends from its file; what is smaller is copied."),
     _own("drain.timeout.ms", _LONG, 30_000, at_least(0),
          "How long a gateway that stops serves those who are still connected."),
     _own("fetch.cache.bytes", _LONG, 256 * _MIB, at_least(0),

@@ -31,7 +31,7 @@ from tidegate_protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from tidegate_protocol.primitives import GATHER_BYTES, Buffer
+from tidegate_protocol.primitives import Buffer
 from tidegate_storage.file_part import FileChanged, FilePart
 
 from ..call import Call
@@ -192,6 +192,7 @@ class _Reading:
             uses_topic_ids=self._version >= TOPIC_IDS_FROM,
             is_committed_only=request.isolation_level == READ_COMMITTED,
             is_proven=self._proof is not False,
+            min_file_bytes=settings.min_file_bytes,
         )
         for wanted in self._wanted:
             look.add(wanted)
@@ -216,6 +217,7 @@ class _Look:
     __slots__ = (
         "_is_committed_only",
         "_is_proven",
+        "_min_file_bytes",
         "_plan",
         "_state",
         "_uses_topic_ids",
@@ -233,12 +235,14 @@ class _Look:
         uses_topic_ids: bool,
         is_committed_only: bool,
         is_proven: bool,
+        min_file_bytes: int,
     ) -> None:
         self._state = state
         self._plan = plan
         self._uses_topic_ids = uses_topic_ids
         self._is_committed_only = is_committed_only
         self._is_proven = is_proven
+        self._min_file_bytes = min_file_bytes
         self.answers: list[PartitionData] = []
         self.seen: dict[int, int] = {}
         self.has_error = False
@@ -293,7 +297,7 @@ class _Look:
             self._fail(request.partition, _READ_CODES[records], partition)
             return
         try:
-            pieces = _pieces(records)
+            pieces = _pieces(records, self._min_file_bytes)
         except FileChanged:
             # It is read from elsewhere when the client asks again, which is at once.
             self._fail(request.partition, ErrorCode.KAFKA_STORAGE_ERROR, partition)
@@ -373,14 +377,14 @@ def _by_topic(
     return topics
 
 
-def _pieces(pieces: list[Piece]) -> list[Buffer]:
-    """Read small parts of files, which would cost more to send by themselves than to copy.
+def _pieces(pieces: list[Piece], min_file_bytes: int) -> list[Buffer]:
+    """Read small parts of files.
 
     Of the others the codec asks but for their length; the transport knows what they are.
     """
     return [
         piece.read()
-        if isinstance(piece, FilePart) and len(piece) < GATHER_BYTES
+        if isinstance(piece, FilePart) and len(piece) < min_file_bytes
         else cast("memoryview", piece)
         for piece in pieces
     ]
