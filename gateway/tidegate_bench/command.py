@@ -25,7 +25,7 @@ def main(
         list[str],
         typer.Argument(
             metavar="SCENARIO...",
-            help="ingest, latency, lone-producer, fanout, state, connections, restart.",
+            help="ingest, latency, lone-producer, fanout, state, connections, restart, metadata.",
         ),
     ],
     bootstrap: Annotated[
@@ -55,6 +55,17 @@ def main(
     delay_ms: Annotated[
         float, typer.Option(min=0, metavar="MS", help="Of each PUT, for lone-producer.")
     ] = 60.0,
+    hours: Annotated[
+        float, typer.Option(min=0, metavar="H", help="Of virtual time, for metadata.")
+    ] = 1.0,
+    partitions: Annotated[int, typer.Option(min=1, metavar="N", help="For metadata.")] = 100_000,
+    gateways: Annotated[int, typer.Option(min=1, metavar="N", help="For metadata.")] = 9,
+    slices: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Of a flush, for metadata.")
+    ] = 200,
+    retention_hours: Annotated[
+        float, typer.Option(min=0, metavar="H", help="For metadata.")
+    ] = 0.25,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Of our own gateway.")
     ] = None,
@@ -82,6 +93,11 @@ def main(
         only=tuple(only or ()),
         settings=settings,
         delay_ms=delay_ms,
+        hours=hours,
+        partitions=partitions,
+        gateways=gateways,
+        slices=slices,
+        retention_hours=retention_hours,
     )
     _ = signal.signal(signal.SIGTERM, _leave)
     raise typer.Exit(run(scenarios, options, as_json=json))

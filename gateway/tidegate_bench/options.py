@@ -40,7 +40,10 @@ def _no_settings() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options, checked.  only: texts of which a case's label must hold one; none: all cases."""
+    """The options, checked.  only: texts of which a case's label must hold one; none: all cases.
+
+    hours, partitions, gateways, slices (of a flush), retention_hours: of the scenario metadata.
+    """
 
     bootstrap: str | None = None
     pid: int | None = None
@@ -54,6 +57,11 @@ class Options:
     only: Sequence[str] = ()
     settings: Mapping[str, str] = field(default_factory=_no_settings)
     delay_ms: float = 60.0
+    hours: float = 1.0
+    partitions: int = 100_000
+    gateways: int = 9
+    slices: int = 200
+    retention_hours: float = 0.25
 
     @property
     def lengths(self) -> Lengths:

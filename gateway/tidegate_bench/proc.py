@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_UTIME, _STIME, _PPID = 11, 12, 1  # in what follows the name, which may hold blanks
+# In what follows the name, which may hold blanks.
+_UTIME, _STIME, _CUTIME, _CSTIME, _PPID = 11, 12, 13, 14, 1
 
 
 def cpu_seconds(pid: int) -> float:
@@ -15,12 +16,46 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[_UTIME]) + int(fields[_STIME])) / _TICKS_PER_SECOND
 
 
+def cpu_seconds_and_ended(pid: int) -> float:
+    """Return the same, with that of its children that ended and were waited for."""
+    fields = _stat(pid)
+    ticks = sum(int(fields[each]) for each in (_UTIME, _STIME, _CUTIME, _CSTIME))
+    return ticks / _TICKS_PER_SECOND
+
+
 def rss_bytes(pid: int) -> int:
     """Return what it holds in memory now."""
+    return _status_bytes(pid, "VmRSS:")
+
+
+def peak_rss_bytes(pid: int) -> int:
+    """Return the most it held since its start, or since forget_peak()."""
+    return _status_bytes(pid, "VmHWM:")
+
+
+def forget_peak(pid: int) -> None:
+    """Have peak_rss_bytes() begin anew."""
+    _ = Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def _status_bytes(pid: int, name: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(name):
             return int(line.split()[1]) * 1024
     return 0  # it is ending
+
+
+def command_name(pid: int) -> str:
+    """Return the name of its program, as far as Linux keeps it."""
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def descendants(pid: int) -> set[int]:
+    """Return its children, and theirs."""
+    found: set[int] = set()
+    for child in children(pid):
+        found |= {child} | descendants(child)
+    return found
 
 
 def children(pid: int) -> set[int]:

@@ -26,6 +26,8 @@ SCENARIOS: Final[Mapping[str, str]] = {
     "state": "state",
     "connections": "connections",
     "restart": "restart",
+    "metadata": "metadata",
+    "merge": "merge",
 }
 
 
