@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from tidegate_coordination.events import (
     GatewayExpired,
     GatewayRegistered,
     LogStartsMoved,
+    ObjectsCollected,
     Segment,
     SegmentsOfPartition,
     SegmentsPublished,
@@ -252,13 +254,17 @@ def test_names_of_segments_go_with_them() -> None:
 
 
 def of_format_3(snapshot: bytes) -> bytes:
-    """The snapshot as a release wrote it that knew no compaction."""
+    """The snapshot as a release wrote it that knew no compaction, and kept rows of dead objects."""
     head, *tables = split(snapshot)
     assert head["format"] == 4
     assert head.pop("pipeline") == []
     for name, partitions in tables:
         if name == "partitions":
             assert all(row.pop() == [] for row in partitions)
+    objects = head["objects"]
+    numbers = array("I", objects.pop("numbers")).tolist()
+    assert numbers == list(range(objects.pop("next")))
+    objects["first"] = 0
     return b"".join(map(piece, [{**head, "format": 3}, *tables]))
 
 
@@ -270,6 +276,21 @@ def of_format_2(snapshot: bytes) -> bytes:
     assert len(objects["columns"]) == 7
     del objects["columns"][5:]  # where a segment has its place
     return b"".join(map(piece, [{**head, "format": 2}, *tables]))
+
+
+def test_a_snapshot_with_rows_of_collected_objects_is_still_read() -> None:
+    world = world_with(2)
+    publish(world, unit(rows(world)), unit(rows(world, 1), 1, 2))
+    world.commit(batch(count=3))
+    collected = min(world.state.objects.dead)
+    world.apply(ObjectsCollected((collected,)))
+    current = world.state.encode()
+
+    world.state = ClusterState.decode(of_format_3(current))
+
+    world.check_replay()
+    assert world.state.encode() == current
+    assert world.state.objects.name_or_none(collected) is None
 
 
 def test_a_snapshot_without_segments_is_still_read() -> None:

@@ -80,11 +80,11 @@ class OrphanScan:
         """Return what the state names of ended incarnations: that only ever becomes less."""
         named: _Named = defaultdict(set)
         objects = self._state.objects
-        for number in range(objects.first_number, objects.next_number):
+        for at, number in enumerate(objects.numbers()):
             name = objects.name_or_none(number)
             if name is not None and name.incarnation in ended:
                 named[name.incarnation].add(name)
-            if number % _NUMBERS_A_TURN == 0:
+            if at % _NUMBERS_A_TURN == 0:
                 await trio.lowlevel.checkpoint()
         return named
 

@@ -33,8 +33,8 @@ from .timelines import TimelineTable
 from .topics import TopicTable
 
 STATE_FORMAT = 4
-# Format 3 is this one without holes, compaction and the pipeline's reports; 2 without segments,
-# too.
+# Format 3 has no holes, compaction and reports of the pipeline, and keeps rows of collected objects;
+# format 2 has no segments either.
 _READABLE_FORMATS = (2, 3, STATE_FORMAT)
 # How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
 # counts as a leap.

@@ -8,12 +8,13 @@ remembered per incarnation as a counter and its exceptions.  A segment is rememb
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 from .broken import expect
+from .object_rows import ObjectRows
 
 
 class WalStatus(Enum):
@@ -70,6 +71,7 @@ class _Counters:
 # Incarnation, counter, size, committed at, live runs; for a segment its attempt is the counter, and
 # its place is a partition's number and a base offset.
 _COLUMNS = "IIIqIIq"
+_SIZE, _COMMITTED_AT, _LIVE, _PARTITION = 2, 3, 4, 5
 _NO_PARTITION = (1 << 32) - 1
 
 
@@ -86,10 +88,8 @@ class ObjectTable:
     """All objects the log knows; numbers rise with the log."""
 
     def __init__(self) -> None:
-        self._columns: tuple[array[int], ...] = tuple(array(code) for code in _COLUMNS)
-        self._first_number = 0
+        self._rows = ObjectRows(_COLUMNS)
         self._counters: dict[int, _Counters] = {}
-        self._collected: set[int] = set()
         self._homes: dict[int, _Home] = {}
         self._superseded: set[int] = set()
         self.dead: dict[int, int] = {}
@@ -97,10 +97,10 @@ class ObjectTable:
     @property
     def next_number(self) -> int:
         """Return the number of the next object."""
-        return self._first_number + len(self._columns[0])
+        return self._rows.next_number
 
     def __len__(self) -> int:
-        return len(self._columns[0]) - len(self._collected)
+        return len(self._rows)
 
     def wal_status(self, name: WalName) -> WalStatus:
         """Return what became of a WAL id of a live incarnation."""
@@ -114,19 +114,15 @@ class ObjectTable:
 
     def name(self, number: int) -> ObjectName:
         """Return the name of an object; KeyError when it was collected."""
-        at = number - self._first_number
-        if at < 0 or number in self._collected:
-            raise KeyError(number)
-        incarnation, counter, partition = (self._columns[each][at] for each in (0, 1, 5))
+        incarnation, counter, _, _, _, partition, base_offset = self._rows.row(number)
         if partition == _NO_PARTITION:
             return WalName(incarnation, counter)
         home = self._homes[partition]
-        return SegmentName(incarnation, counter, home.topic_id, home.index, self._columns[6][at])
+        return SegmentName(incarnation, counter, home.topic_id, home.index, base_offset)
 
-    @property
-    def first_number(self) -> int:
-        """Return a number that is not above that of any object."""
-        return self._first_number
+    def numbers(self) -> Iterator[int]:
+        """Yield the numbers of all objects, rising; some may be collected meanwhile."""
+        return self._rows.numbers()
 
     def name_or_none(self, number: int) -> ObjectName | None:
         """Return the name of an object; None when it was collected."""
@@ -137,11 +133,11 @@ class ObjectTable:
 
     def size_bytes(self, number: int) -> int:
         """Return the object's size in the store."""
-        return self._columns[2][number - self._first_number]
+        return self._rows.get(number, _SIZE)
 
     def committed_at_ms(self, number: int) -> int:
         """Return the log time at which the object was committed."""
-        return self._columns[3][number - self._first_number]
+        return self._rows.get(number, _COMMITTED_AT)
 
     def fold_committed(self, name: WalName, size_bytes: int, runs: int, log_time_ms: int) -> int:
         """Add an object with that many live runs; return its number."""
@@ -184,10 +180,7 @@ class ObjectTable:
         log_time_ms: int,
         place: tuple[int, int] = (_NO_PARTITION, 0),
     ) -> int:
-        number = self.next_number
-        row = (*name, size_bytes, log_time_ms, runs, *place)
-        for column, value in zip(self._columns, row, strict=True):
-            column.append(value)
+        number = self._rows.append((*name, size_bytes, log_time_ms, runs, *place))
         if not runs:
             self.dead[number] = log_time_ms
         return number
@@ -203,22 +196,21 @@ class ObjectTable:
 
     def release(self, number: int, log_time_ms: int) -> None:
         """One run of the object lives no more."""
-        live = self._columns[4]
-        at = number - self._first_number
-        expect(live[at] > 0, f"object {number} has no live runs left")
-        live[at] -= 1
-        if not live[at]:
+        live = self._rows.get(number, _LIVE)
+        expect(live > 0, f"object {number} has no live runs left")
+        self._rows.set(number, _LIVE, live - 1)
+        if live == 1:
             self.dead[number] = log_time_ms
 
     def fold_collected(self, numbers: Iterable[int]) -> None:
         """Forget dead objects."""
-        for number in numbers:
+        collected = list(numbers)
+        for number in collected:
             expect(number in self.dead, f"object {number} is not dead")
             del self.dead[number]
-            self._leave_home(self._columns[5][number - self._first_number])
+            self._leave_home(self._rows.get(number, _PARTITION))
             self._superseded.discard(number)
-            self._collected.add(number)
-        self._shrink()
+        self._rows.remove(collected)
 
     def _leave_home(self, partition: int) -> None:
         home = self._homes.get(partition)
@@ -227,15 +219,6 @@ class ObjectTable:
             if not home.segments:
                 del self._homes[partition]
 
-    def _shrink(self) -> None:
-        front = 0
-        while self._first_number + front in self._collected:
-            front += 1
-        if front > 64 and front * 2 > len(self._columns[0]):
-            self._collected.difference_update(range(self._first_number, self._first_number + front))
-            self._columns = tuple(column[front:] for column in self._columns)
-            self._first_number += front
-
     def end_incarnation(self, incarnation: int) -> None:
         """Forget the counters of an incarnation that may commit no more."""
         self._counters.pop(incarnation, None)
@@ -243,13 +226,11 @@ class ObjectTable:
     def encode(self) -> object:
         """Return all of it as builtins."""
         return {
-            "first": self._first_number,
-            "columns": [column.tobytes() for column in self._columns],
+            **self._rows.encode(),
             "counters": [
                 [incarnation, each.next, sorted(each.missing), sorted(each.abandoned)]
                 for incarnation, each in sorted(self._counters.items())
             ],
-            "collected": sorted(self._collected),
             "dead": [[number, since] for number, since in sorted(self.dead.items())],
             "superseded": sorted(self._superseded),
             "homes": [
@@ -260,18 +241,25 @@ class ObjectTable:
 
     def decode(self, table: Mapping[str, Any]) -> None:
         """Fill an empty table from encode()'s answer."""
-        self._first_number = table["first"]
-        for column, data in zip(self._columns, table["columns"], strict=False):
-            column.frombytes(data)
-        if len(table["columns"]) < len(self._columns):
-            # Releases before there were segments wrote none.
-            count = len(self._columns[0])
-            self._columns[5].extend([_NO_PARTITION] * count)
-            self._columns[6].extend([0] * count)
+        if "first" in table:
+            self._decode_rows_without_gaps(table)
+        else:
+            self._rows.decode(table)
         for incarnation, following, missing, abandoned in table["counters"]:
             self._counters[incarnation] = _Counters(following, set(missing), set(abandoned))
-        self._collected = set(table["collected"])
         self.dead = {number: since for number, since in table["dead"]}
         self._superseded = set(table.get("superseded", ()))
         for number, topic_id, index, segments in table.get("homes", ()):
             self._homes[number] = _Home(topic_id, index, segments)
+
+    def _decode_rows_without_gaps(self, table: Mapping[str, Any]) -> None:
+        """Up to format 3 a row stayed until all in front of it were gone."""
+        columns: list[array[int]] = [array(code) for code in _COLUMNS]
+        for column, data in zip(columns, table["columns"], strict=False):
+            column.frombytes(data)
+        first, count = table["first"], len(columns[0])
+        if len(table["columns"]) < len(columns):  # format 2 knew no segments
+            columns[_PARTITION].extend([_NO_PARTITION] * count)
+            columns[-1].extend([0] * count)
+        numbers = array("I", range(first, first + count))
+        self._rows.fill(first + count, numbers, columns, table["collected"])

@@ -1,0 +1,167 @@
+"""Rows of numbers by a number that only rises: most live briefly, a few for ever.
+
+A page holds the rows of 4,096 numbers in columns.  What was removed stays in it until that is half
+of the page; then the page is written anew.  So a few old rows hold nothing back, a removal never
+takes long, and what is left costs little more than its columns.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
+from typing import Any, Final
+
+_PAGE_BITS: Final = 12
+
+
+class _Page:
+    """numbers: of its rows, rising.  gone: those of them that were removed."""
+
+    __slots__ = ("columns", "gone", "numbers")
+
+    def __init__(self, numbers: array[int], columns: Sequence[array[int]]) -> None:
+        self.numbers = numbers
+        self.columns = columns
+        self.gone: set[int] = set()
+
+    def find(self, number: int) -> int:
+        """Return where the row lies.
+
+        Raises:
+          KeyError: it is not there.
+        """
+        numbers = self.numbers
+        at = number - numbers[0]
+        if not 0 <= at < len(numbers) or numbers[at] != number:
+            at = bisect_left(numbers, number)
+            if at == len(numbers) or numbers[at] != number:
+                raise KeyError(number)
+        if number in self.gone:
+            raise KeyError(number)
+        return at
+
+    def shrink(self) -> None:
+        """Let go of what was removed, if that is half of all."""
+        if len(self.gone) * 2 < len(self.numbers):
+            return
+        stays = [number not in self.gone for number in self.numbers]
+        self.columns = tuple(_selected(column, stays) for column in self.columns)
+        self.numbers = _selected(self.numbers, stays)
+        self.gone.clear()
+
+
+def _selected(column: array[int], stays: list[bool]) -> array[int]:
+    return array(column.typecode, compress(column, stays))
+
+
+class ObjectRows:
+    """See the module's head.
+
+    codes: the array's type of each column.  next_number: of the row to come.
+    """
+
+    def __init__(self, codes: str) -> None:
+        self._codes = codes
+        self._pages: dict[int, _Page] = {}
+        self._count = 0
+        self.next_number = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, row: Sequence[int]) -> int:
+        """Add a row; return its number."""
+        number = self.next_number
+        page = self._pages.get(number >> _PAGE_BITS)
+        if page is None:
+            page = _Page(array("I"), tuple(array(code) for code in self._codes))
+            self._pages[number >> _PAGE_BITS] = page
+        page.numbers.append(number)
+        for column, value in zip(page.columns, row, strict=True):
+            column.append(value)
+        self.next_number += 1
+        self._count += 1
+        return number
+
+    def get(self, number: int, column: int) -> int:
+        """Return a cell; KeyError where there is no such row."""
+        page = self._pages[number >> _PAGE_BITS]
+        return page.columns[column][page.find(number)]
+
+    def set(self, number: int, column: int, value: int) -> None:
+        """Change a cell."""
+        page = self._pages[number >> _PAGE_BITS]
+        page.columns[column][page.find(number)] = value
+
+    def row(self, number: int) -> list[int]:
+        """Return all cells of a row; KeyError where there is no such row."""
+        page = self._pages[number >> _PAGE_BITS]
+        at = page.find(number)
+        return [column[at] for column in page.columns]
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Forget rows that are there."""
+        touched: dict[int, _Page] = {}
+        for number in numbers:
+            page = touched[number >> _PAGE_BITS] = self._pages[number >> _PAGE_BITS]
+            page.gone.add(number)
+            self._count -= 1
+        for place, page in touched.items():
+            self._shrink(place, page)
+
+    def _shrink(self, place: int, page: _Page) -> None:
+        page.shrink()
+        if not page.numbers:
+            del self._pages[place]
+
+    def numbers(self) -> Iterator[int]:
+        """Yield the numbers of all rows as they are now, rising; rows may change meanwhile."""
+        for page in list(self._pages.values()):
+            gone = frozenset(page.gone)
+            yield from (number for number in list(page.numbers) if number not in gone)
+
+    def encode(self) -> dict[str, object]:
+        """Return all of it as builtins."""
+        pages = self._pages.values()
+        return {
+            "next": self.next_number,
+            "numbers": b"".join([page.numbers.tobytes() for page in pages]),
+            "columns": [
+                b"".join([page.columns[at].tobytes() for page in pages])
+                for at in range(len(self._codes))
+            ],
+            "collected": [number for page in pages for number in sorted(page.gone)],
+        }
+
+    def decode(self, table: Mapping[str, Any]) -> None:
+        """Fill empty rows from encode()'s answer."""
+        numbers = array("I")
+        numbers.frombytes(table["numbers"])
+        columns: list[array[int]] = []
+        for code, data in zip(self._codes, table["columns"], strict=True):
+            column: array[int] = array(code)
+            column.frombytes(data)
+            columns.append(column)
+        self.fill(table["next"], numbers, columns, table["collected"])
+
+    def fill(
+        self,
+        next_number: int,
+        numbers: array[int],
+        columns: Sequence[array[int]],
+        removed: Iterable[int],
+    ) -> None:
+        """Fill empty rows; removed: those that are to be forgotten."""
+        start = 0
+        while start < len(numbers):
+            place = numbers[start] >> _PAGE_BITS
+            stop = bisect_left(numbers, (place + 1) << _PAGE_BITS, start)
+            self._pages[place] = _Page(
+                numbers[start:stop], tuple(column[start:stop] for column in columns)
+            )
+            start = stop
+        self._count = len(numbers)
+        self.next_number = next_number
+        self.remove(removed)
