@@ -25,7 +25,8 @@ def main(
         list[str],
         typer.Argument(
             metavar="SCENARIO...",
-            help="ingest, latency, lone-producer, fanout, state, connections, restart, metadata.",
+            help="ingest, latency, lone-producer, fanout, cold-read, state, connections, restart,"
+            " merge, compact, metadata.",
         ),
     ],
     bootstrap: Annotated[

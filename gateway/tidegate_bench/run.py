@@ -28,6 +28,8 @@ SCENARIOS: Final[Mapping[str, str]] = {
     "restart": "restart",
     "metadata": "metadata",
     "merge": "merge",
+    "compact": "compact",
+    "cold-read": "cold_read",
 }
 
 

@@ -37,11 +37,11 @@ class Sample:
 
 def look(eyes: Eyes, *, first: bool) -> Sample:
     """Look.  The metrics page costs the broker CPU: it is read outside of the measured time."""
-    counters = _counters(eyes) if first else {}
+    counters = counters_of(eyes) if first else {}
     at = time.perf_counter()
     cpu = _cpu(eyes.pid)
     store_cpu = _cpu(eyes.store_pid)
-    return Sample(at, cpu, store_cpu, counters if first else _counters(eyes))
+    return Sample(at, cpu, store_cpu, counters if first else counters_of(eyes))
 
 
 def between(
@@ -85,7 +85,8 @@ def sums_of(text: str) -> dict[str, float]:
     return sums
 
 
-def _counters(eyes: Eyes) -> dict[str, float]:
+def counters_of(eyes: Eyes) -> dict[str, float]:
+    """Return what the metrics page says now; nothing where there is none."""
     if eyes.metrics_url is None:
         return {}
     with urllib.request.urlopen(eyes.metrics_url, timeout=METRICS_SECONDS) as page:

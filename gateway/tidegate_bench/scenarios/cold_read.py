@@ -1,0 +1,156 @@
+"""cold-read: reading from the start what is in no cache, beside the store's own speed.
+
+Each run begins with a start of the gateway, whose memory is small, and whose cache on disk, if it
+has one, is emptied.  Segments are those of `tidegate pipeline`; WAL objects are read as they are
+when none runs.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from tidegate_pipeline.limits import MergeSettings
+from tidegate_pipeline.options import MAX_FAILURES, Options
+
+from .. import samples, workers
+from ..bare_reads import Reading, read_all
+from ..clients.spec import Produce, Read
+from ..errors import BenchError
+from ..figures import Observation
+from ..lab import Lab, measured, new_topic, rows_of
+from ..pipeline_process import pipeline_process
+from ..table import Report, Row
+from ..worlds import Gateway, World
+
+PARTITIONS: Final = 8
+BATCH_BYTES: Final = 1_000_000
+ONE_READER_BYTES: Final = 500_000_000
+MANY_READERS_BYTES: Final = 100_000_000
+READERS: Final = 50
+READERS_A_PROCESS: Final = 25
+CACHE: Final = {"fetch.cache.bytes": str(64 << 20)}
+SECONDS: Final = 300.0
+_GET_BYTES: Final = "tidegate_store_get_bytes_total"
+NOTE: Final = (
+    "store: the same objects by GETs of 8 MiB, one after another, by the same library;"
+    " got/stored: bytes from the store by the bytes of the objects"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """folder: which objects are read."""
+
+    folder: str
+    readers: int
+
+    @property
+    def label(self) -> str:
+        what = "segments" if self.folder == "/segments/" else "WAL objects"
+        return f"{what}, {self.readers} reader{'s' if self.readers > 1 else ''}"
+
+
+_CASES: Final = (
+    _Case("/segments/", 1),
+    _Case("/segments/", READERS),
+    _Case("/wal/", 1),
+    _Case("/wal/", READERS),
+)
+
+
+def run(lab: Lab) -> Report:
+    """Measure each case on a store of its own."""
+    if lab.options.bootstrap is not None:
+        raise BenchError("cold-read restarts its gateway: it is for one that the bench starts")
+    if lab.options.store == "memory":
+        raise BenchError("what is in memory is gone after a start: give another --store")
+    rows: list[Row] = []
+    for case in _CASES:
+        if lab.options.wants(case.label):
+            rows += _rows(lab, case)
+    return Report("cold-read", rows, (NOTE,))
+
+
+def _rows(lab: Lab, case: _Case) -> list[Row]:
+    size_bytes = ONE_READER_BYTES if case.readers == 1 else MANY_READERS_BYTES
+    if lab.options.quick:
+        size_bytes //= 10
+    seen: list[Observation] = []
+    bare: list[Observation] = []
+    with lab.gateway(CACHE) as gateway, new_topic([gateway.world], PARTITIONS) as topic:
+        _fill(gateway.world, topic, size_bytes)
+        if case.folder == "/segments/":
+            _merge(gateway)
+        for number in range(lab.options.lengths.runs):
+            reading = read_all(gateway.store_url, case.folder)
+            bare.append(Observation(reading.bytes, reading.seconds, gets=reading.gets))
+            seen.append(_run(gateway, case, topic, size_bytes, reading))
+            lab.say(f"cold-read: {case.label}: run {number + 1}")
+    return rows_of(case.label, ["tidegate"], [seen]) + rows_of(case.label, ["store"], [bare])
+
+
+def _fill(broker: World, topic: str, size_bytes: int) -> None:
+    spec = Produce(broker.bootstrap, topic, PARTITIONS, BATCH_BYTES, size_bytes, SECONDS)
+    _ = workers.run([spec])
+
+
+def _merge(gateway: Gateway) -> None:
+    options = Options(
+        gateway.folder,
+        gateway.store_url,
+        gateway.log_url,
+        "local",
+        "",
+        MAX_FAILURES,
+        speculation=False,
+        segment_bytes=MergeSettings().segment_bytes,
+        rest_ms=0,
+        patience_ms=0,
+    )
+    with pipeline_process(options, gateway.folder) as pipeline:
+        _ = pipeline.do("merge")
+
+
+def _restart(gateway: Gateway) -> None:
+    """Begin with empty caches."""
+    gateway.stop()
+    shutil.rmtree(_disk_cache(gateway.folder), ignore_errors=True)
+    gateway.start()
+
+
+def _disk_cache(folder: Path) -> Path:
+    return folder / "data" / "cache"
+
+
+def _run(
+    gateway: Gateway, case: _Case, topic: str, size_bytes: int, reading: Reading
+) -> Observation:
+    _restart(gateway)
+    broker = gateway.world
+    before = samples.counters_of(broker.eyes)
+    seen, _ = measured(broker, _reads(case, broker, topic, size_bytes))
+    wanted = size_bytes * case.readers
+    if seen.payload_bytes < wanted:
+        raise BenchError(f"{seen.payload_bytes:,} bytes were read of {wanted:,}")
+    got = samples.counters_of(broker.eyes).get(_GET_BYTES, 0.0) - before.get(_GET_BYTES, 0.0)
+    figures = {
+        "GET/object": (seen.gets or 0.0) / reading.objects,
+        "got/stored": got / reading.bytes,
+        "objects": float(reading.objects),
+    }
+    if case.readers == 1:
+        store_speed = reading.bytes / reading.seconds
+        figures["of store's speed"] = seen.payload_bytes / seen.seconds / store_speed
+    return replace(seen, puts=None, requests=None, more=figures)
+
+
+def _reads(case: _Case, broker: World, topic: str, size_bytes: int) -> list[Read]:
+    whole, rest = divmod(case.readers, READERS_A_PROCESS)
+    sizes = [READERS_A_PROCESS] * whole + ([rest] if rest else [])
+    return [
+        Read(broker.bootstrap, topic, PARTITIONS, size, size_bytes, SECONDS, from_start=True)
+        for size in sizes
+    ]
