@@ -8,17 +8,15 @@ damaged fails its unit alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from tidegate_protocol.batches import HEADER
 from tidegate_storage.object_store import (
     ObjectExists,
     ObjectStore,
     StoreMisconfigured,
     StoreUnavailable,
 )
-from tidegate_storage.prepared_runs import PreparedRun
-from tidegate_storage.segments import FinalBatch, SealedSegment, SegmentBuilder
+from tidegate_storage.segments import SealedSegment, SegmentBuilder
 
 from .compact_task import compact_unit
 from .error_texts import unexpected_text
@@ -83,10 +81,8 @@ def _build(
     for source in unit.sources:
         stored = read[place(source)]
         for run in runs_of(unit.topic_id, unit.partition, source, stored):
-            for batch in _batches(run):
-                builder.append(batch)
-                base_offset = HEADER.unpack_from(batch.data)[0]
-                before.take(memoryview(batch.data), base_offset, batch.record_count)
+            for at in range(len(run)):
+                builder.append(final_batch(run.batch(at), before))
         for transaction in aborted_of(source, stored):
             builder.add_aborted(transaction)
     sealed = builder.seal(unit.next_offset)
@@ -97,8 +93,3 @@ def _build(
             f" {unit.base_offset} to {unit.next_offset}: nothing was published"
         )
     return sealed, after
-
-
-def _batches(run: PreparedRun) -> Iterator[FinalBatch]:
-    for at in range(len(run)):
-        yield final_batch(run.batch(at))

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from struct import Struct
 
 from tidegate_coordination.events import Segment
-from tidegate_protocol.batches import CRC_POSITION, HEADER
+from tidegate_protocol.batches import HEADER
 from tidegate_storage.corrupt import CorruptObject
 from tidegate_storage.keys import segment_key
 from tidegate_storage.object_store import ObjectStore, put_idempotent
 from tidegate_storage.prepared_runs import CorruptBatches, prepare_chunk
-from tidegate_storage.segment_format import HEADER_BYTES, read_segment
+from tidegate_storage.segment_format import HEADER_BYTES, read_index
 from tidegate_storage.segments import FinalBatch, SealedSegment
 
 from .digests import add
 from .retries import with_retries
 from .sources import UnitFailed
 from .work import MergeTask, MergeUnit
-
-_CRC_FIELD = Struct(">I")
 
 
 @dataclass(slots=True)
@@ -29,9 +26,8 @@ class Proof:
     records: int = 0
     digest: int = 0
 
-    def take(self, batch: memoryview, base_offset: int, record_count: int) -> None:
-        """Count one batch."""
-        (crc,) = _CRC_FIELD.unpack_from(batch, CRC_POSITION)
+    def take(self, base_offset: int, crc: int, record_count: int) -> None:
+        """Count one batch; crc: what its header says."""
         self.digest = add(self.digest, base_offset, crc)
         self.records += record_count
 
@@ -45,22 +41,24 @@ def prove(body: bytearray) -> Proof:
     proof = Proof()
     view = memoryview(body)
     try:
-        for chunk in read_segment(body).chunks:
+        for chunk in read_index(body).chunks:
             region = view[chunk.position : chunk.position + chunk.length]
             run = prepare_chunk(region, chunk)
-            for at in range(len(run)):
-                batch = run.batch(at)
-                header = HEADER.unpack_from(batch)
-                proof.take(batch, header[0], header[-1])
+            for start in run.starts[:-1]:
+                header = HEADER.unpack_from(region, start)
+                proof.take(header[0], header[4], header[-1])
     except (CorruptObject, CorruptBatches) as error:
         raise UnitFailed(f"the segment just written cannot be read back: {error}") from error
     return proof
 
 
-def final_batch(batch: memoryview) -> FinalBatch:
-    """Return a batch as it is, for a segment."""
+def final_batch(batch: memoryview, proof: Proof | None = None) -> FinalBatch:
+    """Return a batch as it is, for a segment; proof: takes it, too."""
     header = HEADER.unpack_from(batch)
-    return FinalBatch(batch, header[0] + header[6] + 1, header[12], header[8])
+    base_offset, record_count = header[0], header[12]
+    if proof is not None:
+        proof.take(base_offset, header[4], record_count)
+    return FinalBatch(batch, base_offset + header[6] + 1, record_count, header[8])
 
 
 async def put_segment(

@@ -41,6 +41,8 @@ from .work import Source
 MAX_GAP_BYTES = 64 << 10
 MAX_GET_BYTES = 16 << 20
 CONCURRENT_GETS = 16
+# If less of a GET is wanted, what lies between does not stay in memory with it.
+LEAST_WANTED = 0.75
 
 
 class UnitFailed(Exception):
@@ -102,9 +104,11 @@ class SourceReader:
             return
         finally:
             self._slots.release()
+        wanted = sum(_end(source) - _start(source) for source in group)
         for source in group:
-            # A copy, so that what lies between does not stay in memory with it.
-            data = memoryview(bytearray(body[_start(source) - start : _end(source) - start]))
+            data = body[_start(source) - start : _end(source) - start]
+            if wanted < len(body) * LEAST_WANTED:
+                data = memoryview(bytes(data))
             self._found[place(source)] = Stored(data, 1 / len(group))
 
     def _fail(self, group: list[Source], reason: str) -> None:
@@ -147,7 +151,9 @@ def runs_of(
         if source.index_length:
             yield from _chunks(source, stored.data)
         else:
-            yield prepare_wal_run(stored.data, _committed(topic_id, partition, source))
+            # Offsets are written into it.  A copy that lives so briefly is in memory that is warm.
+            region = memoryview(bytearray(stored.data))
+            yield prepare_wal_run(region, _committed(topic_id, partition, source))
     except (CorruptBatches, CorruptObject, UnknownVersion) as error:
         raise UnitFailed(f"object {source.key}: {error}") from error
 
