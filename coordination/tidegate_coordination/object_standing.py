@@ -70,7 +70,7 @@ def standing_of(state: ClusterState, key: str) -> Known | None:
     if cluster_id != state.cluster_id or timeline != state.timeline_of(incarnation):
         return Known(Standing.ELSEWHERE)
     objects = state.objects
-    for number in range(objects.next_number - 1, objects.first_number - 1, -1):
+    for number in objects.numbers():
         if objects.name_or_none(number) == name:
             return _known(state, number)
     if isinstance(name, WalName) and objects.wal_status(name) is WalStatus.ABANDONED:

@@ -34,6 +34,7 @@ from tidegate_gateway.housekeeper import HousekeeperSettings
 from tidegate_gateway.topic_settings import TopicSettingsCache
 from tidegate_pipeline.driver import PARENTS_PER_PROPOSAL, UNITS_PER_PROPOSAL
 from tidegate_pipeline.limits import MergeSettings
+from tidegate_pipeline.pauses import Stretch
 from tidegate_pipeline.plan import Plan, PlannedUnit, UnderWay
 from tidegate_storage.segment_format import CHUNK_BYTES, HEADER_BYTES
 
@@ -284,7 +285,7 @@ def _never(_topic: Any) -> bool:
     return False
 
 
-def _never_paused(_number: int, _base_offset: int) -> bool:
+def _never_paused(_stretch: Stretch) -> bool:
     return False
 
 

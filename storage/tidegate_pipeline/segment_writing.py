@@ -10,7 +10,7 @@ from tidegate_storage.corrupt import CorruptObject
 from tidegate_storage.keys import segment_key
 from tidegate_storage.object_store import ObjectStore, put_idempotent
 from tidegate_storage.prepared_runs import CorruptBatches, prepare_chunk
-from tidegate_storage.segment_format import HEADER_BYTES, read_index
+from tidegate_storage.segment_format import HEADER_BYTES, segment_index
 from tidegate_storage.segments import FinalBatch, SealedSegment
 
 from .digests import add
@@ -41,7 +41,7 @@ def prove(body: bytearray) -> Proof:
     proof = Proof()
     view = memoryview(body)
     try:
-        for chunk in read_index(body).chunks:
+        for chunk in segment_index(body).chunks:
             region = view[chunk.position : chunk.position + chunk.length]
             run = prepare_chunk(region, chunk)
             for start in run.starts[:-1]:

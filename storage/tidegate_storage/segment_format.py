@@ -190,14 +190,14 @@ def read_segment(body: Buffer) -> SegmentIndex:
       CorruptObject: says what is wrong.
       UnknownVersion: a newer release wrote the object.
     """
-    index, view = read_index(body), memoryview(body)
+    index, view = segment_index(body), memoryview(body)
     for chunk in index.chunks:
         if crc32c(view[chunk.position : chunk.position + chunk.length]) != chunk.crc32c:
             raise CorruptObject(f"the CRC of the chunk at byte {chunk.position} is wrong")
     return index
 
 
-def read_index(body: Buffer) -> SegmentIndex:
+def segment_index(body: Buffer) -> SegmentIndex:
     """Read what stands around the batches of a whole segment; raises as read_segment().
 
     Whoever reads on verifies each chunk by its CRC, which stands in the index.

@@ -33,8 +33,8 @@ from .timelines import TimelineTable
 from .topics import TopicTable
 
 STATE_FORMAT = 4
-# Format 3 has no holes, compaction and reports of the pipeline, and keeps rows of collected objects;
-# format 2 has no segments either.
+# Format 3 has no holes, compaction and reports of the pipeline, and keeps rows of objects that were
+# collected; format 2 has no segments either.
 _READABLE_FORMATS = (2, 3, STATE_FORMAT)
 # How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
 # counts as a leap.
