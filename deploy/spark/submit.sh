@@ -37,6 +37,7 @@ exec "${SPARK_HOME:+$SPARK_HOME/bin/}spark-submit" \
     --conf spark.executor.memory=1g \
     --conf spark.executor.memoryOverhead="${overhead}m" \
     --conf spark.task.maxFailures=4 \
+    --conf spark.speculation.task.duration.threshold=120s \
     --conf spark.sql.execution.arrow.pyspark.enabled=true \
     --conf spark.python.unix.domain.socket.enabled=true \
     --conf spark.ui.showConsoleProgress=false \

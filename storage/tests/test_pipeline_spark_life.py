@@ -21,7 +21,7 @@ if why_no_spark():
     pytest.skip(why_no_spark(), allow_module_level=True)
 
 from tidegate_pipeline.spark_runner import UNSEEN_ATTEMPTS, SparkRunner, spark_runner
-from tidegate_pipeline.spark_session import ResidentSpark, SparkSettings
+from tidegate_pipeline.spark_session import ResidentSpark, SparkSettings, configs_of
 
 
 @pytest.fixture(scope="module")
@@ -173,3 +173,9 @@ async def no_job_is_left(resident: ResidentSpark) -> None:
     with trio.fail_after(PATIENCE_SECONDS):
         while await trio.to_thread.run_sync(tracker.getActiveJobsIds):  # noqa: ASYNC110
             await trio.sleep(0.05)
+
+
+def test_a_job_of_one_task_is_speculated_upon_only_by_its_duration() -> None:
+    threshold = "spark.speculation.task.duration.threshold"
+    assert configs_of(SparkSettings(speculation=True))[threshold] == "120s"
+    assert threshold not in configs_of(SparkSettings())

@@ -57,7 +57,7 @@ MaxFailures = Annotated[
     int, typer.Option(min=1, max=100, metavar="N", help="Tries of a task, on Spark.")
 ]
 Speculation = Annotated[
-    bool, typer.Option("--speculation", help="Have Spark run slow tasks twice.")
+    bool, typer.Option("--speculation", help="Run tasks twice that take minutes, on a cluster.")
 ]
 SegmentBytes = Annotated[
     int, typer.Option(min=1024, max=MAX_SEGMENT_BYTES, metavar="BYTES", help="Of a full segment.")

@@ -40,6 +40,8 @@ APP_NAME: Final = "tidegate-pipeline"
 # A path of a Unix socket holds about 100 characters; Spark adds a UUID and an ending.
 MAX_SOCKET_FOLDER_CHARACTERS: Final = 60
 JVM_END_SECONDS: Final = 10.0
+# A task reads and writes some 128 MiB, or compacts one partition.
+SLOW_TASK: Final = "120s"
 
 _LOG4J: Final = """\
 rootLogger.level = {level}
@@ -58,8 +60,8 @@ appender.stderr.layout.pattern = spark: %-5p %c{{1}}: %m%n%ex{{short}}
 class SparkSettings:
     """master: as Spark's; "" for local[one a core].  max_failures: of one task.
 
-      speculation: run slow tasks twice.  log_level: of Spark's own log, on stderr; what goes wrong
-    with a task is in ours.
+    speculation: run slow tasks once more, on another machine; never where there is only one.
+    log_level: of Spark's own log, on stderr; what goes wrong with a task is in ours.
     """
 
     master: str = ""
@@ -224,7 +226,7 @@ def _end_half_started() -> None:
 
 def _started(settings: SparkSettings, folder: Path) -> SparkSession:
     builder = SparkSession.builder.appName(APP_NAME).master(settings.spark_master)
-    configs = _configs(settings) | (_local_configs(settings, folder) if settings.is_local else {})
+    configs = configs_of(settings) | (_local_configs(settings, folder) if settings.is_local else {})
     for name, value in configs.items():
         builder = builder.config(name, value)
     with _environment(settings, folder):
@@ -252,15 +254,19 @@ def _environment(settings: SparkSettings, folder: Path) -> Generator[None, None,
                 os.environ[name] = text
 
 
-def _configs(settings: SparkSettings) -> dict[str, str]:
-    """What our tasks want anywhere."""
-    return {
+def configs_of(settings: SparkSettings) -> dict[str, str]:
+    """Return what our tasks want anywhere."""
+    configs = {
         "spark.task.maxFailures": str(settings.max_failures),
         "spark.speculation": str(settings.speculation).lower(),
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.ui.showConsoleProgress": "false",
     }
+    if settings.speculation:
+        # A job of ours has one task: there are no others to call it slow by.
+        configs["spark.speculation.task.duration.threshold"] = SLOW_TASK
+    return configs
 
 
 def _local_configs(settings: SparkSettings, folder: Path) -> dict[str, str]:
