@@ -105,7 +105,7 @@ def _compare(records: Records, message: Message, following: dict[int, int]) -> i
     )
     if found != records.of(partition, offset):
         raise SystemExit(f"partition {partition}, offset {offset} is not what was written")
-    return len(found.value)
+    return len(found.value or b"")
 
 
 class Many:

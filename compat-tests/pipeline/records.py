@@ -21,7 +21,7 @@ class Expected:
     """What a record holds."""
 
     key: bytes | None
-    value: bytes
+    value: bytes | None
     timestamp_ms: int
     headers: Headers | dict[str, str | bytes | None] | None
 

@@ -1,0 +1,229 @@
+"""Processes of `tidegate pipeline run`, and hands to kill them and what they start with.
+
+    driver (Python) -> JVM of Spark -> daemon (Python) -> workers (Python)
+
+All are found by their parents' pids; nothing is ever ended by its name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from harness.places import HERE, ROOT
+from harness.process import Process, spawn
+
+POLL_SECONDS = 0.005
+SIZES = ["--segment-bytes", "131072", "--rest-ms", "300", "--patience-ms", "1500"]
+STOP_SECONDS = 60.0
+ROUNDS = ("merged", "compacted")
+DROPPED = "a unit was dropped"
+# In each traceback of our code.
+OURS = "tidegate_"
+
+
+@dataclass(slots=True)
+class Driver:
+    """One process; its log is its own."""
+
+    process: Process
+    kind: str
+    is_stopped: bool = False
+
+    @property
+    def pid(self) -> int:
+        """Of the driver itself."""
+        return self.process.popen.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Tell whether it runs, or is stopped."""
+        return self.process.popen.poll() is None
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return what it said so far: a line of JSON each."""
+        return [each for each in map(event_of, self.log_text().splitlines()) if each]
+
+    def log_text(self) -> str:
+        """Return all that it printed."""
+        log = self.process.log
+        return log.read_text(errors="replace") if log.exists() else ""
+
+    def says(self, text: str, *, since: int = 0) -> bool:
+        """Tell whether it printed a text, behind so many characters."""
+        return text in self.log_text()[since:]
+
+    def published(self) -> int:
+        """Return how many units it published."""
+        return sum(int(each.get("units", 0)) for each in self.events() if each["event"] in ROUNDS)
+
+    def jvms(self) -> list[int]:
+        """Return its Java processes: one, or none while there is no Spark."""
+        return [each for each in children(self.pid) if _is_java(each)]
+
+    def workers(self) -> list[int]:
+        """Return Spark's Python workers."""
+        daemons = [daemon for jvm in self.jvms() for daemon in children(jvm)]
+        return [worker for daemon in daemons for worker in children(daemon)]
+
+    def kill_machine(self) -> None:
+        """kill -9 all of it at once."""
+        everyone = [self.pid, *descendants(self.pid)]
+        for pid in everyone:
+            kill(pid)
+        self.process.popen.wait(20)
+
+    def kill_alone(self) -> None:
+        """kill -9 the driver only: what it started finds out by itself, and writes until then."""
+        kill(self.pid)
+        self.process.popen.wait(20)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the driver alone a signal."""
+        os.kill(self.pid, number)
+
+    def stop(self) -> None:
+        """SIGTERM, and wait."""
+        self.is_stopped = True
+        self.process.stop(STOP_SECONDS)
+
+    def tracebacks(self) -> list[str]:
+        """Return all that it printed, also those of Spark's own workers as they are killed."""
+        _, *found = self.log_text().split("Traceback (most recent call last)")
+        return [text.partition("\n{")[0][-1500:] for text in found]
+
+
+class Drivers:
+    """All that were started; those that ended are counted by what they said."""
+
+    def __init__(
+        self,
+        data: Path,
+        folder: Path,
+        master: str,
+        *,
+        runner: str = "",
+        sizes: Sequence[str] = SIZES,
+    ) -> None:
+        self._data = data
+        self._folder = folder
+        self._master = ["--master", master] if master else []
+        self._sizes = sizes
+        self._runner = ["--runner", runner] if runner else []
+        self._numbers = count(1)
+        self._all: list[Driver] = []
+        self.started: Counter[str] = Counter()
+
+    def start(self, *, speculation: bool, small: bool) -> Driver:
+        """Start one more."""
+        program = (
+            [sys.executable, str(HERE / "pipeline" / "small_tasks.py")]
+            if small
+            else [str(ROOT / "tidegate"), "pipeline", "run"]
+        )
+        options = ["--data", str(self._data), *self._master, *self._runner, *self._sizes]
+        options += ["--interval-seconds", "0.2", "--log-level", "info"]
+        options += ["--speculation"] if speculation else []
+        kind = f"{'small' if small else 'usual'} tasks{', speculation' if speculation else ''}"
+        log = self._folder / f"driver-{next(self._numbers)}.log"
+        driver = Driver(spawn([*program, *options], log, cwd=ROOT), kind)
+        self.started[kind] += 1
+        self._all.append(driver)
+        return driver
+
+    @property
+    def alive(self) -> list[Driver]:
+        """Return those that run, the oldest first."""
+        return [each for each in self._all if each.is_alive]
+
+    def published(self) -> int:
+        """Return how many units were published by all of them."""
+        return sum(each.published() for each in self._all)
+
+    def dropped(self) -> Counter[str]:
+        """Return why units were not published, of all drivers."""
+        events = (event for each in self._all for event in each.events())
+        return Counter(each["reason"] for each in events if each["event"] == DROPPED)
+
+    def said(self, *texts: str) -> dict[str, int]:
+        """Return in how many lines each text occurs, of all drivers."""
+        return {text: sum(self._lines(text)) for text in texts}
+
+    def troubles(self) -> list[str]:
+        """Return how drivers ended that were not killed, if not well, and errors nobody caught."""
+        found: list[str] = []
+        for each in self._all:
+            status = each.process.popen.poll()
+            if status not in (None, 0, -signal.SIGKILL) or (each.is_stopped and status != 0):
+                found.append(f"{each.process.log.name} ended with {status}")
+            found += [text for text in each.tracebacks() if OURS in text]
+        return found
+
+    def _lines(self, text: str) -> Iterator[int]:
+        return (each.log_text().count(text) for each in self._all)
+
+    def stop_all(self) -> None:
+        """SIGTERM each that runs."""
+        for each in self.alive:
+            with suppress(ProcessLookupError):
+                each.signal(signal.SIGCONT)
+            each.stop()
+
+
+def wait_until(done: Callable[[], bool], seconds: float, *, pause: float = POLL_SECONDS) -> bool:
+    """Wait for something; tell whether it came in time."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(pause)
+    return True
+
+
+def kill(pid: int) -> bool:
+    """kill -9; tell whether it was there."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process started and that run."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError):
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Return children, and theirs."""
+    return [each for child in children(pid) for each in (child, *descendants(child))]
+
+
+def event_of(line: str) -> dict[str, Any]:
+    """Return what a line of a log says; nothing if it is none, or only begun."""
+    try:
+        event: Any = json.loads(line)
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) and "event" in event else {}
+
+
+def _is_java(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/exe").resolve().name == "java"
+    except OSError:
+        return False

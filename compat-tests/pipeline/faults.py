@@ -1,0 +1,327 @@
+"""Faults with real Spark, round after round: is every record there as it was acknowledged?
+
+    PYTHONPATH=compat-tests .venv/bin/python compat-tests/pipeline/faults.py --rounds 50 --json
+
+A gateway on files and SQLite serves producers (librdkafka; all codecs, some idempotent, some with
+keys of a compacted topic) while drivers of the pipeline merge and compact on Spark with sizes and
+times so small that much happens in a round.  Each round draws faults (fault_kinds.py; the same seed
+draws the same).  Now and then everything is read from its start and each record compared.  At the
+end all is healed, grace periods pass, and the store must hold exactly what the log names.
+Exit status 1 when a promise was broken, or a kind of fault that was drawn never landed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from harness.broker import LocalBroker, start
+from harness.process import tail
+
+from pipeline.audit import StoreFolder, load, named
+from pipeline.drivers import Drivers, event_of, wait_until
+from pipeline.fault_kinds import CUT, FAULTS, KEYED, World, set_policy, strike
+from pipeline.ledger import Ledger
+from pipeline.load import Doomed, Load, Stream, create_topic, producer_of
+from pipeline.reading import Kept, SteadyReader, read_all
+from pipeline.records import CODECS
+
+STEADY, SHORT, LITTLE = "steady", "short", "little"
+RETENTION_MS = 8_000
+SETTINGS: Final = {
+    "lease.ms": "4000",
+    "housekeeping.interval.ms": "1000",
+    "object.delete.grace.ms": "4000",
+    "orphan.scan.interval.ms": "3000",
+    "log.backup.interval.ms": "2000",
+    "snapshot.interval.entries": "400",
+    "fetch.cache.bytes": str(4 << 20),
+}
+# Their producers are not idempotent.
+INEXACT: Final = ("gzip", "lz4")
+
+
+class Topic(NamedTuple):
+    """codecs: of each partition."""
+
+    codecs: tuple[str, ...]
+    records_per_second: float
+    config: dict[str, str]
+
+
+TOPICS: Final = {
+    STEADY: Topic(CODECS, 30, {"retention.ms": "-1"}),
+    KEYED: Topic(
+        ("zstd", "lz4"),
+        40,
+        {
+            "cleanup.policy": "compact",
+            "min.cleanable.dirty.ratio": "0.05",
+            "delete.retention.ms": "15000",
+            "retention.ms": "-1",
+        },
+    ),
+    SHORT: Topic(("none", "gzip"), 30, {"retention.ms": str(RETENTION_MS)}),
+    LITTLE: Topic(("snappy",), 30, {"retention.ms": "-1", "retention.bytes": "400000"}),
+    CUT: Topic(("zstd",), 30, {"retention.ms": "-1"}),
+}
+KEPT: Final = {
+    SHORT: Kept(retention_ms=RETENTION_MS),
+    LITTLE: Kept(is_cut=True),
+    CUT: Kept(is_cut=True),
+}
+FAULTS_A_ROUND: Final = (1, 3)
+PROGRESS_SECONDS: Final = 120.0
+HEALED_SECONDS: Final = 180.0
+TOLD: Final = (
+    "a unit failed",
+    "a task was lost",
+    "units have no results",
+    "Spark is gone",
+    "waiting; then trying again",
+)
+
+
+@dataclass(slots=True)
+class Figures:
+    """What a run found.  dropped: units by reason.  told: lines of the drivers' logs."""
+
+    rounds: int = 0
+    seconds: float = 0.0
+    acknowledged: int = 0
+    without_answer: int = 0
+    read_back: int = 0
+    drivers: dict[str, int] = field(default_factory=dict[str, int])
+    drawn: dict[str, int] = field(default_factory=dict[str, int])
+    landed: dict[str, int] = field(default_factory=dict[str, int])
+    units_published: int = 0
+    dropped: dict[str, int] = field(default_factory=dict[str, int])
+    told: dict[str, int] = field(default_factory=dict[str, int])
+    keyed_records_left: int = 0
+    keyed_records_written: int = 0
+    orphans_removed: int = 0
+    objects_at_end: int = 0
+    problems: list[str] = field(default_factory=list[str])
+
+
+class FaultRun:
+    """See the module's head."""
+
+    def __init__(self, broker: LocalBroker, options: argparse.Namespace) -> None:
+        self._broker = broker
+        self._options = options
+        self._data = broker.folder / "data"
+        self._ledgers: dict[str, list[Ledger]] = {}
+        self._drawn: Counter[str] = Counter()
+        self._landed: Counter[str] = Counter()
+        self._figures = Figures()
+
+    def run(self) -> Figures:
+        """Do all rounds, heal, and judge."""
+        began = time.monotonic()
+        self._load = Load(self._streams())
+        doomed = Doomed(self._broker.bootstrap)
+        self._drivers = Drivers(self._data, self._broker.folder, self._options.master)
+        self._store = StoreFolder(self._data, load(self._data))
+        self._world = World(
+            self._broker,
+            self._data,
+            self._drivers,
+            self._store,
+            doomed,
+            self._ledgers[CUT][0],
+            Random(self._options.seed),
+        )
+        reader = SteadyReader(self._broker.bootstrap, self._ledgers[STEADY])
+        self._load.start()
+        doomed.begin()
+        reader.start()
+        try:
+            for number in range(1, self._options.rounds + 1):
+                self._round(number)
+                reader.check()
+            self._calm_down(reader)
+            self._heal()
+        finally:
+            self._drivers.stop_all()
+        self._figures.seconds = round(time.monotonic() - began, 1)
+        return self._total()
+
+    def _streams(self) -> list[Stream]:
+        bootstrap = self._broker.bootstrap
+        producers = {
+            codec: producer_of(bootstrap, codec, is_exact=codec not in INEXACT) for codec in CODECS
+        }
+        streams: list[Stream] = []
+        for name, topic in TOPICS.items():
+            create_topic(bootstrap, name, len(topic.codecs), topic.config)
+            self._ledgers[name] = [
+                Ledger(name, partition, codec, codec not in INEXACT, name == KEYED)
+                for partition, codec in enumerate(topic.codecs)
+            ]
+            streams += [
+                Stream(producers[each.codec], each, topic.records_per_second)
+                for each in self._ledgers[name]
+            ]
+        return streams
+
+    def _round(self, number: int) -> None:
+        began = time.monotonic()
+        world = self._world
+        names = world.rng.sample(list(FAULTS), world.rng.randint(*FAULTS_A_ROUND))
+        for name in names:
+            self._drawn[name] += 1
+            landed = strike(name, world)
+            self._landed[name] += landed
+            self._load.check()
+        self._wait_for_progress()
+        if number % self._options.read_every == 0:
+            self._read_everything()
+        self._figures.rounds = number
+        count = sum(each.acknowledged for each in self._every_ledger())
+        seconds = time.monotonic() - began
+        self._say(f"round {number}: {', '.join(names)}; {count} acknowledged; {seconds:.1f} s")
+
+    def _every_ledger(self) -> list[Ledger]:
+        return [each for ledgers in self._ledgers.values() for each in ledgers]
+
+    def _wait_for_progress(self) -> None:
+        """Each stream is acknowledged something more, and a driver publishes something more."""
+        before = [each.acknowledged for each in self._every_ledger()]
+        published = self._drivers.published()
+        self._world.driver()
+
+        def is_on() -> bool:
+            self._load.check()
+            after = [each.acknowledged for each in self._every_ledger()]
+            moved = all(new > old for new, old in zip(after, before, strict=True))
+            return moved and self._drivers.published() > published
+
+        if not wait_until(is_on, PROGRESS_SECONDS, pause=0.5):
+            logs = "\n".join(tail(each.process.log, 1500) for each in self._drivers.alive)
+            raise TimeoutError(f"no progress\n{tail(self._broker.log, 1500)}\n{logs}")
+
+    def _read_everything(self) -> None:
+        for name, ledgers in self._ledgers.items():
+            reading = read_all(self._broker.bootstrap, ledgers, KEPT.get(name, Kept()))
+            self._figures.read_back += reading.records
+            self._complain(reading.problems)
+            if name == KEYED:
+                self._figures.keyed_records_left = reading.records
+        missing = named(load(self._data)).live - self._store.keys()
+        self._complain([f"{each} is named and not there" for each in sorted(missing)[:3]])
+
+    def _calm_down(self, reader: SteadyReader) -> None:
+        """End the load, and let what is there be merged."""
+        self._world.doomed.end()
+        self._load.finish()
+        set_policy(self._world.admin(), "compact")
+        self._world.driver()
+        total = reader.finish()
+        self._figures.read_back += total.records
+        self._complain(total.problems)
+        merged = wait_until(lambda: not self._runs(), HEALED_SECONDS, pause=0.5)
+        if not merged:
+            self._complain([f"{self._runs()} runs are not merged"])
+        self._read_everything()
+
+    def _runs(self) -> int:
+        from tidegate_pipeline.plan import backlog
+
+        return backlog(load(self._data))[0]
+
+    def _heal(self) -> None:
+        """Stop everything, let grace periods pass, and compare store and log."""
+        self._drivers.stop_all()
+        # What its present life left can be told from what it may commit only when it has ended.
+        self._broker.kill()
+        self._broker.start()
+
+        def is_clean() -> bool:
+            return named(load(self._data)).all == self._store.keys()
+
+        clean = wait_until(is_clean, HEALED_SECONDS, pause=1.0)
+        state = named(load(self._data))
+        there = self._store.keys()
+        self._figures.objects_at_end = len(there)
+        if not clean:
+            self._complain([f"orphan left: {each}" for each in sorted(there - state.all)[:5]])
+            self._complain([f"named, not there: {each}" for each in sorted(state.all - there)[:5]])
+        self._read_everything()
+
+    def _complain(self, problems: Sequence[str]) -> None:
+        for each in problems:
+            self._say(f"PROBLEM {each}")
+        self._figures.problems += problems
+
+    def _total(self) -> Figures:
+        figures, drivers = self._figures, self._drivers
+        ledgers = self._every_ledger()
+        figures.acknowledged = sum(each.acknowledged for each in ledgers)
+        figures.without_answer = sum(len(each.unknown) for each in ledgers)
+        figures.keyed_records_written = sum(each.acknowledged for each in self._ledgers[KEYED])
+        figures.drivers = dict(drivers.started)
+        figures.drawn, figures.landed = dict(self._drawn), dict(self._landed)
+        figures.units_published = drivers.published()
+        figures.dropped, figures.told = dict(drivers.dropped()), drivers.said(*TOLD)
+        figures.orphans_removed = _orphans(self._broker.log)
+        figures.problems += drivers.troubles()
+        idle = [each for each in self._drawn if not self._landed[each]]
+        if self._options.rounds >= len(FAULTS):
+            figures.problems += [f"never landed: {each}" for each in idle]
+        return figures
+
+    def _say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+
+def _orphans(log: Path) -> int:
+    """Return how many objects the gateway said it deleted that nothing names."""
+    said = (event_of(line) for line in log.read_text().splitlines() if "nothing names" in line)
+    return sum(int(each["count"]) for each in said if each)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it and print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--master", default="local[2]", help="Spark's")
+    parser.add_argument("--read-every", type=int, default=5, metavar="N", help="rounds")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and end what was started
+    broker = start("tidegate", SETTINGS)
+    assert isinstance(broker, LocalBroker)
+    broker.command += ["--log-level", "info"]  # tells of orphans
+    try:
+        broker.restart()
+        figures = FaultRun(broker, options).run()
+    finally:
+        broker.stop()
+    if options.json:
+        print(json.dumps(asdict(figures), indent=2))
+    else:
+        for name, value in asdict(figures).items():
+            print(f"{name:24} {value}")
+    if figures.problems:
+        print(f"what is left is in {broker.folder}", file=sys.stderr)
+        return 1
+    shutil.rmtree(broker.folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

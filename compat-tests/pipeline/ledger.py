@@ -1,0 +1,178 @@
+"""What producers were told, and whether what is read agrees with it.  No I/O here.
+
+A record is known by its stream (a partition with one producer) and its number; all it holds can be
+made again from those, but for its time stamp, which the ledger keeps.  A record without an answer
+may be there or not; once read it is as good as acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pipeline.records import Expected, Headers, Records
+
+NUMBER = "n"
+KEYS = 150
+# One in so many records of a compacted topic is a tombstone.
+TOMBSTONES = 6
+
+_RECORDS = Records()
+
+
+class Found(NamedTuple):
+    """A record as a consumer got it."""
+
+    offset: int
+    record: Expected
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All that is known of one stream.
+
+    is_compacted: keys come again and again, some with tombstones.  is_exact: its producer is
+    idempotent, so nothing may be there twice, or in another order.
+    timestamps: of each record sent, by number.  at: offset -> number, acknowledged or read.
+    unknown: numbers whose delivery failed.
+    """
+
+    topic: str
+    partition: int
+    codec: str
+    is_exact: bool
+    is_compacted: bool = False
+    timestamps: list[int] = field(default_factory=list[int])
+    at: dict[int, int] = field(default_factory=dict[int, int])
+    unknown: set[int] = field(default_factory=set[int])
+    acknowledged: int = 0
+
+    @property
+    def name(self) -> str:
+        """Topic and partition, for people."""
+        return f"{self.topic}/{self.partition}"
+
+    def record(self, number: int) -> Expected:
+        """Return the record of a number."""
+        plain = _RECORDS.of(self.partition, number)
+        headers: Headers = [(NUMBER, b"%d" % number)]
+        key, value = plain.key, plain.value
+        if self.is_compacted:
+            mixed = (number * 2_654_435_761 + self.partition) % 2**32
+            key = b"key-%d" % (mixed % KEYS)
+            if mixed // KEYS % TOMBSTONES == 0:
+                value = None
+        return Expected(key, value, self.timestamps[number], headers)
+
+    def acknowledge(self, number: int, offset: int) -> None:
+        """Note an answer; below 0: it is there, but nobody knows where."""
+        self.acknowledged += 1
+        if offset < 0:
+            self.unknown.add(number)
+        else:
+            self.at[offset] = number
+
+    def key_of(self, number: int) -> bytes | None:
+        """Return a record's key."""
+        return self.record(number).key
+
+    def is_tombstone(self, number: int) -> bool:
+        """Tell whether a record deletes its key."""
+        return self.record(number).value is None
+
+
+def number_of(record: Expected) -> int:
+    """Return the number that a record says it has; -1 if it says none."""
+    headers = record.headers
+    pairs = headers.items() if isinstance(headers, dict) else headers or ()
+    for name, text in pairs:
+        if name == NUMBER and isinstance(text, bytes) and text.isdigit():
+            return int(text)
+    return -1
+
+
+class Judge:
+    """Follows one reading of one stream, record by record.
+
+    problems: sentences.  gaps: (first, next) of offsets that were left out; whether they may be is
+    for others to say.
+    """
+
+    def __init__(self, ledger: Ledger, start: int) -> None:
+        self._ledger = ledger
+        self._numbers = {number: offset for offset, number in list(ledger.at.items())}
+        self._known = dict(self._numbers)
+        self._highest = -1
+        self.start = start
+        self.next_offset = start
+        self.records = 0
+        self.problems: list[str] = []
+        self.gaps: list[tuple[int, int]] = []
+        self.found: dict[int, int] = {}
+
+    def take(self, found: Found) -> None:
+        """Judge the next record."""
+        problem = self._problem(found)
+        if problem:
+            self.problems.append(f"{self._ledger.name} offset {found.offset}: {problem}")
+        if found.offset > self.next_offset:
+            self.gaps.append((self.next_offset, found.offset))
+        self.next_offset = max(self.next_offset, found.offset + 1)
+        self.records += 1
+
+    def _problem(self, found: Found) -> str:
+        ledger, number = self._ledger, number_of(found.record)
+        if found.offset < self.next_offset:
+            return f"comes after {self.next_offset - 1}"
+        if not 0 <= number < len(ledger.timestamps):
+            return f"holds a record nobody wrote: {found.record}"
+        if found.record != ledger.record(number):
+            return f"record {number} is {found.record}, not {ledger.record(number)}"
+        if ledger.at.get(found.offset, number) != number:
+            return f"holds {number}, but {ledger.at[found.offset]} was acknowledged there"
+        self.found[found.offset] = number
+        return self._order_problem(found.offset, number) if ledger.is_exact else ""
+
+    def _order_problem(self, offset: int, number: int) -> str:
+        before = self._numbers.get(number, offset)
+        if before != offset:
+            return f"record {number} is at offset {before}, too"
+        self._numbers[number] = offset
+        if number <= self._highest:
+            return f"record {number} comes after {self._highest}"
+        self._highest = number
+        return ""
+
+    def adopt(self) -> None:
+        """What was read is known from now on."""
+        for offset, number in self.found.items():
+            self._ledger.at.setdefault(offset, number)
+
+    def missing(self, end: int) -> Iterator[int]:
+        """Yield the offsets from the start up to an end that were known before and did not come."""
+        known = set(self._known.values())
+        return iter(sorted(each for each in known - self.found.keys() if self.start <= each < end))
+
+    def lost_keys(self, end: int) -> Iterator[str]:
+        """Yield what a compacted partition should show and does not (end: of this reading).
+
+        The newest record of each key is there, be it one nobody knew of, or a tombstone that went
+        with all that is older.
+        """
+        ledger = self._ledger
+        newest: dict[bytes | None, int] = {}
+        for offset in sorted(self._known.values()):
+            if offset < end:
+                newest[ledger.key_of(ledger.at[offset])] = offset
+        seen: dict[bytes | None, int] = {}
+        for offset, number in self.found.items():
+            key = ledger.key_of(number)
+            seen[key] = max(offset, seen.get(key, -1))
+        for key, offset in newest.items():
+            there = seen.get(key, -1)
+            is_tombstone = ledger.is_tombstone(ledger.at[offset])
+            if there >= offset or (is_tombstone and there < 0):
+                continue
+            wanted = "tombstone" if is_tombstone else "value"
+            yield f"{ledger.name}: key {key!r} shows offset {there}, not its {wanted} at {offset}"
