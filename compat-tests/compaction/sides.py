@@ -1,0 +1,216 @@
+"""The two brokers, each with what compacts its topics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+from harness.broker import LocalBroker, running
+from harness.process import tail
+from pipeline.audit import load
+from pipeline.drivers import Drivers
+from pipeline.load import quiet
+
+from compaction.workloads import FILLER_KEY, Placed, Row, Workload
+
+SECONDS = 60.0
+PIPELINE = ["--segment-bytes", "16384", "--rest-ms", "0", "--patience-ms", "0"]
+KAFKA_SETTINGS = {
+    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.threads": "1",
+    "auto.create.topics.enable": "false",
+}
+
+
+class Side(Protocol):
+    """A broker whose topics are compacted."""
+
+    name: str
+    bootstrap: str
+
+    def cleaned_to(self) -> dict[str, int]:
+        """Return of each topic the offset that compaction has got to."""
+        ...
+
+    def tail(self) -> str:
+        """Return what it said last."""
+        ...
+
+
+class Kafka:
+    """Apache Kafka: its log cleaner keeps a file of how far it has got."""
+
+    name = "Apache Kafka"
+
+    def __init__(self, broker: LocalBroker) -> None:
+        self.bootstrap = broker.bootstrap
+        self._broker = broker
+
+    def cleaned_to(self) -> dict[str, int]:
+        """See Side."""
+        path = self._broker.folder / "data" / "cleaner-offset-checkpoint"
+        lines = path.read_text().splitlines()[2:] if path.exists() else []
+        rows = [line.split() for line in lines]
+        return {topic: int(offset) for topic, _, offset in rows}
+
+    def tail(self) -> str:
+        """See Side."""
+        return tail(self._broker.log)
+
+
+class Tidegate:
+    """A gateway, and a driver of the pipeline without Spark, in whose log the rounds are."""
+
+    name = "Tidegate"
+
+    def __init__(self, broker: LocalBroker, data: Path, drivers: Drivers) -> None:
+        self.bootstrap = broker.bootstrap
+        self._data = data
+        self._drivers = drivers
+
+    def cleaned_to(self) -> dict[str, int]:
+        """See Side."""
+        state = load(self._data)
+        found: dict[str, int] = {}
+        for topic in state.topics.by_id.values():
+            cleanings = state.partitions[topic.partition_numbers[0]].cleanings
+            found[topic.name] = cleanings[-1].end_offset if cleanings else 0
+        return found
+
+    def tail(self) -> str:
+        """See Side."""
+        return "\n".join(each.log_text()[-2000:] for each in self._drivers.alive)
+
+
+@contextmanager
+def both_sides() -> Generator[tuple[Kafka, Tidegate]]:
+    """Run both.
+
+    Raises:
+      MissingTool: there is no Java, or no Maven to fetch Kafka with.
+    """
+    with running("kafka", KAFKA_SETTINGS) as kafka, running("tidegate") as gateway:
+        assert isinstance(kafka, LocalBroker)
+        assert isinstance(gateway, LocalBroker)
+        data = gateway.folder / "data"
+        drivers = Drivers(data, gateway.folder, "", runner="local", sizes=PIPELINE)
+        drivers.start(speculation=False, small=True)
+        try:
+            yield Kafka(kafka), Tidegate(gateway, data, drivers)
+        finally:
+            drivers.stop_all()
+
+
+def create(side: Side, workloads: Iterable[Workload]) -> None:
+    """Create the workloads' topics."""
+    # The stub of NewTopic is elsewhere than that of the client.
+    from confluent_kafka.cimpl import NewTopic
+
+    topics = [NewTopic(each.name, 1, 1, config=each.config()) for each in workloads]
+    admin = _admin(side)
+    for future in admin.create_topics(topics).values():
+        future.result(SECONDS)
+
+
+def set_policy(side: Side, names: Iterable[str], policy: str) -> None:
+    """Set cleanup.policy of topics."""
+    admin = _admin(side)
+    for name in names:
+        entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+        [future] = admin.incremental_alter_configs([resource]).values()
+        future.result(SECONDS)
+
+
+def write(side: Side, workload: Workload, rows: Sequence[Row], first_offset: int) -> None:
+    """Write records one after another; they must get the offsets from the first one on."""
+    producer = Producer(
+        {
+            "bootstrap.servers": side.bootstrap,
+            "enable.idempotence": True,
+            "compression.type": workload.codec,
+            "batch.num.messages": workload.batch,
+            "linger.ms": 5,
+        },
+        logger=quiet,
+    )
+    told: list[int] = []
+
+    def done(error: KafkaError | None, message: Message) -> None:
+        offset = message.offset()
+        told.append(-1 if error is not None or offset is None else offset)
+
+    for row in rows:
+        producer.produce(
+            workload.name,
+            row.value,
+            row.key,
+            0,
+            on_delivery=done,
+            timestamp=row.timestamp_ms,
+            headers=list(row.headers),
+        )
+        producer.poll(0)
+        if row.key == FILLER_KEY:
+            producer.flush(SECONDS)  # a batch of its own
+    producer.flush(SECONDS)
+    if told != list(range(first_offset, first_offset + len(rows))):
+        raise RuntimeError(f"{side.name}: {workload.name} was not written as it should be")
+
+
+def read(side: Side, name: str) -> list[Placed]:
+    """Return all that a topic holds."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": side.bootstrap,
+            "group.id": "nobody",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+        },
+        logger=quiet,
+    )
+    consumer.assign([TopicPartition(name, 0, OFFSET_BEGINNING)])
+    found: list[Placed] = []
+    deadline = time.monotonic() + SECONDS
+    try:
+        while True:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{side.name}: {name} cannot be read to its end")
+            for message in consumer.consume(1000, 0.2):
+                error = message.error()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    return found
+                if error is None:
+                    found.append(_placed(message))
+    finally:
+        consumer.close()
+
+
+def _placed(message: Message) -> Placed:
+    headers: Any = message.headers()
+    row = Row(
+        message.key(),
+        message.value(),
+        int(message.timestamp()[1]),
+        tuple(map(tuple, headers or ())),
+    )
+    return Placed(int(message.offset() or 0), row)
+
+
+def _admin(side: Side) -> AdminClient:
+    return AdminClient({"bootstrap.servers": side.bootstrap}, logger=quiet)
