@@ -42,7 +42,7 @@ def named(state: ClusterState) -> Named:
     """Return what a state names."""
     objects = state.objects
     keys: dict[int, str] = {}
-    for number in range(objects.first_number, objects.next_number):
+    for number in objects.numbers():
         name = objects.name_or_none(number)
         if name is not None:
             keys[number] = object_key(state, name)

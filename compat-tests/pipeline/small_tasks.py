@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tidegate_pipeline.limits import MergeSettings
 from tidegate_pipeline.options import Options
-from tidegate_pipeline.resident import run_resident
+from tidegate_pipeline.resident import Residence, run_resident
 
 TASK_BYTES = 96 << 10
 CHUNK_BYTES = 8 << 10
@@ -60,9 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rest_ms=asked.rest_ms,
         patience_ms=asked.patience_ms,
     )
-    return run_resident(
-        options, asked.interval_seconds, log_level=asked.log_level, stop_at_eof=False
-    )
+    residence = Residence(asked.interval_seconds, admin="", stop_at_eof=False)
+    return run_resident(options, residence, log_level=asked.log_level)
 
 
 if __name__ == "__main__":
