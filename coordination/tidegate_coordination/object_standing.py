@@ -75,6 +75,8 @@ def standing_of(state: ClusterState, key: str) -> Known | None:
             return _known(state, number)
     if isinstance(name, WalName) and objects.wal_status(name) is WalStatus.ABANDONED:
         return Known(Standing.ABANDONED)
+    if isinstance(name, WalName) and objects.wal_status(name) is WalStatus.COMMITTED:
+        return Known(Standing.EXPIRED)  # and its row was collected since
     may_come = state.gateways.is_live(incarnation) or incarnation in state.timelines.salvageable
     return Known(Standing.PENDING if may_come else Standing.ORPHAN)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
-from struct import Struct
 from typing import Any
 
 import pytest
@@ -23,7 +22,6 @@ from tidegate_storage.corrupt import UnknownVersion
 from tidegate_storage.load import open_store
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import NoSuchObject
-from tidegate_storage.segment_format import TRAILER
 from tidegate_storage.segments import FinalBatch, SegmentBuilder
 from tidegate_storage.wal import OpenWal
 from tidegate_storage.wal_format import WalIdentity
@@ -98,17 +96,13 @@ async def test_a_whole_segment() -> None:
 async def test_no_byte_can_change_unnoticed(make: Any) -> None:
     body = make()
     rng = Random(1)
-    versions = [8, 9]
-    if make is segment:
-        (index,) = Struct(">Q").unpack_from(body, len(body) - TRAILER.size)
-        versions += [index, index + 1]
     for position in range(len(body)):
         damaged = bytearray(body)
         damaged[position] ^= 1 << rng.randrange(8)
         try:
             frame, found = await inspected(damaged)
         except UnknownVersion:
-            assert position in versions
+            assert position in (8, 9)
             continue
         assert problems(frame, found), f"byte {position} of {len(body)}"
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from tests.fetch_world import World, fetch_world
+from tests.fetch_world import World, batch, fetch_world
 from tests.test_fetch_segments import driver_of, merge, read_all, segments_of, write_some
 from tests.test_list_offsets import ask
 from tidegate_coordination.object_keys import object_key
@@ -23,12 +23,15 @@ async def world_of_newer() -> AsyncIterator[tuple[World, str]]:
     """A world whose first of two partitions has such a segment; and the object's key."""
     async with fetch_world() as [world]:
         await world.create("a", 2)
-        await write_some(world, 3, "a")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tidegate_storage.segment_format.MAJOR_VERSION", 257)
+            await write_some(world, 3, "a", partitions=1)
+            await merge(world)
+        for number in range(3):
+            await world.write(("a", 1, batch(f"1-{number}a", f"1-{number}b")))
         await merge(world)
         [number] = segments_of(world, "a", 0)
-        key = object_key(world.state, world.state.objects.name(number))
-        world.store.damage(key, world.partition("a").runs[0].position)  # of format 257 now
-        yield world, key
+        yield world, object_key(world.state, world.state.objects.name(number))
 
 
 async def test_a_fetch_may_be_asked_again() -> None:

@@ -119,6 +119,7 @@ class ReadPass:
             base_offset = row.base_offset
             if base_offset >= end_offset:
                 self.behind.append((partition, base_offset))
+                self._get_to_the_end(pieces, offset, end_offset)
                 break
             run = self._run(partition, row)
             if run is None:
@@ -145,11 +146,14 @@ class ReadPass:
                 self.behind.append((partition, row.next_offset))
                 break
         else:
-            if not pieces:
-                # Nothing is left up to the end; who wants to read to it must get there.
-                pieces.append(memoryview(empty_batch(offset, end_offset, LEADER_EPOCH)))
-                self.bytes_read += HEADER_BYTES
+            self._get_to_the_end(pieces, offset, end_offset)
         return pieces
+
+    def _get_to_the_end(self, pieces: list[Piece], offset: int, end_offset: int) -> None:
+        """Where nothing is left up to the end, who wants to read to it must get there."""
+        if not pieces:
+            pieces.append(memoryview(empty_batch(offset, end_offset, LEADER_EPOCH)))
+            self.bytes_read += HEADER_BYTES
 
     @property
     def is_cut_short(self) -> bool:

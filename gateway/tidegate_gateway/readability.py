@@ -19,6 +19,7 @@ from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.rules.skips import Unreadable
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
+from tidegate_storage.corrupt import UnknownVersion
 from tidegate_storage.object_store import (
     NoSuchObject,
     ObjectStore,
@@ -29,6 +30,7 @@ from tidegate_storage.object_store import (
 from .log_reader import LogReader
 from .object_sources import stored_object
 from .prepared_runs import CorruptRun
+from .segment_rows import is_segment
 
 WORKERS: Final = 8
 ATTEMPTS: Final = 4
@@ -67,12 +69,19 @@ class Found:
     """What came of looking.
 
     runs, bytes: that were looked at.  bad: in the order of offsets.  is_complete: all runs were.
+    unknown_count: of bad.
     """
 
     runs: int = 0
     bytes: int = 0
     is_complete: bool = True
     bad: list[BadRun] = field(default_factory=list[BadRun])
+    unknown_count: int = 0
+
+    def add(self, bad: Sequence[BadRun]) -> None:
+        """Take note of runs that were not read."""
+        self.bad += bad
+        self.unknown_count += sum(each.problem is Problem.UNKNOWN for each in bad)
 
     @property
     def unreadable(self) -> list[BadRun]:
@@ -109,10 +118,10 @@ class ReadabilityCheck:
 
         async def work() -> None:
             for number, row in places:
-                if len(found.unknown) >= MAX_UNKNOWN:
+                if found.unknown_count >= MAX_UNKNOWN:
                     found.is_complete = False
                     return
-                found.bad += await self._look_between(number, row.base_offset, row.next_offset)
+                found.add(await self._look_between(number, row.base_offset, row.next_offset))
                 found.runs += 1
                 found.bytes += row.length
                 if on_progress is not None:
@@ -123,6 +132,14 @@ class ReadabilityCheck:
                 nursery.start_soon(work)
         found.bad.sort(key=lambda each: (each.index, each.row.base_offset))
         return found
+
+    async def is_unreadable(self, bad: BadRun) -> bool:
+        """Look at one run again; also true of one that is live no more, which nobody can skip."""
+        partition = self._coordinator.state.partitions.get(bad.partition)
+        if partition is None or not self._is_live(bad.partition, bad.row):
+            return True
+        problem, _ = await self._look_patiently(partition, bad.row)
+        return problem in (Problem.MISSING, Problem.CORRUPT)
 
     def _places(self, partitions: Sequence[int]) -> Iterator[tuple[int, RunRow]]:
         """Yield the runs as they are when their turn comes."""
@@ -188,7 +205,7 @@ class ReadabilityCheck:
                 return Problem.MISSING, "the object store does not hold it"
             except CorruptRun as error:
                 return Problem.CORRUPT, f"offset {error.offset}: {error.reason}"
-            except StoreMisconfigured as error:
+            except (StoreMisconfigured, UnknownVersion) as error:
                 return Problem.UNKNOWN, str(error)
             except StoreUnavailable as error:
                 if (cut := await self._is_cut(row)) is not None:
@@ -207,8 +224,13 @@ class ReadabilityCheck:
             await self._reader.run_at(partition, part)
 
     async def _is_cut(self, row: RunRow) -> tuple[Problem, str] | None:
-        """Tell whether the object ends too soon: to a reader that looks like no answer at all."""
-        expected = self._coordinator.state.objects.size_bytes(row.object_number)
+        """Tell whether the object ends too soon: to a reader that looks like no answer at all.
+
+        What a WAL object has behind the run, its footer even, is not needed to read it.
+        """
+        expected = row.position + row.length
+        if is_segment(row):
+            expected = self._coordinator.state.objects.size_bytes(row.object_number)
         try:
             size_bytes = (await stored_object(self._store, self._key(row))).size_bytes
         except NoSuchObject:

@@ -6,6 +6,8 @@ operator is looked at again.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,7 +24,7 @@ from tidegate_storage.ownership import check_owner
 from tidegate_storage.range_cache import RangeCache
 
 from .log_reader import LogReader
-from .readability import BadRun, Found, ReadabilityCheck, proposed, stretches
+from .readability import WORKERS, BadRun, Found, ReadabilityCheck, proposed, stretches
 from .visitor import keep_lease, register_visitor
 
 LEAVE_SECONDS: Final = 10.0
@@ -84,16 +86,31 @@ class Repair:
         confirmed = wanted
         async with self._incarnation():
             for _ in range(ROUNDS):
-                if not await self._skip_once(wanted, skipped):
+                if not await self._skip_once(await self._still_bad(wanted), skipped):
                     skipped.left = []
                     break
                 skipped.found = await self.look(partitions)
                 on_look(skipped.found)
                 skipped.left = skipped.found.unreadable
-                wanted = [each for each in skipped.left if _is_within(each, confirmed)]
+                wanted = _within(skipped.left, confirmed)
                 if not wanted:
                     break
         return skipped
+
+    async def _still_bad(self, wanted: Sequence[BadRun]) -> list[BadRun]:
+        """Look again: since the operator was asked, objects may have been put back."""
+        still: dict[int, BadRun] = {}
+        waiting = iter(enumerate(wanted))
+
+        async def work() -> None:
+            for at, each in waiting:
+                if await self._check.is_unreadable(each):
+                    still[at] = each
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(WORKERS):
+                nursery.start_soon(work)
+        return [still[at] for at in sorted(still)]
 
     async def _skip_once(self, wanted: Sequence[BadRun], skipped: Skipped) -> bool:
         """Tell whether something could not be skipped, since it is not what it was."""
@@ -131,10 +148,19 @@ class Repair:
                 _log.warning("left without saying so; the lease will see to it", error=str(error))
 
 
-def _is_within(each: BadRun, confirmed: Sequence[BadRun]) -> bool:
-    return any(
-        other.partition == each.partition
-        and other.row.base_offset <= each.row.base_offset
-        and each.row.next_offset <= other.row.next_offset
-        for other in confirmed
-    )
+def _within(found: Sequence[BadRun], confirmed: Sequence[BadRun]) -> list[BadRun]:
+    """Return those that lie in one that was confirmed."""
+    by_partition: defaultdict[int, list[BadRun]] = defaultdict(list)
+    for each in sorted(confirmed, key=_base_offset):
+        by_partition[each.partition].append(each)
+    within: list[BadRun] = []
+    for each in found:
+        rows = by_partition[each.partition]
+        at = bisect_right(rows, each.row.base_offset, key=_base_offset) - 1
+        if at >= 0 and each.row.next_offset <= rows[at].row.next_offset:
+            within.append(each)
+    return within
+
+
+def _base_offset(each: BadRun) -> int:
+    return each.row.base_offset

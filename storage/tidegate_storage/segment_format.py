@@ -143,7 +143,6 @@ def check_tail(tail: Buffer, position: int) -> None:
     view = memoryview(tail)
     if len(view) < _VERSIONS.size + TRAILER.size:
         raise CorruptObject(f"{len(view)} bytes are too few for the index of a segment")
-    _check_major(_VERSIONS.unpack_from(view)[0])
     at, length, check, magic = TRAILER.unpack_from(view, len(view) - TRAILER.size)
     if magic != END_MAGIC:
         raise CorruptObject("the last bytes are not those of a segment: it was cut or damaged")
@@ -152,6 +151,8 @@ def check_tail(tail: Buffer, position: int) -> None:
         raise CorruptObject("the trailer does not point at the index")
     if _tail_crc(footer, position) != check:
         raise CorruptObject("the CRC of the index is wrong")
+    # Behind the CRC: a damaged byte is no newer release.
+    _check_major(_VERSIONS.unpack_from(view)[0])
 
 
 def read_index(tail: Buffer, position: int) -> SegmentIndex:
@@ -218,7 +219,7 @@ def _tail_crc(footer: Buffer, position: int) -> int:
 
 
 def _check_major(major: int) -> None:
-    """Before anything else is looked at: all of it may be different there."""
+    """What follows may be different there."""
     if major != MAJOR_VERSION:
         raise UnknownVersion(
             f"a newer release wrote this segment: it has format {major}, this release reads format"

@@ -18,7 +18,7 @@ from tidegate_storage.object_store import NoSuchObject, ObjectStore
 
 from ..inspection import READ_BYTES, ByteSource, NotOurs, look_at, scan
 from ..logs import configure_logs
-from ..object_sources import Windowed, local_file, stored_object
+from ..object_sources import StoredObject, Windowed, local_file, stored_object
 from ..refusals_to_start import sentence_of
 from ..settings_sources import BadSource
 from ..startup import check_cluster, load_state
@@ -116,11 +116,16 @@ async def _opened(options: InspectOptions) -> AsyncGenerator[_Opened, None]:
         return
     store = _store(options)
     try:
-        yield _Opened(await stored_object(store, options.what), options.what)
-    except ValueError as error:
-        raise BadSource(str(error)) from error
+        yield _Opened(await _stored(store, options.what), options.what)
     finally:
         await store.aclose()
+
+
+async def _stored(store: ObjectStore, key: str) -> StoredObject:
+    try:
+        return await stored_object(store, key)
+    except ValueError as error:
+        raise BadSource(str(error)) from error
 
 
 def _store(options: InspectOptions) -> ObjectStore:
