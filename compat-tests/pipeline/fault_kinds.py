@@ -172,7 +172,7 @@ def delete_records(world: World) -> bool:
     world.new_segment()
     place = TopicPartition(CUT, 0)
     admin = world.admin()
-    newest = max(list(world.cut.at), default=0)
+    newest = max(world.cut.at.copy(), default=0)
     place.offset = world.rng.randint(newest // 2, newest)
     answers = admin.delete_records([place], request_timeout=ADMIN_SECONDS)
     [future] = answers.values()

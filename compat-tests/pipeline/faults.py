@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -33,13 +33,12 @@ from harness.process import tail
 from pipeline.audit import StoreFolder, load, named
 from pipeline.drivers import Drivers, event_of, wait_until
 from pipeline.fault_kinds import CUT, FAULTS, KEYED, World, set_policy, strike
+from pipeline.fault_topics import KEPT, STEADY, make_topics, streams_of
 from pipeline.ledger import Ledger
-from pipeline.load import Doomed, Load, Stream, create_topic, producer_of
+from pipeline.load import Doomed, Load
 from pipeline.reading import Kept, SteadyReader, read_all
-from pipeline.records import CODECS
+from tidegate_pipeline.plan import backlog
 
-STEADY, SHORT, LITTLE = "steady", "short", "little"
-RETENTION_MS = 8_000
 SETTINGS: Final = {
     "lease.ms": "4000",
     "housekeeping.interval.ms": "1000",
@@ -48,39 +47,6 @@ SETTINGS: Final = {
     "log.backup.interval.ms": "2000",
     "snapshot.interval.entries": "400",
     "fetch.cache.bytes": str(4 << 20),
-}
-# Their producers are not idempotent.
-INEXACT: Final = ("gzip", "lz4")
-
-
-class Topic(NamedTuple):
-    """codecs: of each partition."""
-
-    codecs: tuple[str, ...]
-    records_per_second: float
-    config: dict[str, str]
-
-
-TOPICS: Final = {
-    STEADY: Topic(CODECS, 30, {"retention.ms": "-1"}),
-    KEYED: Topic(
-        ("zstd", "lz4"),
-        40,
-        {
-            "cleanup.policy": "compact",
-            "min.cleanable.dirty.ratio": "0.05",
-            "delete.retention.ms": "15000",
-            "retention.ms": "-1",
-        },
-    ),
-    SHORT: Topic(("none", "gzip"), 30, {"retention.ms": str(RETENTION_MS)}),
-    LITTLE: Topic(("snappy",), 30, {"retention.ms": "-1", "retention.bytes": "400000"}),
-    CUT: Topic(("zstd",), 30, {"retention.ms": "-1"}),
-}
-KEPT: Final = {
-    SHORT: Kept(retention_ms=RETENTION_MS),
-    LITTLE: Kept(is_cut=True),
-    CUT: Kept(is_cut=True),
 }
 FAULTS_A_ROUND: Final = (1, 3)
 PROGRESS_SECONDS: Final = 120.0
@@ -119,11 +85,14 @@ class Figures:
 class FaultRun:
     """See the module's head."""
 
-    def __init__(self, broker: LocalBroker, options: argparse.Namespace) -> None:
-        self._broker = broker
+    def __init__(
+        self, world: World, ledgers: dict[str, list[Ledger]], options: argparse.Namespace
+    ) -> None:
+        self._world = world
+        self._ledgers = ledgers
         self._options = options
-        self._data = broker.folder / "data"
-        self._ledgers: dict[str, list[Ledger]] = {}
+        self._load = Load(streams_of(world.broker.bootstrap, ledgers))
+        self._reader = SteadyReader(world.broker.bootstrap, ledgers[STEADY])
         self._drawn: Counter[str] = Counter()
         self._landed: Counter[str] = Counter()
         self._figures = Figures()
@@ -131,56 +100,25 @@ class FaultRun:
     def run(self) -> Figures:
         """Do all rounds, heal, and judge."""
         began = time.monotonic()
-        self._load = Load(self._streams())
-        doomed = Doomed(self._broker.bootstrap)
-        self._drivers = Drivers(self._data, self._broker.folder, self._options.master)
-        self._store = StoreFolder(self._data, load(self._data))
-        self._world = World(
-            self._broker,
-            self._data,
-            self._drivers,
-            self._store,
-            doomed,
-            self._ledgers[CUT][0],
-            Random(self._options.seed),
-        )
-        reader = SteadyReader(self._broker.bootstrap, self._ledgers[STEADY])
         self._load.start()
-        doomed.begin()
-        reader.start()
+        self._world.doomed.begin()
+        self._reader.start()
         try:
             for number in range(1, self._options.rounds + 1):
                 self._round(number)
-                reader.check()
-            self._calm_down(reader)
+                self._reader.check()
+            self._calm_down()
             self._heal()
         finally:
-            self._drivers.stop_all()
+            self._world.drivers.stop_all()
         self._figures.seconds = round(time.monotonic() - began, 1)
         return self._total()
-
-    def _streams(self) -> list[Stream]:
-        bootstrap = self._broker.bootstrap
-        producers = {
-            codec: producer_of(bootstrap, codec, is_exact=codec not in INEXACT) for codec in CODECS
-        }
-        streams: list[Stream] = []
-        for name, topic in TOPICS.items():
-            create_topic(bootstrap, name, len(topic.codecs), topic.config)
-            self._ledgers[name] = [
-                Ledger(name, partition, codec, codec not in INEXACT, name == KEYED)
-                for partition, codec in enumerate(topic.codecs)
-            ]
-            streams += [
-                Stream(producers[each.codec], each, topic.records_per_second)
-                for each in self._ledgers[name]
-            ]
-        return streams
 
     def _round(self, number: int) -> None:
         began = time.monotonic()
         world = self._world
-        names = world.rng.sample(list(FAULTS), world.rng.randint(*FAULTS_A_ROUND))
+        rng = Random(f"{self._options.seed}-{number}")
+        names = rng.sample(list(FAULTS), rng.randint(*FAULTS_A_ROUND))
         for name in names:
             self._drawn[name] += 1
             landed = strike(name, world)
@@ -200,36 +138,36 @@ class FaultRun:
     def _wait_for_progress(self) -> None:
         """Each stream is acknowledged something more, and a driver publishes something more."""
         before = [each.acknowledged for each in self._every_ledger()]
-        published = self._drivers.published()
+        published = self._world.drivers.published()
         self._world.driver()
 
         def is_on() -> bool:
             self._load.check()
             after = [each.acknowledged for each in self._every_ledger()]
             moved = all(new > old for new, old in zip(after, before, strict=True))
-            return moved and self._drivers.published() > published
+            return moved and self._world.drivers.published() > published
 
         if not wait_until(is_on, PROGRESS_SECONDS, pause=0.5):
-            logs = "\n".join(tail(each.process.log, 1500) for each in self._drivers.alive)
-            raise TimeoutError(f"no progress\n{tail(self._broker.log, 1500)}\n{logs}")
+            logs = "\n".join(tail(each.process.log, 1500) for each in self._world.drivers.alive)
+            raise TimeoutError(f"no progress\n{tail(self._world.broker.log, 1500)}\n{logs}")
 
     def _read_everything(self) -> None:
         for name, ledgers in self._ledgers.items():
-            reading = read_all(self._broker.bootstrap, ledgers, KEPT.get(name, Kept()))
+            reading = read_all(self._world.broker.bootstrap, ledgers, KEPT.get(name, Kept()))
             self._figures.read_back += reading.records
             self._complain(reading.problems)
             if name == KEYED:
                 self._figures.keyed_records_left = reading.records
-        missing = named(load(self._data)).live - self._store.keys()
+        missing = named(load(self._world.data)).live - self._world.store.keys()
         self._complain([f"{each} is named and not there" for each in sorted(missing)[:3]])
 
-    def _calm_down(self, reader: SteadyReader) -> None:
+    def _calm_down(self) -> None:
         """End the load, and let what is there be merged."""
         self._world.doomed.end()
         self._load.finish()
         set_policy(self._world.admin(), "compact")
         self._world.driver()
-        total = reader.finish()
+        total = self._reader.finish()
         self._figures.read_back += total.records
         self._complain(total.problems)
         merged = wait_until(lambda: not self._runs(), HEALED_SECONDS, pause=0.5)
@@ -238,23 +176,21 @@ class FaultRun:
         self._read_everything()
 
     def _runs(self) -> int:
-        from tidegate_pipeline.plan import backlog
-
-        return backlog(load(self._data))[0]
+        return backlog(load(self._world.data))[0]
 
     def _heal(self) -> None:
         """Stop everything, let grace periods pass, and compare store and log."""
-        self._drivers.stop_all()
+        self._world.drivers.stop_all()
         # What its present life left can be told from what it may commit only when it has ended.
-        self._broker.kill()
-        self._broker.start()
+        self._world.broker.kill()
+        self._world.broker.start()
 
         def is_clean() -> bool:
-            return named(load(self._data)).all == self._store.keys()
+            return named(load(self._world.data)).all == self._world.store.keys()
 
         clean = wait_until(is_clean, HEALED_SECONDS, pause=1.0)
-        state = named(load(self._data))
-        there = self._store.keys()
+        state = named(load(self._world.data))
+        there = self._world.store.keys()
         self._figures.objects_at_end = len(there)
         if not clean:
             self._complain([f"orphan left: {each}" for each in sorted(there - state.all)[:5]])
@@ -267,7 +203,7 @@ class FaultRun:
         self._figures.problems += problems
 
     def _total(self) -> Figures:
-        figures, drivers = self._figures, self._drivers
+        figures, drivers = self._figures, self._world.drivers
         ledgers = self._every_ledger()
         figures.acknowledged = sum(each.acknowledged for each in ledgers)
         figures.without_answer = sum(len(each.unknown) for each in ledgers)
@@ -276,7 +212,7 @@ class FaultRun:
         figures.drawn, figures.landed = dict(self._drawn), dict(self._landed)
         figures.units_published = drivers.published()
         figures.dropped, figures.told = dict(drivers.dropped()), drivers.said(*TOLD)
-        figures.orphans_removed = _orphans(self._broker.log)
+        figures.orphans_removed = _orphans(self._world.broker.log)
         figures.problems += drivers.troubles()
         idle = [each for each in self._drawn if not self._landed[each]]
         if self._options.rounds >= len(FAULTS):
@@ -285,6 +221,20 @@ class FaultRun:
 
     def _say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
+
+
+def world_of(broker: LocalBroker, cut: Ledger, options: argparse.Namespace) -> World:
+    """Return what faults strike: a gateway, and drivers that are started when they are needed."""
+    data = broker.folder / "data"
+    return World(
+        broker,
+        data,
+        Drivers(data, broker.folder, options.master),
+        StoreFolder(data, load(data)),
+        Doomed(broker.bootstrap),
+        cut,
+        Random(options.seed),
+    )
 
 
 def _orphans(log: Path) -> int:
@@ -308,7 +258,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     broker.command += ["--log-level", "info"]  # tells of orphans
     try:
         broker.restart()
-        figures = FaultRun(broker, options).run()
+        ledgers = make_topics(broker.bootstrap)
+        world = world_of(broker, ledgers[CUT][0], options)
+        figures = FaultRun(world, ledgers, options).run()
     finally:
         broker.stop()
     if options.json:

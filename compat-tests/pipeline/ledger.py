@@ -101,7 +101,8 @@ class Judge:
 
     def __init__(self, ledger: Ledger, start: int) -> None:
         self._ledger = ledger
-        self._numbers = {number: offset for offset, number in list(ledger.at.items())}
+        # A copy: its producer's thread adds to it.
+        self._numbers = {number: offset for offset, number in ledger.at.copy().items()}
         self._known = dict(self._numbers)
         self._highest = -1
         self.start = start

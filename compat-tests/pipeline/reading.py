@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from pipeline.ledger import Found, Judge, Ledger
 from pipeline.load import RECONNECT, quiet
@@ -48,7 +55,7 @@ def read_all(bootstrap: str, ledgers: Sequence[Ledger], kept: Kept = Kept()) -> 
         for ledger in ledgers:
             judge, end = judges[ledger.partition], ends[ledger.partition]
             place = TopicPartition(ledger.topic, ledger.partition)
-            low = consumer.get_watermark_offsets(place, timeout=30)[0]
+            low = _watermarks(consumer, place)[0]
             problems = [*judge.problems, *_verdict(ledger, judge, end, low, kept)]
             reading.problems += islice(problems, PROBLEMS_SHOWN)
             reading.records += judge.records
@@ -75,7 +82,7 @@ def _verdict(ledger: Ledger, judge: Judge, end: int, low: int, kept: Kept) -> li
     if is_whole and judge.start:
         problems.append(f"{ledger.name} begins at {judge.start}")
     if kept.retention_ms is not None:
-        gone = (ledger.timestamps[number] for at, number in list(ledger.at.items()) if at < low)
+        gone = (ledger.timestamps[number] for at, number in ledger.at.copy().items() if at < low)
         if max(gone, default=0) > time.time() * 1000 - kept.retention_ms:
             problems.append(f"{ledger.name}: what is below {low} was deleted too early")
     return problems
@@ -105,7 +112,7 @@ def _read(consumer: Consumer, ledgers: Sequence[Ledger]) -> tuple[dict[int, Judg
     wanted: dict[int, int] = {}
     for each in ledgers:
         place = TopicPartition(topic, each.partition)
-        low, wanted[each.partition] = consumer.get_watermark_offsets(place, timeout=30)
+        low, wanted[each.partition] = _watermarks(consumer, place)
         judges[each.partition] = Judge(each, low)
     reached = {each: judges[each].start for each in judges}
     ends: dict[int, int] = {}
@@ -129,6 +136,22 @@ def _read(consumer: Consumer, ledgers: Sequence[Ledger]) -> tuple[dict[int, Judg
         if time.monotonic() > deadline:
             raise TimeoutError(f"{topic}: reading stopped at {reached} of {wanted}")
     return judges, ends
+
+
+def _watermarks(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+    """Return log start and end; a gateway may be away for a while.
+
+    librdkafka does not wait for its cache then: it says that the partition is unknown.
+    """
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(place, timeout=10)
+            return low, high
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
 
 
 def _is_end(message: Message) -> bool:
