@@ -20,6 +20,7 @@ from .network import Link
 from .world import NotReachable, World
 
 LISTENER = "PLAINTEXT"
+ENOUGH_FILES = 20
 CLUSTER_ID = "simulated-cluster-0000"
 
 
@@ -106,6 +107,11 @@ class Node(Host):
         self._count(f"{DISK}{trouble}")
 
     def _on_written(self) -> None:
+        """What may befall files is promised once there are some: not every run reads segments."""
+        strikes = self._world.strikes
+        strikes.count("disk_cache.writes")
+        if strikes.landed["disk_cache.writes"] == ENOUGH_FILES and not self._world.healed:
+            strikes.promise(self._world.plan.disks.kinds)
         used_bytes, max_bytes = self.disk.used_bytes, self._world.plan.disks.max_bytes
         if used_bytes > max_bytes:
             text = f"{self.name}: {used_bytes} bytes, {max_bytes} allowed"

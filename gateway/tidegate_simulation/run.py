@@ -121,7 +121,8 @@ class _Run:
         self._operations = operations
         self._rng = Random(f"{seed}/run")
         self._settings, self._plan = _draw(seed, self._rng)
-        self._strikes = Strikes(self._plan.kinds, self._rng)
+        promised = [each for each in self._plan.kinds if each not in self._plan.disks.kinds]
+        self._strikes = Strikes(promised, self._rng)
         self._asked = operations
         self._operations_done = 0
         self._world: World | None = None

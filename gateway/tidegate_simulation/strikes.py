@@ -31,6 +31,11 @@ class Strikes:
         }
         self._is_on = False
 
+    def promise(self, kinds: Iterable[str]) -> None:
+        """From now on these must land, too; of kinds that are events."""
+        for kind in kinds:
+            self._calls_left.setdefault(kind, 0)
+
     def is_due(self, kind: str) -> bool:
         """Count a call that this kind can strike; True when it has to."""
         if not self._is_on or self.landed[kind] or kind not in self._calls_left:
