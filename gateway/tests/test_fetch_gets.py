@@ -22,12 +22,12 @@ MIB = 1 << 20
 MERGE = MergeSettings(rest_ms=0, patience_ms=0)
 
 
-async def write_segment(world: World, mebibytes: int, name: str = "t") -> None:
+async def write_segment(world: World, mebibytes: float, name: str = "t") -> None:
     """A segment of so many chunks, none of it in memory, and a record behind it."""
     if name not in world.state.topics.by_name:
         await world.create(name, 1)
     half = "x" * (MIB // 2)
-    for number in range(2 * mebibytes):
+    for number in range(int(2 * mebibytes)):
         await world.write((name, 0, batch(f"{number}{half}")))
     await merge(world, MERGE)
     await world.write((name, 0, batch("tail")))
@@ -94,14 +94,25 @@ async def test_fifty_readers_of_a_cold_partition_share_each_get(
 
 async def test_a_small_segment_comes_whole_with_its_index(autojump_clock: MockClock) -> None:
     async with fetch_world(cache_bytes=256 * MIB) as [world]:
-        await write_segment(world, 6)
+        await write_segment(world, 0.5)
         await read_through(world)
         assert list(gets(world).values()) == [1]
 
 
+async def test_cold_segments_bring_no_more_than_is_wanted(autojump_clock: MockClock) -> None:
+    names = [f"t{number}" for number in range(12)]
+    async with fetch_world(cache_bytes=64 * MIB) as [world]:
+        for name in names:
+            await write_segment(world, 6, name)
+        world.store.reads.clear()
+        for name in names:
+            next_offset(await world.fetch(name, 0, partition_max=MIB), 0)
+        assert sum(length for _, _, length in world.store.reads) < len(names) * 2 * MIB
+
+
 async def test_where_memory_is_scarce_a_segment_does_not_come_whole() -> None:
-    async with fetch_world(cache_bytes=16 * MIB) as [world]:
-        await write_segment(world, 6)
+    async with fetch_world(cache_bytes=2 * MIB) as [world]:
+        await write_segment(world, 0.5)
         partition = world.partition("t")
         await world.reader.parts(partition, partition.runs[0], 0)
         [(_, _, length)] = world.store.reads

@@ -36,7 +36,7 @@ from tidegate_storage.segment_format import SegmentIndex
 
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, Run, RunKey
 from .prepared_runs import CorruptRun, FileRun, PreparedRun, prepare_run
-from .read_groups import MAX_GROUP_BYTES, Group, end_of, groups_of
+from .read_groups import MAX_WHOLE_BYTES, Group, end_of, groups_of
 from .segment_disk import MAX_OPEN_FILES, PartKey, SegmentDisk
 from .segment_rows import chunk_rows, is_chunk, is_segment, published_index
 from .unreadable import UnreadableRuns
@@ -290,8 +290,8 @@ class LogReader:
 
     @property
     def _most_whole_bytes(self) -> int:
-        """Return how large a segment may be to come whole: it must not fill the cache."""
-        return min(MAX_GROUP_BYTES, self._cache.max_bytes // 8)
+        """Return how large a segment may be to come whole: about a chunk; nobody counts it."""
+        return min(MAX_WHOLE_BYTES, self._cache.max_bytes // 8)
 
     def _read_index(
         self, body: memoryview, row: RunRow, partition: Partition, name: ObjectName

@@ -17,6 +17,9 @@ from .segment_rows import is_segment
 
 MAX_GAP_BYTES = 512 << 10
 MAX_GROUP_BYTES = 8 << 20
+# A segment so small comes with its index.  Larger ones would bring what nobody asked for, and the
+# bounds of a fetch and of memory count only the index.
+MAX_WHOLE_BYTES = 1 << 20
 
 Group: TypeAlias = list[tuple[Partition, RunRow]]
 
