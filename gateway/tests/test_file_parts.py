@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -14,8 +15,8 @@ import trio
 from tidegate_gateway.memory_transport import memory_transport_pair
 from tidegate_gateway.replies import JOIN_BELOW_BYTES, ReplyLine
 from tidegate_gateway.transport import Part, SocketTransport, Transport, TransportBroken
-from tidegate_storage.disk import DiskSteps
-from tidegate_storage.file_part import FilePart
+from tidegate_storage.disk import DiskSteps, OpenFile
+from tidegate_storage.file_part import FileChanged, FilePart
 from tidegate_storage.memory_disk import MemoryDiskSteps
 from tidegate_storage.real_disk import RealDiskSteps
 
@@ -35,6 +36,12 @@ class Use:
 
     def changed(self, reason: str) -> None:
         self.reasons.append(reason)
+
+    async def in_thread(self, step: Callable[[], None]) -> None:
+        try:
+            await trio.to_thread.run_sync(step)
+        except OSError as error:
+            raise FileChanged(str(error)) from error
 
 
 def file_part(steps: DiskSteps, path: str, body: bytes, use: Use) -> FilePart:
@@ -171,3 +178,59 @@ async def test_a_peer_that_is_gone_is_not_the_files_fault(tmp_path: Path) -> Non
         with pytest.raises(TransportBroken):
             transport.send_nowait([part])
     assert not use.reasons
+
+
+class ColdFile:
+    """A file that is never in the kernel's memory, as far as one can tell."""
+
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
+        self.is_broken = False
+        self.was_read = 0  # up to there, by now
+        self.sent_cold = False
+
+    def stamp(self) -> tuple[int, int]:
+        return self._file.stamp()
+
+    def read_at(self, start: int, length: int) -> bytes:
+        if self.is_broken:
+            raise OSError(errno.EIO, "broken")
+        self.was_read = start + length
+        return self._file.read_at(start, length)
+
+    def is_in_memory(self, start: int, length: int) -> bool:
+        return False
+
+    def send_to(self, socket: int, start: int, length: int) -> int:
+        self.sent_cold = self.sent_cold or start + length > self.was_read
+        return self._file.send_to(socket, start, length)
+
+
+async def test_what_is_not_in_memory_is_read_before_it_is_sent(tmp_path: Path) -> None:
+    steps, use, body = RealDiskSteps(str(tmp_path)), Use(), Random(1).randbytes(3_000_000)
+    made = file_part(steps, "file", body, use)
+    file = ColdFile(made._file)
+    line = ReplyLine()
+    line.open_slot().fill([bytes(40_000), FilePart(file, file.stamp(), use, 0, len(body))])
+    received = bytearray()
+    with tcp_pair() as (transport, client):
+        line.collect()
+        size = transport.send_nowait(line.parts())
+        assert size == 40_000
+        line.sent(size)
+
+        async def receive() -> None:
+            client.setblocking(False)
+            while len(received) < 40_000 + len(body):
+                await trio.lowlevel.wait_readable(client)
+                received.extend(client.recv(300_000))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(receive)
+            await send_all(line, transport)
+        assert received[40_000:] == body
+        assert not file.sent_cold
+        file.is_broken = True
+        assert not transport.send_nowait([FilePart(file, file.stamp(), use, 0, 100)])
+        with pytest.raises(TransportBroken):
+            await transport.wait_sendable()

@@ -22,6 +22,8 @@ Part: TypeAlias = Buffer | FilePart
 
 # Linux refuses more than 1024 parts in one sendmsg (UIO_MAXIOV).
 MAX_PARTS = 512
+# So much of a file is looked at, and read if it must be, before it is sent.
+STRETCH_BYTES = 1 << 20
 
 
 class TransportBroken(Exception):
@@ -78,6 +80,8 @@ class SocketTransport:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host, port = sock.getpeername()[:2]
         self._socket = sock
+        self._on_disk: FilePart | None = None  # what the next send must be preceded by
+        self._is_brought = False
         self.peer: tuple[str, int] = (host, port)
 
     async def wait_receivable(self) -> None:
@@ -123,13 +127,22 @@ class SocketTransport:
         descriptor = self._socket.fileno()
         if descriptor < 0:
             raise TransportBroken("closed")
+        if not self._is_brought and not stretch.is_in_memory():
+            self._on_disk = stretch
+            return 0
+        self._is_brought = False
         return stretch.send_to(descriptor)
 
     async def wait_sendable(self) -> None:
-        """See Transport."""
+        """See Transport.  What lies on the disk is read first, in a thread: no send waits for it."""
         try:
             await trio.lowlevel.wait_writable(self._socket)
-        except (OSError, trio.ClosedResourceError) as error:
+            if self._on_disk is not None:
+                await self._on_disk.bring()
+                self._on_disk = None
+                # Once without a look: there are file systems that cannot tell.
+                self._is_brought = True
+        except (OSError, trio.ClosedResourceError, FileChanged) as error:
             raise TransportBroken(str(error)) from error
 
     def close(self) -> None:
@@ -142,7 +155,7 @@ class SocketTransport:
 def _stretches(
     parts: Sequence[Part],
 ) -> Iterator[tuple[Sequence[Buffer] | FilePart, bool]]:
-    """Yield what can be sent at once, and whether it is the last: a file, or all between files."""
+    """Yield what can be sent at once, and whether it is the last: of a file, or all between."""
     gathered: list[Buffer] = []
     for part in parts:
         if not isinstance(part, FilePart):
@@ -151,7 +164,9 @@ def _stretches(
         if gathered:
             yield gathered, False
             gathered = []
-        yield part, part is parts[-1]
+        for start in range(0, len(part), STRETCH_BYTES):
+            is_end = start + STRETCH_BYTES >= len(part)
+            yield part[start : start + STRETCH_BYTES], is_end and part is parts[-1]
     if gathered:
         yield gathered[:MAX_PARTS], True
 

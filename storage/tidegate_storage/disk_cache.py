@@ -16,7 +16,7 @@ from __future__ import annotations
 import errno
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -37,7 +37,7 @@ from .cache_files import (
     write_file,
 )
 from .disk import Disk
-from .file_part import FilePart
+from .file_part import FileChanged, FilePart
 from .object_store import Buffer
 from .range_cache import RangeCache
 
@@ -95,6 +95,7 @@ class _Use:
     counters: DiskCacheCounters
     on_use: Callable[[], None]
     on_change: Callable[[str], None]
+    run: Callable[[Callable[[], None]], Awaitable[None]]
 
     def used(self) -> None:
         self.on_use()
@@ -104,6 +105,9 @@ class _Use:
 
     def changed(self, reason: str) -> None:
         self.on_change(reason)
+
+    async def in_thread(self, step: Callable[[], None]) -> None:
+        await self.run(step)
 
 
 class Offer(NamedTuple):
@@ -190,8 +194,21 @@ class DiskCache:
         return trio.current_time() < self._no_reads_until
 
     def _part(self, kept: _Kept, found: Verified) -> FilePart:
-        use = _Use(self.counters, partial(self._use, kept), partial(self._give_up, kept))
+        use = _Use(
+            self.counters,
+            partial(self._use, kept),
+            partial(self._give_up, kept),
+            partial(self._in_thread, kept),
+        )
         return FilePart(found.file, found.stamp, use, 0, kept.name.length)
+
+    async def _in_thread(self, kept: _Kept, step: Callable[[], None]) -> None:
+        try:
+            with trio.fail_after(STEP_SECONDS):
+                await self._disk.run(lambda steps: step())
+        except (OSError, trio.TooSlowError) as error:
+            self._cannot_read(kept, error)
+            raise FileChanged(_reason(error)) from error
 
     # -- writing ----------------------------------------------------------------------------------
 

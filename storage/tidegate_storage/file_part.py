@@ -6,9 +6,12 @@ the one of that moment, so a file that somebody cut or wrote to since is not ser
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from .disk import OpenFile
+
+_READ_BYTES = 128 << 10
 
 
 class FileChanged(Exception):
@@ -31,6 +34,14 @@ class FileUse(Protocol):
 
     def changed(self, reason: str) -> None:
         """Give the file up."""
+        ...
+
+    async def in_thread(self, step: Callable[[], None]) -> None:
+        """Do a step that may wait for the disk, with a deadline.
+
+        Raises:
+          FileChanged: the disk failed, or does not answer.
+        """
         ...
 
 
@@ -68,6 +79,27 @@ class FilePart:
             return is_same and self._file.is_in_memory(self._start, self._length)
         except OSError:
             return False
+
+    def is_in_memory(self) -> bool:
+        """Guess, without waiting, whether it can be sent without waiting for the disk."""
+        try:
+            return self._file.is_in_memory(self._start, self._length)
+        except OSError:
+            return False
+
+    async def bring(self) -> None:
+        """Have the kernel read it from the disk, so that sending it waits for nothing.
+
+        Raises:
+          FileChanged: see there.
+        """
+        await self._use.in_thread(self._read_through)
+
+    def _read_through(self) -> None:
+        """Read it and keep nothing."""
+        end = self._start + self._length
+        for at in range(self._start, end, _READ_BYTES):
+            self._file.read_at(at, min(_READ_BYTES, end - at))
 
     def read(self) -> bytes:
         """Return all of it.

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable
+from functools import cache
 from typing import TypeVar
 
 import trio
@@ -17,6 +18,8 @@ T = TypeVar("T")
 
 # Linux alone can look without waiting; elsewhere every file counts as in memory.
 _NOWAIT = getattr(os, "RWF_NOWAIT", -1)
+# The kernel reads and forgets files in stretches, so not every page must be looked at.
+_LOOK_BYTES = 128 << 10
 
 
 class RealDiskSteps:
@@ -108,14 +111,17 @@ class RealFile:
         return part + self.read_at(start + len(part), length - len(part))
 
     def is_in_memory(self, start: int, length: int) -> bool:
-        """See OpenFile.  A file goes from the kernel's memory in stretches: three looks will do."""
-        for at in (start, start + length // 2, start + length - 1):
-            try:
+        """See OpenFile.  Where the file system cannot tell, it counts as on the disk."""
+        if _NOWAIT < 0:
+            return True
+        try:
+            for at in (*range(start, start + length, _LOOK_BYTES), start + length - 1):
                 os.preadv(self._handle, (bytearray(1),), at, _NOWAIT)
-            except BlockingIOError:
-                return False
-            except OSError:
-                return True  # this file system cannot tell (tmpfs), or the send will meet it again
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            cannot_tell = error.errno == errno.EOPNOTSUPP
+            return cannot_tell and _is_memory(os.fstat(self._handle).st_dev)
         return True
 
     def send_to(self, socket: int, start: int, length: int) -> int:
@@ -136,6 +142,18 @@ class RealDisk:
 
     async def aclose(self) -> None:
         await trio.lowlevel.checkpoint()
+
+
+@cache
+def _is_memory(device: int) -> bool:
+    """Tell whether a file system has no disk at all (tmpfs)."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+            found = [line.partition(" - ") for line in mounts if line.split()[2] == number]
+    except OSError:
+        return False
+    return any(kind.split()[0] in ("tmpfs", "ramfs") for _, _, kind in found)
 
 
 def _sync_folder(path: str) -> None:
