@@ -181,6 +181,22 @@ async def test_few_files_are_open_at_a_time() -> None:
         assert reader.gets == 0
 
 
+async def test_slow_readers_do_not_keep_files_open_without_end() -> None:
+    steps = MemoryDiskSteps()
+    async with merged() as writer, life(writer, steps, max_open_files=1) as reader:
+        assert await reader.read_all() == EXPECTED
+        partition = reader.world.partition("t")
+        held: list[object] = []
+        for _ in range(5):
+            assert await reader.read_all() == EXPECTED
+            for row in await reader.world.reader.parts(partition, partition.runs[0], 0):
+                held.append(reader.world.reader.ready(partition, row))
+            assert reader.disk.open_files <= 2
+        assert reader.gets == 0
+        held.clear()
+        assert reader.disk.open_files <= 1
+
+
 async def test_a_disk_too_small_for_a_segment_keeps_some_of_it() -> None:
     steps = MemoryDiskSteps()
     max_bytes = 7 * BATCH_BYTES  # two chunks, and the index

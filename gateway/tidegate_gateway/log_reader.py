@@ -216,7 +216,7 @@ class LogReader:
         group = self._without_what_comes(group)
 
         async def load() -> tuple[object, int]:
-            run: Run | None = await self._disk.chunk(key, self._place(row), row)
+            run = await self._disk.chunk(key, self._place(row), row)
             run = run or await self._from_store(group, loaded)
             return run, run.size_bytes
 

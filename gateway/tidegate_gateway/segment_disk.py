@@ -4,7 +4,8 @@ What is read cold goes to disk once it is verified, and is sent from there: memo
 batches begin, and the kernel keeps the bytes as long as it has room.  What is hot stays in memory.
 A chunk that an earlier life left is verified, in a thread, before it is first sent.
 
-Its runs lie in the reader's cache; each keeps a file open, so there are only so many.
+Its runs lie in the reader's cache; each keeps a file open, so there are only so many.  Replies that
+clients are slow to read keep as many more open; beyond that, chunks are sent from memory.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tidegate_storage.prepared_runs import CorruptBatches, in_file, prepare_chun
 from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.segment_format import SegmentIndex
 
+from .fetch_plan import Run
 from .prepared_runs import FileRun, PreparedRun, chunk_of
 from .segment_rows import is_chunk, published_index
 
@@ -46,6 +48,7 @@ class SegmentDisk:
     Args:
       files: None where nothing is kept on disk.
       memory: the reader's cache, by PartKey.
+      max_open_files: in the cache; and as many that are only being sent.
     """
 
     def __init__(
@@ -77,15 +80,18 @@ class SegmentDisk:
         self._opened(key)
         return True
 
-    async def chunk(self, key: PartKey, place: Place, row: RunRow) -> FileRun | None:
-        """Return a chunk that is on disk, to be sent from there."""
+    async def chunk(self, key: PartKey, place: Place, row: RunRow) -> Run | None:
+        """Return a chunk that is on disk, to be sent from there if a file more may be open."""
         if self._files is None or not is_chunk(row):
             return None
         found = await self._files.read(place, partial(_read_chunk, row), partial(self._forget, key))
         if found is None:
             return None
+        part, run = found
+        if self._are_too_many_open(self._files):
+            return run
         self._opened(key)
-        return in_file(found[1], found[0])
+        return in_file(run, part)
 
     async def chunk_in_memory(self, place: Place, row: RunRow) -> PreparedRun | None:
         """Return a chunk that is on disk, to be looked at."""
@@ -104,22 +110,26 @@ class SegmentDisk:
         self, key: PartKey, place: Place, row: RunRow, run: PreparedRun, *, hot: bool
     ) -> None:
         """Have a chunk written, and sent from its file from then on, unless it is hot."""
-        if self._files is None or not is_chunk(row):
+        files = self._files
+        if files is None or not is_chunk(row):
             return
 
         def on_stored(part: FilePart) -> None:
-            if not hot:
+            if not hot and not self._are_too_many_open(files):
                 stored = in_file(run, part)
                 self._memory.put(key, stored, stored.size_bytes, hot=False)
                 self._opened(key)
 
         on_drop = partial(self._forget, key)
-        self._files.offer(Offer(place, run.view, row.check, on_stored, on_drop))
+        files.offer(Offer(place, run.view, row.check, on_stored, on_drop))
 
     def keep_index(self, place: Place, tail: Buffer) -> None:
         """Have the index of a segment written."""
         if self._files is not None:
             self._files.offer(Offer(place, tail, crc32c(tail)))
+
+    def _are_too_many_open(self, files: DiskCache) -> bool:
+        return files.open_files > 2 * self._max_open_files
 
     def _opened(self, key: PartKey) -> None:
         self._open[key] = None

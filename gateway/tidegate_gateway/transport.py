@@ -134,7 +134,7 @@ class SocketTransport:
         return stretch.send_to(descriptor)
 
     async def wait_sendable(self) -> None:
-        """See Transport.  What lies on the disk is read first, in a thread: no send waits for it."""
+        """See Transport.  What lies on the disk is read first, in a thread."""
         try:
             await trio.lowlevel.wait_writable(self._socket)
             if self._on_disk is not None:

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
+from weakref import WeakSet
 
 import structlog
 import trio
@@ -88,9 +89,9 @@ class _Kept:
     on_drop: Callable[[], None] = _nothing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class _Use:
-    """See FileUse."""
+    """See FileUse.  There is one for each open file; it lives as long as that."""
 
     counters: DiskCacheCounters
     on_use: Callable[[], None]
@@ -130,6 +131,7 @@ class DiskCache:
     def __init__(self, disk: Disk, max_bytes: int) -> None:
         self.counters = DiskCacheCounters()
         self._disk = disk
+        self._uses: WeakSet[_Use] = WeakSet()
         self._files: RangeCache[_Kept] = RangeCache(max_bytes, on_leave=self._leave)
         self._queue: deque[tuple[FileKey, Offer]] = deque()
         self._queued: set[FileKey] = set()
@@ -144,6 +146,11 @@ class DiskCache:
     def used_bytes(self) -> int:
         """Return what the files take of the disk."""
         return self._files.used_bytes
+
+    @property
+    def open_files(self) -> int:
+        """Return how many files those who were given parts keep open."""
+        return len(self._uses)
 
     def __contains__(self, place: Place) -> bool:
         """Tell whether a part is here; does not count as a use."""
@@ -200,6 +207,7 @@ class DiskCache:
             partial(self._give_up, kept),
             partial(self._in_thread, kept),
         )
+        self._uses.add(use)
         return FilePart(found.file, found.stamp, use, 0, kept.name.length)
 
     async def _in_thread(self, kept: _Kept, step: Callable[[], None]) -> None:
