@@ -71,6 +71,19 @@ class LazySteps(MemoryDiskSteps):
         super().close(handle)
 
 
+class FailingDisk(MemoryDisk):
+    """Does not get so far as to take a step."""
+
+    def __init__(self, steps: DiskSteps) -> None:
+        super().__init__(steps)
+        self.error: Exception | None = None
+
+    async def run(self, recipe: Callable[[DiskSteps], T]) -> T:
+        if self.error is not None:
+            raise self.error
+        return await super().run(recipe)
+
+
 class SlowDisk(MemoryDisk):
     """Hangs while told to."""
 
@@ -275,6 +288,39 @@ async def test_a_disk_that_hangs_holds_up_nobody_for_long(autojump_clock: MockCl
         disk.seconds = 0.0
         await trio.sleep(REST_SECONDS)
         assert await found(cache, 1) == BODY
+
+
+async def test_what_is_not_the_files_fault_costs_no_file(autojump_clock: MockClock) -> None:
+    troubles = [OSError(number, "trouble") for number in (errno.EMFILE, errno.ENOMEM, errno.EACCES)]
+    for error in (*troubles, RuntimeError("can't start new thread"), MemoryError()):
+        disk = FailingDisk(MemoryDiskSteps())
+        async with running(disk) as cache:
+            offer(cache, 1)
+            await settled(cache)
+            part = await cache.read(place(1), bytes)
+            assert part is not None
+            disk.error = error
+            assert await found(cache, 1) is None
+            with pytest.raises(FileChanged):
+                await part[0].bring()
+            offer(cache, 2)
+            await settled(cache)
+            assert cache.counters.skipped_writes == 1
+            disk.error = None
+            await trio.sleep(REST_SECONDS)
+            assert await found(cache, 1) == BODY
+            await part[0].bring()
+            offer(cache, 2)
+            await settled(cache)
+            assert await found(cache, 2) == BODY
+    for error in (OSError(errno.EIO, "bad sector"), FileNotFoundError(errno.ENOENT, "lost")):
+        disk = FailingDisk(MemoryDiskSteps())
+        async with running(disk) as cache:
+            offer(cache, 1)
+            await settled(cache)
+            disk.error = error
+            assert await found(cache, 1) is None
+            assert place(1) not in cache
 
 
 async def test_when_the_writer_is_behind_parts_are_not_kept(autojump_clock: MockClock) -> None:

@@ -6,8 +6,8 @@ those of one reader, or of several who read the same things together: they say n
 be wanted later.)
 
 Reads and writes run in the disk's threads.  What cannot be written at once, because the writer is
-behind or the disk is full or broken, is not kept; nobody waits for a write.  After a failure the
-cache stops writing for a while, and says so.  A file that is gone or damaged is a miss, no error:
+behind or the disk is full or broken, is not kept; nobody waits for a write.  After a failure, be it
+of the disk, of a thread or of memory, the cache stops for a while, and says so.  A file that is gone or damaged is a miss, no error:
 the object store has it all.
 """
 
@@ -53,7 +53,7 @@ REST_SECONDS = 60.0
 STEP_SECONDS = 10.0
 # Uses within so long of the first are the same reader's.
 RECENT_SECONDS = 60.0
-_BAD_FILES = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+_LOST = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 
 
 def _nothing() -> None:
@@ -181,7 +181,7 @@ class DiskCache:
                 found = await self._disk.run(lambda steps: read_file(steps, kept.name, check))
         except DamagedFile as error:
             self._give_up(kept, str(error))
-        except (OSError, trio.TooSlowError) as error:
+        except Exception as error:
             self._cannot_read(kept, error)
         else:
             if not kept.is_dropped:
@@ -214,7 +214,7 @@ class DiskCache:
         try:
             with trio.fail_after(STEP_SECONDS):
                 await self._disk.run(lambda steps: step())
-        except (OSError, trio.TooSlowError) as error:
+        except Exception as error:
             self._cannot_read(kept, error)
             raise FileChanged(_reason(error)) from error
 
@@ -262,7 +262,7 @@ class DiskCache:
         try:
             with trio.fail_after(REST_SECONDS):
                 names, torn = await self._disk.run(find_files)
-        except (OSError, trio.TooSlowError) as error:
+        except Exception as error:
             self._cannot_write(error)
             return False
         for name in names:
@@ -290,7 +290,7 @@ class DiskCache:
                 found = await self._disk.run(
                     partial(write_file, name=name, body=offer.body, doomed=doomed)
                 )
-        except (OSError, trio.TooSlowError) as error:
+        except Exception as error:
             self._doomed += doomed
             self._files.evict(key)
             self.counters.skipped_writes += 1
@@ -306,7 +306,7 @@ class DiskCache:
         try:
             with trio.fail_after(STEP_SECONDS):
                 await self._disk.run(partial(remove_files, paths=doomed))
-        except (OSError, trio.TooSlowError) as error:
+        except Exception as error:
             self._doomed += doomed
             self._cannot_write(error)
 
@@ -325,20 +325,21 @@ class DiskCache:
             self._say("a file of the disk cache is damaged, and was removed", reason)
             self._files.evict(kept.name.key)
 
-    def _cannot_read(self, kept: _Kept, error: OSError | trio.TooSlowError) -> None:
+    def _cannot_read(self, kept: _Kept, error: Exception) -> None:
         if kept.is_dropped:
             return
-        if isinstance(error, OSError):
+        number = error.errno if isinstance(error, OSError) else None
+        if number in _LOST or number == errno.EIO:
             self._files.evict(kept.name.key)
-        else:
+        else:  # nothing is wrong with the file: it is the disk, or us
             self._no_reads_until = trio.current_time() + REST_SECONDS
-        if isinstance(error, OSError) and error.errno in _BAD_FILES:
+        if number in _LOST:
             self.counters.lost_files += 1
         else:
             self.counters.failures += 1
             self._say("the disk cache cannot be read; records come from the store", _reason(error))
 
-    def _cannot_write(self, error: OSError | trio.TooSlowError) -> None:
+    def _cannot_write(self, error: Exception) -> None:
         self._no_writes_until = trio.current_time() + REST_SECONDS
         self.counters.failures += 1
         what = "the disk cache cannot be written; nothing new is kept for a minute"
@@ -351,5 +352,7 @@ class DiskCache:
             _log.warning(what, reason=reason)
 
 
-def _reason(error: OSError | trio.TooSlowError) -> str:
-    return str(error) if isinstance(error, OSError) else "it does not answer"
+def _reason(error: Exception) -> str:
+    return (
+        "it does not answer" if isinstance(error, trio.TooSlowError) else str(error) or repr(error)
+    )
