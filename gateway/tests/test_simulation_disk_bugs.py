@@ -45,7 +45,7 @@ def forgets_the_object(patch: pytest.MonkeyPatch) -> None:
 
 
 def removes_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("tidegate_storage.cache_files.remove_files", lambda steps, paths: None)
+    patch.setattr("tidegate_storage.cache_files.remove_files", lambda steps, paths: [])
 
 
 def forgets_where_a_slice_begins(patch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ from tidegate_storage.disk_cache import (
     DiskCache,
     Offer,
 )
+from tidegate_storage.disk_room import GIVE_WAY_SECONDS, RETRY_SECONDS
 from tidegate_storage.file_part import FileChanged, FilePart
 from tidegate_storage.memory_disk import MemoryDisk, MemoryDiskSteps
 from tidegate_storage.object_store import Buffer
@@ -50,12 +51,18 @@ class TroubledSteps(MemoryDiskSteps):
     def __init__(self) -> None:
         super().__init__(clock=lambda: 0.0)
         self.trouble = 0
+        self.fixed: set[str] = set()  # paths that cannot be removed
 
     def write(self, handle: int, body: Buffer) -> None:
         if self.trouble:
             super().write(handle, bytes(body[: len(body) // 2]))
             raise OSError(self.trouble, os.strerror(self.trouble))
         super().write(handle, body)
+
+    def remove(self, path: str) -> None:
+        if path in self.fixed:
+            raise PermissionError(errno.EPERM, "immutable")
+        super().remove(path)
 
 
 class LazySteps(MemoryDiskSteps):
@@ -252,12 +259,12 @@ async def until(condition: Callable[[], bool]) -> None:
             await trio.sleep(0.001)
 
 
-async def test_a_full_disk_is_left_alone_for_a_while(autojump_clock: MockClock) -> None:
+async def test_a_broken_disk_is_left_alone_for_a_while(autojump_clock: MockClock) -> None:
     steps = TroubledSteps()
     async with running(MemoryDisk(steps)) as cache:
         offer(cache, 1)
         await settled(cache)
-        for trouble in (errno.ENOSPC, errno.EIO, errno.EACCES):
+        for trouble in (errno.EROFS, errno.EIO, errno.EACCES):
             steps.trouble = trouble
             before = cache.counters.failures
             for number in range(2, 9):
@@ -272,6 +279,60 @@ async def test_a_full_disk_is_left_alone_for_a_while(autojump_clock: MockClock) 
         offer(cache, 2)
         await settled(cache)
         assert await found(cache, 2) == BODY
+
+
+async def test_on_a_full_disk_the_cache_gives_way(autojump_clock: MockClock) -> None:
+    steps = TroubledSteps()
+    max_bytes = 21 * BLOCKS * BLOCK_BYTES
+    async with running(MemoryDisk(steps), max_bytes) as cache:
+        for number in range(20):
+            offer(cache, number)
+        await settled(cache)
+        steps.trouble = errno.ENOSPC
+        for left in (18, 15, 12):
+            offer(cache, 100)
+            await settled(cache)
+            assert len(files(steps)) == left
+            assert await found(cache, 19) == BODY
+            await trio.sleep(REST_SECONDS + 1)
+        steps.trouble = 0
+        for number in range(200, 230):
+            offer(cache, number)
+        await settled(cache)
+        assert len(files(steps)) == 12  # others shall have the room
+        await trio.sleep(GIVE_WAY_SECONDS)
+        for number in range(300, 330):
+            offer(cache, number)
+        await settled(cache)
+        assert len(files(steps)) == 21
+        assert cache.used_bytes == max_bytes
+
+
+async def test_a_file_that_cannot_be_removed_counts(autojump_clock: MockClock) -> None:
+    steps = TroubledSteps()
+    max_bytes = 4 * BLOCKS * BLOCK_BYTES
+    async with running(MemoryDisk(steps), max_bytes) as cache:
+        offer(cache, 0)
+        await settled(cache)
+        steps.fixed.update(files(steps))
+        for number in range(1, 20):
+            offer(cache, number)
+            await settled(cache)
+            assert len(files(steps)) <= 5
+        assert cache.counters.writes == 20
+        assert len(files(steps)) == 4
+        assert cache.used_bytes == max_bytes
+        assert await found(cache, 19) == BODY
+        steps.fixed.clear()
+        await trio.sleep(RETRY_SECONDS + 1)
+        for number in range(20, 24):
+            offer(cache, number)
+            await settled(cache)
+        assert [await found(cache, number) for number in range(20, 24)] == [BODY] * 4
+        offer(cache, 0)
+        await settled(cache)
+        assert await found(cache, 0) == BODY
+        assert len(files(steps)) == 4
 
 
 async def test_a_disk_that_hangs_holds_up_nobody_for_long(autojump_clock: MockClock) -> None:

@@ -112,13 +112,13 @@ def find_files(steps: DiskSteps) -> tuple[list[FileName], list[str]]:
 
 def write_file(
     steps: DiskSteps, name: FileName, body: Buffer, doomed: Iterable[str] = ()
-) -> Verified:
-    """Remove files, to make room, then write one.
+) -> tuple[Verified, list[str]]:
+    """Remove files, to make room, then write one; return it, and those that cannot be removed.
 
     Raises:
       OSError: it is not there; all of the doomed may be, still.
     """
-    remove_files(steps, doomed)
+    stuck = remove_files(steps, doomed)
     temp_path = name.path + TEMP_SUFFIX
     try:
         _write(steps, temp_path, body)
@@ -127,7 +127,7 @@ def write_file(
         _write(steps, temp_path, body)
     steps.rename(temp_path, name.path)
     file = steps.open_file(name.path)
-    return Verified(file, file.stamp())
+    return Verified(file, file.stamp()), stuck
 
 
 def read_file(
@@ -149,11 +149,17 @@ def read_file(
     return Verified(file, stamp), check(memoryview(body))
 
 
-def remove_files(steps: DiskSteps, paths: Iterable[str]) -> None:
-    """Remove files; missing ones are fine."""
+def remove_files(steps: DiskSteps, paths: Iterable[str]) -> list[str]:
+    """Remove files; missing ones are fine.  Return those that cannot be removed."""
+    stuck: list[str] = []
     for path in paths:
-        with suppress(FileNotFoundError, IsADirectoryError):
+        try:
             steps.remove(path)
+        except (FileNotFoundError, IsADirectoryError):
+            pass
+        except OSError:
+            stuck.append(path)
+    return stuck
 
 
 def _make_folders(steps: DiskSteps) -> None:

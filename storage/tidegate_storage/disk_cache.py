@@ -7,8 +7,9 @@ be wanted later.)
 
 Reads and writes run in the disk's threads.  What cannot be written at once, because the writer is
 behind or the disk is full or broken, is not kept; nobody waits for a write.  After a failure, be it
-of the disk, of a thread or of memory, the cache stops for a while, and says so.  A file that is gone or damaged is a miss, no error:
-the object store has it all.
+of the disk, of a thread or of memory, the cache stops for a while, and says so; on a full disk it
+gives way, too (disk_room.py).  A file that is gone or damaged is a miss, no error: the object store
+has it all.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from .cache_files import (
     write_file,
 )
 from .disk import Disk
+from .disk_room import DiskRoom
 from .file_part import FileChanged, FilePart
 from .object_store import Buffer
 from .range_cache import RangeCache
@@ -53,6 +55,7 @@ REST_SECONDS = 60.0
 STEP_SECONDS = 10.0
 # Uses within so long of the first are the same reader's.
 RECENT_SECONDS = 60.0
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _LOST = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 
 
@@ -131,6 +134,7 @@ class DiskCache:
     def __init__(self, disk: Disk, max_bytes: int) -> None:
         self.counters = DiskCacheCounters()
         self._disk = disk
+        self._room = DiskRoom(max_bytes)
         self._uses: WeakSet[_Use] = WeakSet()
         self._files: RangeCache[_Kept] = RangeCache(max_bytes, on_leave=self._leave)
         self._queue: deque[tuple[FileKey, Offer]] = deque()
@@ -145,7 +149,7 @@ class DiskCache:
     @property
     def used_bytes(self) -> int:
         """Return what the files take of the disk."""
-        return self._files.used_bytes
+        return self._files.used_bytes + self._room.stuck_bytes
 
     @property
     def open_files(self) -> int:
@@ -279,15 +283,16 @@ class DiskCache:
         if key in self._files:
             return  # found since, from an earlier life
         if not self._must_not_write():
+            self._fit()
             # Room is made first: the files never take more than they may.
             self._files.put(key, kept, name.disk_bytes, hot=False)
         if key not in self._files:
             self.counters.skipped_writes += 1
             return
-        doomed, self._doomed = self._doomed, []
+        doomed = self._take_doomed()
         try:
             with trio.fail_after(STEP_SECONDS):
-                found = await self._disk.run(
+                found, stuck = await self._disk.run(
                     partial(write_file, name=name, body=offer.body, doomed=doomed)
                 )
         except Exception as error:
@@ -295,20 +300,50 @@ class DiskCache:
             self._files.evict(key)
             self.counters.skipped_writes += 1
             self._cannot_write(error)
+            await self._give_way(error)
             return
+        self._room.replaced(name.path)
         self.counters.writes += 1
         kept.is_written = True
         kept.on_drop = offer.on_drop
         offer.on_stored(self._part(kept, found))
+        self._cannot_remove([path for path in stuck if path != name.path])
+
+    async def _give_way(self, error: Exception) -> None:
+        """On a full disk others may have nothing left, whose bytes are nowhere else."""
+        if isinstance(error, OSError) and error.errno in _FULL:
+            self._room.give_way(self._files.used_bytes, trio.current_time())
+            self._fit()
+            await self._sweep()
 
     async def _sweep(self) -> None:
-        doomed, self._doomed = self._doomed, []
+        doomed = self._take_doomed()
         try:
             with trio.fail_after(STEP_SECONDS):
-                await self._disk.run(partial(remove_files, paths=doomed))
+                stuck = await self._disk.run(partial(remove_files, paths=doomed))
         except Exception as error:
             self._doomed += doomed
             self._cannot_write(error)
+        else:
+            self._cannot_remove(stuck)
+
+    def _take_doomed(self) -> list[str]:
+        doomed = [*self._doomed, *self._room.take_stuck(trio.current_time())]
+        self._doomed = []
+        return doomed
+
+    def _cannot_remove(self, stuck: list[str]) -> None:
+        if stuck:
+            self.counters.failures += 1
+            self._say("files of the disk cache cannot be removed", f"{len(stuck)} files")
+            self._room.add_stuck(stuck, trio.current_time())
+            self._fit()
+
+    def _fit(self) -> None:
+        """Take as much of the disk as is allowed just now."""
+        most = self._room.max_bytes(trio.current_time())
+        if most != self._files.max_bytes:
+            self._files.resize(most)
 
     # -- giving up --------------------------------------------------------------------------------
 
@@ -353,6 +388,6 @@ class DiskCache:
 
 
 def _reason(error: Exception) -> str:
-    return (
-        "it does not answer" if isinstance(error, trio.TooSlowError) else str(error) or repr(error)
-    )
+    if isinstance(error, trio.TooSlowError):
+        return "it does not answer"
+    return str(error) or repr(error)

@@ -98,6 +98,12 @@ class RangeCache(Generic[T]):
             self._probation_bytes += size_bytes
         self._make_room()
 
+    def resize(self, max_bytes: int) -> None:
+        """Change how much may be here; what is too much leaves."""
+        self.max_bytes = max_bytes
+        self._max_protected_bytes = max_bytes * 4 // 5
+        self._make_room()
+
     async def get(
         self,
         key: Hashable,

@@ -1,0 +1,63 @@
+"""How much of its disk the cache may take just now.  Pure.
+
+A disk that is full is full for others, too, whose bytes are nowhere else: the cache gives way, a
+tenth of itself each time, and takes its room again later.  Files that cannot be removed count.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .cache_files import TEMP_SUFFIX, parse_name
+
+# So long after the disk was last full the cache takes its room again.
+GIVE_WAY_SECONDS = 600.0
+# Files that could not be removed are tried again so much later.
+RETRY_SECONDS = 60.0
+
+
+class DiskRoom:
+    """See the module's head.  now: in seconds, of a clock that never goes back."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._lowered_bytes = max_bytes
+        self._lowered_until = -math.inf
+        self._stuck: dict[str, int] = {}
+        self._retry_at = math.inf
+
+    def max_bytes(self, now: float) -> int:
+        """Return what the files of the cache may take, without those that cannot be removed."""
+        most = self._lowered_bytes if now < self._lowered_until else self._max_bytes
+        return max(most - self.stuck_bytes, 0)
+
+    @property
+    def stuck_bytes(self) -> int:
+        """Return what files take that cannot be removed."""
+        return sum(self._stuck.values())
+
+    def give_way(self, used_bytes: int, now: float) -> None:
+        """The disk is full, while the cache takes so much of it."""
+        self._lowered_bytes = (used_bytes + self.stuck_bytes) * 9 // 10
+        self._lowered_until = now + GIVE_WAY_SECONDS
+
+    def add_stuck(self, paths: list[str], now: float) -> None:
+        """Count files that could not be removed."""
+        for path in paths:
+            name = parse_name(path.rpartition("/")[2].removesuffix(TEMP_SUFFIX))
+            self._stuck[path] = name.disk_bytes if name is not None else 0
+        if paths:
+            self._retry_at = now + RETRY_SECONDS
+
+    def replaced(self, path: str) -> None:
+        """A file has taken the place of another."""
+        self._stuck.pop(path, None)
+
+    def take_stuck(self, now: float) -> list[str]:
+        """Return the files to be tried again, once it is time; they count no more."""
+        if now < self._retry_at:
+            return []
+        paths = list(self._stuck)
+        self._stuck.clear()
+        self._retry_at = math.inf
+        return paths
