@@ -220,8 +220,8 @@ class LogReader:
             run = run or await self._from_store(group, loaded)
             return run, run.size_bytes
 
-        along = [self._key(each) for _, each in group[1:]]
-        run = await self._cache.get(key, load, hot=_is_tail(partition, row), along=along)
+        hot, along = _is_tail(partition, row), [self._key(each) for _, each in group[1:]]
+        run = await self._cache.get(key, load, hot=hot, promote=False, along=along)
         assert isinstance(run, PreparedRun | FileRun)
         return run
 

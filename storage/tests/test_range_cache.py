@@ -227,6 +227,15 @@ async def test_a_cancelled_follower_leaves_the_load_alone() -> None:
     assert (found, load.calls) == (["loaded"], 1)
 
 
+@pytest.mark.parametrize("promote", [False, True])
+async def test_a_scan_that_finds_what_others_load_may_leave_it_on_probation(promote: bool) -> None:
+    cache = RangeCache[str](100)
+    cache.put("key", "scanned", 50, hot=False)
+    assert await cache.get("key", Loader(), promote=promote) == "scanned"
+    cache.put("next", "scanned", 60, hot=False)
+    assert ("key" in cache) == promote
+
+
 async def test_what_was_evicted_during_its_load_is_not_kept() -> None:
     cache = RangeCache[str](100)
     old, new = Loader("old"), Loader("new")

@@ -110,16 +110,18 @@ class RangeCache(Generic[T]):
         load: Callable[[], Awaitable[tuple[T, int]]],
         *,
         hot: bool = False,
+        promote: bool = True,
         along: Sequence[Hashable] = (),
     ) -> T:
         """The value, loaded if it is not here; load returns it with its size in bytes.
 
+        promote: see get_nowait(); of a value that is here, or is brought by another's load.
         along: keys whose values load puts here by itself.
 
         Raises whatever load raises, to all who waited for that load; nothing is kept then.
         """
         while True:
-            value = self.get_nowait(key)
+            value = self.get_nowait(key, promote=promote)
             if value is not None:
                 await trio.lowlevel.checkpoint_if_cancelled()
                 return value
