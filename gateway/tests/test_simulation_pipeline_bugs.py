@@ -181,7 +181,7 @@ def ends_one_too_soon(patch: pytest.MonkeyPatch) -> None:
     def wrong(*fields: Any) -> Any:
         return real(*fields[:5], fields[5] - 1, *fields[6:])
 
-    patch.setattr(merge_task, "Segment", wrong)
+    patch.setattr(segment_writing, "Segment", wrong)
 
 
 def ends_unjudged(patch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ from tidegate_storage.ownership import check_owner, read_owner
 
 from .driver import Driver
 from .local_runner import LocalRunner
+from .memory import keep_memory
 from .options import Options, log_url, store_url
 from .stopping import Stopping
 from .work import MergeTask, UnitResult
@@ -70,6 +71,7 @@ class StoppableLocalRunner:
     async def run(self, tasks: Sequence[MergeTask]) -> AsyncGenerator[UnitResult, None]:
         """See Runner."""
         if self._store is None:
+            _ = keep_memory()
             self._store = open_existing_store(self._store_url)
         inner = LocalRunner(self._store, next_attempt=lambda: next(self._attempts))
         async with aclosing(inner.run(tasks)) as results:

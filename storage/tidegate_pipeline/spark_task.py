@@ -18,6 +18,7 @@ from tidegate_storage.object_store import ObjectStore
 
 from .arrow_rows import Batch, batch_of, cells_of
 from .error_texts import error_text
+from .memory import keep_memory
 from .merge_task import failed, run_task
 from .work import MergeTask, UnitResult
 
@@ -51,6 +52,8 @@ class SparkTask:
 
 def do_task(store_url: str, task: MergeTask, attempt: int) -> list[UnitResult]:
     """Do a task in this process; what goes wrong is told in the results of its units."""
+    if not _stores:
+        _ = keep_memory()
     try:
         store = _stores.get(store_url) or _stores.setdefault(store_url, open_store(store_url))
     except Exception as error:
