@@ -41,6 +41,28 @@ def learned(*batches: bytes) -> LatestOffsets:
     return latest
 
 
+def test_what_is_remembered_changes_nothing() -> None:
+    batches = [
+        build_batch(
+            [Record(first + at, 5, b"%d" % (at * number % 7), b"v") for at in range(10)],
+            codec=CODECS[number % len(CODECS)],
+        )
+        for number, first in enumerate(range(0, 100, 10))
+    ]
+    found: list[list[bytes | None]] = []
+    for remembered_bytes in (0, 4_000, 1 << 20):
+        latest = LatestOffsets(0, remembered_bytes=remembered_bytes)
+        for batch in batches:
+            latest.add(memoryview(batch))
+        left = [compacted(batch, latest)[0] for batch in batches]
+        found.append([None if each is None else bytes(each) for each in left])
+    assert found[0] == found[1] == found[2]
+    assert None in found[0]
+    assert any(
+        left is not None and left != batch for left, batch in zip(found[0], batches, strict=True)
+    )
+
+
 def compacted(
     batch: bytes, latest: LatestOffsets, tombstones_below: int = 0, *, is_last: bool = False
 ) -> tuple[memoryview | None, Removed]:

@@ -48,6 +48,9 @@ MAX_RECORDS = 2_000_000
 LONG_KEY_BYTES = 64
 ENTRY_BYTES = 150 + LONG_KEY_BYTES
 _HASH_BYTES = 32
+# Of decoded batches that are kept from learning to cleaning, and what a record of them takes.
+REMEMBERED_BYTES = 64 << 20
+_SPAN_BYTES = 150
 _UINT32 = Struct(">I")
 
 
@@ -76,12 +79,15 @@ class Removed:
 class LatestOffsets:
     """The newest offset of each key in what is dirty.
 
-    end_offset: the first one it knows nothing of.
+    end_offset: the first one it knows nothing of.  What it has decoded it remembers within
+    remembered_bytes, since decoding is most of the work of a round.
     """
 
-    def __init__(self, end_offset: int) -> None:
+    def __init__(self, end_offset: int, *, remembered_bytes: int = REMEMBERED_BYTES) -> None:
         self.offsets: dict[bytes | None, int] = {}
         self.end_offset = end_offset
+        self._room_bytes = remembered_bytes
+        self._remembered: dict[tuple[int, int], tuple[bytes, Spans]] = {}
 
     @property
     def size_bytes(self) -> int:
@@ -98,6 +104,21 @@ class LatestOffsets:
             new = [base_offset + delta for delta in read[1].offset_deltas]
             self.offsets.update(zip(_short(read[1].keys), new, strict=True))
             self.offsets.pop(None, None)
+            self._remember(header, read)
+
+    def _remember(self, header: BatchHeader, read: tuple[bytes, Spans]) -> None:
+        size_bytes = len(read[0]) + _SPAN_BYTES * len(read[1].keys)
+        if size_bytes <= self._room_bytes:
+            self._room_bytes -= size_bytes
+            self._remembered[header.base_offset, header.crc] = read
+
+    def records_of(self, batch: memoryview, header: BatchHeader) -> tuple[bytes, Spans] | None:
+        """Return the records of a batch, decompressed; None for those that are not to be touched.
+
+        What was remembered is given out once.
+        """
+        known = self._remembered.pop((header.base_offset, header.crc), None)
+        return known or _read(batch, header)
 
 
 class Cleaner:
@@ -107,7 +128,7 @@ class Cleaner:
     """
 
     def __init__(self, latest: LatestOffsets, tombstones_below: int) -> None:
-        self._latest = latest.offsets
+        self._latest = latest
         self._tombstones_below = tombstones_below
         self.removed = Removed()
 
@@ -119,7 +140,7 @@ class Cleaner:
         header = read_header(batch)
         if header.attributes & CONTROL:
             return batch
-        read = _read(batch, header)
+        read = self._latest.records_of(batch, header)
         if read is None:
             self.removed.unreadable += 1
             self._tombstones_below = min(self._tombstones_below, header.base_offset)
@@ -137,7 +158,7 @@ class Cleaner:
     def _stays(self, base_offset: int, spans: Spans, gone: Removed) -> list[bool]:
         """Tell of each record whether it stays; what is common runs without a loop of ours."""
         offsets = [base_offset + delta for delta in spans.offset_deltas]
-        stays = list(map(le, map(self._latest.get, _short(spans.keys), offsets), offsets))
+        stays = list(map(le, map(self._latest.offsets.get, _short(spans.keys), offsets), offsets))
         gone.superseded += stays.count(False)
         if None in spans.keys:
             for at, key in enumerate(spans.keys):
