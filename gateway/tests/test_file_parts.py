@@ -234,3 +234,24 @@ async def test_what_is_not_in_memory_is_read_before_it_is_sent(tmp_path: Path) -
         assert not transport.send_nowait([FilePart(file, file.stamp(), use, 0, 100)])
         with pytest.raises(TransportBroken):
             await transport.wait_sendable()
+
+
+async def test_an_unreachable_peer_is_not_the_files_fault(tmp_path: Path) -> None:
+    use = Use()
+    made = file_part(RealDiskSteps(str(tmp_path)), "file", bytes(1000), use)
+
+    class Unreachable(ColdFile):
+        number = errno.EHOSTUNREACH
+
+        def is_in_memory(self, start: int, length: int) -> bool:
+            return True
+
+        def send_to(self, socket: int, start: int, length: int) -> int:
+            raise OSError(self.number, "trouble")
+
+    for number, is_files in ((errno.EHOSTUNREACH, False), (errno.EPERM, False), (errno.EIO, True)):
+        file = Unreachable(made._file)
+        file.number = number
+        with tcp_pair() as (transport, _), pytest.raises(TransportBroken):
+            transport.send_nowait([FilePart(file, file.stamp(), use, 0, 1000)])
+        assert bool(use.reasons) == is_files

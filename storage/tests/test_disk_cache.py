@@ -186,7 +186,7 @@ async def test_what_a_crash_left_is_swept_and_the_files_of_others_are_not() -> N
         await settled(cache)
     torn, whole = files(steps)
     steps.cut_short(torn, 100)
-    for name in (f"{whole}.tmp", f"{FOLDER}/notes.txt", f"{FOLDER}/lock.tmp"):
+    for name in (f"{whole}.tmp", f"{whole}.1f.tmp", f"{FOLDER}/notes.txt", f"{FOLDER}/lock.tmp"):
         steps.close(steps.open_new(name))
     steps.make_folder(f"{FOLDER}/mine")
     async with running(MemoryDisk(steps)) as cache:
@@ -194,7 +194,18 @@ async def test_what_a_crash_left_is_swept_and_the_files_of_others_are_not() -> N
         assert sorted(each or b"" for each in both) == [b"", BODY]
         left = [whole, *(f"{FOLDER}/{name}" for name in ("notes.txt", "lock.tmp", "mine"))]
         assert files(steps) == sorted(left)
-        assert cache.counters.damaged_files == 2
+        assert cache.counters.damaged_files == 3
+
+
+async def test_files_larger_than_a_lowered_bound_are_removed() -> None:
+    steps = MemoryDiskSteps()
+    async with running(MemoryDisk(steps)) as cache:
+        offer(cache, 1)
+        offer(cache, 2, bytes(100))
+        await settled(cache)
+    async with running(MemoryDisk(steps), BLOCK_BYTES) as cache:
+        assert len(files(steps)) == 1
+        assert await found(cache, 2) == bytes(100)
 
 
 async def test_damage_is_a_miss(autojump_clock: MockClock) -> None:

@@ -11,6 +11,7 @@ anything: what a power cut leaves of a file shows by its length and its CRC when
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -91,6 +92,15 @@ def parse_name(name: str) -> FileName | None:
     return FileName(FileKey(digest, int(position, 16)), int(length, 16), int(crc, 16))
 
 
+def parse_path(path: str) -> FileName | None:
+    """Read the name of a file, or of one that is not finished."""
+    return parse_name(_stem(path.rpartition("/")[2]))
+
+
+def _stem(name: str) -> str:
+    return name.partition(".")[0] if name.endswith(TEMP_SUFFIX) else name
+
+
 def find_files(steps: DiskSteps) -> tuple[list[FileName], list[str]]:
     """Return the files there are, oldest first, and the paths of what a crash left behind.
 
@@ -100,7 +110,7 @@ def find_files(steps: DiskSteps) -> tuple[list[FileName], list[str]]:
     whole: list[tuple[float, FileName]] = []
     torn: list[str] = []
     for entry in steps.scan(FOLDER):
-        name = parse_name(entry.name.removesuffix(TEMP_SUFFIX))
+        name = parse_name(_stem(entry.name))
         if name is None or entry.is_folder:
             continue
         if entry.name.endswith(TEMP_SUFFIX) or entry.size_bytes != name.length:
@@ -111,15 +121,17 @@ def find_files(steps: DiskSteps) -> tuple[list[FileName], list[str]]:
 
 
 def write_file(
-    steps: DiskSteps, name: FileName, body: Buffer, doomed: Iterable[str] = ()
+    steps: DiskSteps, name: FileName, body: Buffer, serial: int, doomed: Iterable[str] = ()
 ) -> tuple[Verified, list[str]]:
     """Remove files, to make room, then write one; return it, and those that cannot be removed.
+
+    serial: another one each time, for a write that was abandoned may still go on.
 
     Raises:
       OSError: it is not there; all of the doomed may be, still.
     """
     stuck = remove_files(steps, doomed)
-    temp_path = name.path + TEMP_SUFFIX
+    temp_path = f"{name.path}.{serial:x}{TEMP_SUFFIX}"
     try:
         _write(steps, temp_path, body)
     except FileNotFoundError:  # somebody removed the folder, as he may
@@ -127,7 +139,10 @@ def write_file(
         _write(steps, temp_path, body)
     steps.rename(temp_path, name.path)
     file = steps.open_file(name.path)
-    return Verified(file, file.stamp()), stuck
+    stamp = file.stamp()
+    if stamp[0] != name.length:
+        raise OSError(errno.EIO, f"{stamp[0]} bytes are there of {name.length}")
+    return Verified(file, stamp), stuck
 
 
 def read_file(

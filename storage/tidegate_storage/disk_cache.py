@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import NamedTuple, TypeVar
 from weakref import WeakSet
 
@@ -134,6 +135,7 @@ class DiskCache:
     def __init__(self, disk: Disk, max_bytes: int) -> None:
         self.counters = DiskCacheCounters()
         self._disk = disk
+        self._serials = count()
         self._room = DiskRoom(max_bytes)
         self._uses: WeakSet[_Use] = WeakSet()
         self._files: RangeCache[_Kept] = RangeCache(max_bytes, on_leave=self._leave)
@@ -272,6 +274,8 @@ class DiskCache:
         for name in names:
             kept = _Kept(name, -math.inf, is_written=True)
             self._files.put(name.key, kept, name.disk_bytes, hot=False)
+            if name.disk_bytes > self._files.max_bytes:
+                self._doomed.append(name.path)  # the bound was lowered
         self.counters.damaged_files += len(torn)
         self._doomed += torn
         self._work.set()
@@ -289,12 +293,11 @@ class DiskCache:
         if key not in self._files:
             self.counters.skipped_writes += 1
             return
+        write = partial(write_file, name=name, body=offer.body, serial=next(self._serials))
         doomed = self._take_doomed()
         try:
             with trio.fail_after(STEP_SECONDS):
-                found, stuck = await self._disk.run(
-                    partial(write_file, name=name, body=offer.body, doomed=doomed)
-                )
+                found, stuck = await self._disk.run(partial(write, doomed=doomed))
         except Exception as error:
             self._doomed += doomed
             self._files.evict(key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from .cache_files import TEMP_SUFFIX, parse_name
+from .cache_files import parse_path
 
 # So long after the disk was last full the cache takes its room again.
 GIVE_WAY_SECONDS = 600.0
@@ -44,7 +44,7 @@ class DiskRoom:
     def add_stuck(self, paths: list[str], now: float) -> None:
         """Count files that could not be removed."""
         for path in paths:
-            name = parse_name(path.rpartition("/")[2].removesuffix(TEMP_SUFFIX))
+            name = parse_path(path)
             self._stuck[path] = name.disk_bytes if name is not None else 0
         if paths:
             self._retry_at = now + RETRY_SECONDS

@@ -6,12 +6,15 @@ the one of that moment, so a file that somebody cut or wrote to since is not ser
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Protocol
 
 from .disk import OpenFile
 
 _READ_BYTES = 128 << 10
+# What sending says of the file; all else is the socket's.
+_OF_FILES = (errno.EIO, errno.EINVAL, errno.EOVERFLOW, errno.ESTALE, errno.ESPIPE)
 
 
 class FileChanged(Exception):
@@ -130,16 +133,15 @@ class FilePart:
         """Let the kernel send what it can without waiting; return how many bytes that was.
 
         Raises:
-          BlockingIOError, ConnectionError, TimeoutError: what a socket raises.
+          OSError: what a socket raises.
           FileChanged: see there.
         """
         try:
             self._check()
             size = self._file.send_to(socket, self._start, self._length)
-        except (BlockingIOError, ConnectionError, TimeoutError):
-            raise
         except OSError as error:
-            # Perhaps the socket's, too; then the file is only read again.
+            if error.errno not in _OF_FILES:
+                raise
             raise self._given_up(str(error)) from error
         if not size:
             raise self._given_up("it ends too early")
