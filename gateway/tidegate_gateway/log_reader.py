@@ -175,8 +175,7 @@ class LogReader:
             except NoSuchObject:
                 _fill(group, loaded, ReadProblem.MISSING)
             except (StoreUnavailable, StoreMisconfigured, UnknownVersion) as error:
-                # Credentials that expired, and a gateway that is too old, can be mended by a person
-                # while this goes on.
+                # A person can mend credentials, or an old gateway, while this goes on.
                 self.failed_reads += 1
                 _log.warning("stored records could not be read", error=str(error))
                 _fill(group, loaded, ReadProblem.UNAVAILABLE)
@@ -300,10 +299,9 @@ class LogReader:
             return published_index(body, row, partition)
         except CorruptObject as error:
             self.corrupt_runs += 1
-            _log.error("a segment is corrupt; other partitions are not touched", error=str(error))
-            raise CorruptRun(
-                self._object_key(name), partition, row.base_offset, str(error)
-            ) from error
+            text = str(error)
+            _log.error("a segment is corrupt; other partitions are not touched", error=text)
+            raise CorruptRun(self._object_key(name), partition, row.base_offset, text) from error
         except UnknownVersion as error:
             raise UnknownVersion(f"object {self._object_key(name)}: {error}") from error
 
