@@ -40,12 +40,7 @@ def run(lab: Lab) -> Report:
         last = min(first + stretch, minutes)
         seen = [_minute(cluster) for _ in range(first, last)]
         rows += rows_of(f"to {last / 60:.2f} h", ["in process"], [seen])
-        figures = seen[-1].more
-        lab.say(
-            f"metadata: {last} of {minutes} virtual minutes,"
-            f" {figures['live runs'] + figures['segments']:,.0f} rows,"
-            f" snapshot {figures['snapshot MB']:.1f} MB"
-        )
+        lab.say(f"metadata: {last} of {minutes} virtual minutes: {_told(seen[-1])}")
     return Report("metadata", rows, (_shape(load), NOTE))
 
 
@@ -66,6 +61,12 @@ def _shape(load: Load) -> str:
         f" {load.slices} slices drawn from all partitions; retention"
         f" {load.retention_ms / HOUR_MS:g} h"
     )
+
+
+def _told(seen: Observation) -> str:
+    """Return all of a sample: a run of hours may be ended before its table."""
+    figures = {"RSS MB": (seen.rss_bytes or 0) / 1e6} | dict(seen.more)
+    return ", ".join(f"{name} {value:,.1f}" for name, value in figures.items())
 
 
 def _minute(cluster: VirtualCluster) -> Observation:
