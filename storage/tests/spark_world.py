@@ -26,7 +26,7 @@ from tidegate_storage.load import open_store
 from tidegate_storage.object_store import ObjectStore
 
 SETTINGS = MergeSettings(rest_ms=0, patience_ms=0, chunk_bytes=200, task_bytes=1)
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 240.0
 INCARNATION = 77
 
 
