@@ -94,7 +94,7 @@ def test_ctrl_c_ends_with_what_was_found() -> None:
     assert process.stderr is not None
     assert process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    stdout, _ = process.communicate(timeout=60)
+    stdout, _ = process.communicate(timeout=300)
     found = json.loads(stdout)
     assert not found["complete"]
     assert found["seeds"] >= 1
