@@ -99,4 +99,4 @@ def counts_offsets_from_zero(patch: pytest.MonkeyPatch) -> None:
 def test_planted_bug_of_compaction_is_found(
     plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    must_be_found(plant, expected, first_seed, monkeypatch)
+    must_be_found(plant, expected, first_seed, monkeypatch, lambda plan: plan.pipelines.compacts)
