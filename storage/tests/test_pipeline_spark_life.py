@@ -50,6 +50,32 @@ async def test_stop_cancels_what_runs_and_keeps_what_came(
             assert [each.error for each in await results_of(another, [bad])] == [""]
 
 
+class StopAtFirst(trio.abc.Instrument):
+    """Stops a runner at the moment when its first job is about to begin."""
+
+    def __init__(self, runner: SparkRunner) -> None:
+        self._runner = runner
+        self.is_done = False
+
+    def task_spawned(self, task: trio.lowlevel.Task) -> None:
+        if task.name.endswith("_do_task"):
+            self.is_done = True
+            self._runner.stop()
+
+
+async def test_a_stop_at_the_moment_a_job_begins_holds_nobody(
+    resident: ResidentSpark, tmp_path: Path
+) -> None:
+    async with folder_with(tmp_path, "t") as folder, spark_runner(folder.url, resident) as runner:
+        stop = StopAtFirst(runner)
+        trio.lowlevel.add_instrument(stop)
+        try:
+            assert await results_of(runner, folder.tasks) == []
+        finally:
+            trio.lowlevel.remove_instrument(stop)
+    assert stop.is_done
+
+
 async def test_a_stop_before_the_first_batch_holds(tmp_path: Path) -> None:
     unstarted = ResidentSpark(SparkSettings("local[1]"))
     async with folder_with(tmp_path, "t") as folder, spark_runner(folder.url, unstarted) as runner:

@@ -181,8 +181,11 @@ class _Job:
         """Return the results, or why there are none."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._cancel_with_us)
-            results = await trio.to_thread.run_sync(self._run, function)
-            self._done.set()
+            try:
+                results = await trio.to_thread.run_sync(self._run, function)
+            finally:
+                # Also when it was cancelled before there was a thread.
+                self._done.set()
         return results
 
     async def _cancel_with_us(self) -> None:
