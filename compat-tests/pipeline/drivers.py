@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -89,13 +91,17 @@ class Driver:
         self.process.popen.wait(20)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send the driver alone a signal."""
-        os.kill(self.pid, number)
+        """Send the driver alone a signal; one that ended gets none."""
+        self.process.popen.send_signal(number)
 
     def stop(self) -> None:
-        """SIGTERM, and wait."""
+        """SIGTERM, and wait; one that does not end has to say where it is."""
         self.is_stopped = True
-        self.process.stop(STOP_SECONDS)
+        self.signal(signal.SIGTERM)
+        if not wait_until(lambda: not self.is_alive, STOP_SECONDS, pause=0.1):
+            self.signal(signal.SIGABRT)
+            wait_until(lambda: not self.is_alive, STOP_SECONDS, pause=0.1)
+        self.process.kill()
 
     def tracebacks(self) -> list[str]:
         """Return all that it printed, also those of Spark's own workers as they are killed."""
@@ -117,6 +123,8 @@ class Drivers:
     ) -> None:
         self._data = data
         self._folder = folder
+        # Short, since Spark has sockets there; one that is killed leaves it as it is.
+        self._temporary = Path(tempfile.mkdtemp(prefix="tgp-"))
         self._master = ["--master", master] if master else []
         self._sizes = sizes
         self._runner = ["--runner", runner] if runner else []
@@ -136,7 +144,9 @@ class Drivers:
         options += ["--speculation"] if speculation else []
         kind = f"{'small' if small else 'usual'} tasks{', speculation' if speculation else ''}"
         log = self._folder / f"driver-{next(self._numbers)}.log"
-        driver = Driver(spawn([*program, *options], log, cwd=ROOT), kind)
+        # All threads are printed at SIGABRT.
+        environment = {"PYTHONFAULTHANDLER": "1", "TMPDIR": str(self._temporary)}
+        driver = Driver(spawn([*program, *options], log, cwd=ROOT, env=environment), kind)
         self.started[kind] += 1
         self._all.append(driver)
         return driver
@@ -173,11 +183,11 @@ class Drivers:
         return (each.log_text().count(text) for each in self._all)
 
     def stop_all(self) -> None:
-        """SIGTERM each that runs."""
+        """SIGTERM each that runs, and remove what Spark left; the last call."""
         for each in self.alive:
-            with suppress(ProcessLookupError):
-                each.signal(signal.SIGCONT)
+            each.signal(signal.SIGCONT)
             each.stop()
+        shutil.rmtree(self._temporary, ignore_errors=True)
 
 
 def wait_until(done: Callable[[], bool], seconds: float, *, pause: float = POLL_SECONDS) -> bool:

@@ -91,6 +91,7 @@ class FaultRun:
         self._world = world
         self._ledgers = ledgers
         self._options = options
+        self._names: list[str] = options.only or list(FAULTS)
         self._load = Load(streams_of(world.broker.bootstrap, ledgers))
         self._reader = SteadyReader(world.broker.bootstrap, ledgers[STEADY])
         self._drawn: Counter[str] = Counter()
@@ -118,7 +119,7 @@ class FaultRun:
         began = time.monotonic()
         world = self._world
         rng = Random(f"{self._options.seed}-{number}")
-        names = rng.sample(list(FAULTS), rng.randint(*FAULTS_A_ROUND))
+        names = rng.sample(self._names, min(rng.randint(*FAULTS_A_ROUND), len(self._names)))
         for name in names:
             self._drawn[name] += 1
             landed = strike(name, world)
@@ -250,6 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--master", default="local[2]", help="Spark's")
     parser.add_argument("--read-every", type=int, default=5, metavar="N", help="rounds")
+    parser.add_argument("--only", action="append", choices=list(FAULTS), help="kinds of faults")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and end what was started
