@@ -11,6 +11,9 @@ from tidegate_simulation.run import plan_of, simulate
 
 SEEDS = 200
 OPERATIONS = 150
+# So many seeds that only break the code say that a part was replaced by one that does not fit.
+MAX_BROKEN = 3
+_BROKEN = {"internal error"}
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -27,6 +30,7 @@ def must_be_found(
     is_concerned: tells of a seed whether it has what the bug is in; others are passed over.
     """
     plant(monkeypatch)
+    broken = 0
     for seed in range(first_seed, first_seed + SEEDS):
         if not is_concerned(plan_of(seed)):
             continue
@@ -34,4 +38,7 @@ def must_be_found(
         if found & expected:
             print(f"found in seed {seed}: {sorted(found)}")
             return
+        broken += bool(found & _BROKEN)
+        if broken == MAX_BROKEN:
+            pytest.fail(f"the planted part does not fit: {sorted(found)} in seed {seed}")
     pytest.fail(f"not found in {SEEDS} seeds")
