@@ -152,9 +152,22 @@ def jvms() -> list[int]:
     return [pid for pid in found if "java" in Path(f"/proc/{pid}/exe").resolve().name]
 
 
+def workers() -> list[int]:
+    """Python's: the children of the daemon, which is Spark's child."""
+    return [worker for jvm in jvms() for daemon in children(jvm) for worker in children(daemon)]
+
+
 def kill_workers() -> None:
-    """Kill Python's workers: the children of the daemon, which is Spark's child."""
-    for jvm in jvms():
-        for daemon in children(jvm):
-            for worker in children(daemon):
-                os.kill(worker, signal.SIGKILL)
+    """Also those that have nothing to do.
+
+    Spark may give a task to one of these before it knows, so that the task fails once more.
+    """
+    for worker in workers():
+        os.kill(worker, signal.SIGKILL)
+
+
+def end_workers() -> None:
+    """Kill them, and return when Spark's daemon knows."""
+    kill_workers()
+    while workers():
+        os.sched_yield()

@@ -14,6 +14,7 @@ from tests.spark_world import (
     PATIENCE_SECONDS,
     copy,
     driver_of,
+    end_workers,
     folder_with,
     held,
     kill_workers,
@@ -104,6 +105,8 @@ async def test_what_a_task_raises_is_told_of_each_unit(
 async def test_a_task_whose_worker_dies_is_done_again(
     resident: ResidentSpark, tmp_path: Path
 ) -> None:
+    # So that there is but one to be killed.
+    await trio.to_thread.run_sync(end_workers)
     async with (
         folder_with(tmp_path, "t") as folder,
         held(folder.source(folder.tasks[0])) as pipe,
@@ -128,14 +131,20 @@ async def test_a_task_that_dies_each_time_is_lost_and_others_come_at_once(
         async with (
             held(folder.source(bad)) as pipe,
             spark_runner(folder.url, resident) as runner,
+            trio.open_nursery() as nursery,
         ):
+
+            async def kill_each_time() -> None:
+                while True:
+                    await pipe.when_read(kill_workers)
+
             found: list[int] = []
             with trio.fail_after(PATIENCE_SECONDS):
                 async for result in runner.run([bad, good]):
                     # It came while the other one is held.
                     found.append(result.number)
-                    for _ in range(2):
-                        await pipe.when_read(kill_workers)
+                    nursery.start_soon(kill_each_time)
+            nursery.cancel_scope.cancel()
     assert found == [good.units[0].number]
 
 
