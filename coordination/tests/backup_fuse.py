@@ -56,7 +56,7 @@ class FusedStore:
     async def get(self, key: str) -> bytes:
         return await self._store.get(key)
 
-    async def get_range(self, key: str, start: int, length: int) -> bytes:
+    async def get_range(self, key: str, start: int, length: int) -> Buffer:
         return await self._store.get_range(key, start, length)
 
     async def delete_many(self, keys: Sequence[str]) -> None:

@@ -114,5 +114,5 @@ async def test_each_gateway_has_a_place_of_its_own_in_a_store(tmp_path: Path) ->
 
 
 def test_only_an_s3_store_can_be_slowed() -> None:
-    with delayed(60) as through, pytest.raises(BenchError, match="at an S3 store"):
+    with delayed(60, "PUT") as through, pytest.raises(BenchError, match="at an S3 store"):
         through("memory:")

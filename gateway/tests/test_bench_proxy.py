@@ -42,7 +42,7 @@ async def relayed() -> AsyncIterator[Ends]:
     client, near = memory_stream_pair()
     far, server = memory_stream_pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(relay, near, far, DELAY)
+        nursery.start_soon(relay, near, far, DELAY, "PUT")
         yield Ends(client, server)
         nursery.cancel_scope.cancel()
 
@@ -89,6 +89,6 @@ async def test_the_end_of_one_side_is_the_end_of_both(autojump_clock: MockClock)
     far, server = memory_stream_pair()
     with trio.fail_after(1):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(relay, near, far, DELAY)
+            nursery.start_soon(relay, near, far, DELAY, "PUT")
             await client.aclose()
             assert await server.receive_some() == b""

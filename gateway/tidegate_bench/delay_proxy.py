@@ -1,7 +1,7 @@
-"""python -m tidegate_bench.delay_proxy HOST:PORT MS: a store that answers PUTs later.
+"""python -m tidegate_bench.delay_proxy HOST:PORT MS METHOD: a store that answers later.
 
-It stands before an HTTP/1.1 server and holds back the first byte of each answer to a PUT.  Each
-connection waits by itself.  It prints its port.
+It stands before an HTTP/1.1 server and holds back the first byte of each answer to a request of
+that method.  Each connection waits by itself.  It prints its port.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Final, cast
 import trio
 
 RECEIVE_BYTES: Final = 1 << 18
-SLOW_METHOD: Final = b"PUT "
 
 
 @dataclass(slots=True)
 class Exchange:
-    """Where a connection without pipelining stands.  Pure."""
+    """Where a connection without pipelining stands.  method: whose answers are late.  Pure."""
 
+    method: str
     is_asking: bool = False
     is_slow: bool = False
 
@@ -30,7 +30,7 @@ class Exchange:
         """Take bytes on their way to the server; the first of a request hold its method."""
         if not self.is_asking:
             self.is_asking = True
-            self.is_slow = sent.startswith(SLOW_METHOD)
+            self.is_slow = sent.startswith(self.method.encode() + b" ")
 
     def answer(self) -> bool:
         """Tell whether bytes on their way back are to be held back."""
@@ -38,9 +38,11 @@ class Exchange:
         return is_first and self.is_slow
 
 
-async def relay(client: trio.abc.Stream, server: trio.abc.Stream, delay_seconds: float) -> None:
+async def relay(
+    client: trio.abc.Stream, server: trio.abc.Stream, delay_seconds: float, method: str
+) -> None:
     """Carry bytes both ways until one side ends."""
-    exchange = Exchange()
+    exchange = Exchange(method)
 
     async def forth() -> None:
         while data := await client.receive_some(RECEIVE_BYTES):
@@ -64,13 +66,13 @@ async def _to_the_end(work: Callable[[], Awaitable[None]], scope: trio.CancelSco
     scope.cancel()
 
 
-async def serve(host: str, port: int, delay_seconds: float) -> None:
+async def serve(host: str, port: int, delay_seconds: float, method: str) -> None:
     """Listen on a free port of the loopback, print it, and serve until cancelled."""
 
     async def handle(client: trio.SocketStream) -> None:
         with suppress(OSError):
             server = await trio.open_tcp_stream(host, port)
-            await relay(client, server, delay_seconds)
+            await relay(client, server, delay_seconds, method)
 
     async with trio.open_nursery() as nursery:
         serve_all = partial(trio.serve_tcp, handle, 0, host="127.0.0.1")
@@ -82,4 +84,4 @@ async def serve(host: str, port: int, delay_seconds: float) -> None:
 
 if __name__ == "__main__":
     _host, _, _port = sys.argv[1].rpartition(":")
-    trio.run(serve, _host, int(_port), float(sys.argv[2]) / 1000)
+    trio.run(serve, _host, int(_port), float(sys.argv[2]) / 1000, sys.argv[3])

@@ -14,12 +14,12 @@ from .worlds import Through
 
 
 @contextmanager
-def delayed(delay_ms: float) -> Generator[Through]:
-    """Yield what changes a store's URL to one whose PUTs take delay_ms longer."""
+def delayed(delay_ms: float, method: str) -> Generator[Through]:
+    """Yield what changes a store's URL to one whose PUTs, or GETs, take delay_ms longer."""
     processes: list[subprocess.Popen[str]] = []
 
     def through(url: str) -> str:
-        process, changed = _start(url, delay_ms)
+        process, changed = _start(url, delay_ms, method)
         processes.append(process)
         return changed
 
@@ -31,15 +31,17 @@ def delayed(delay_ms: float) -> Generator[Through]:
                 process.kill()
 
 
-def _start(url: str, delay_ms: float) -> tuple[subprocess.Popen[str], str]:
+def _start(url: str, delay_ms: float, method: str) -> tuple[subprocess.Popen[str], str]:
     parts = urlsplit(url)
     query = {name: values[0] for name, values in parse_qs(parts.query).items()}
     endpoint = urlsplit(query.get("endpoint", ""))
     if endpoint.scheme != "http" or endpoint.port is None:
-        raise BenchError("PUTs can be delayed at an S3 store with ?endpoint=http://HOST:PORT only")
+        raise BenchError(
+            f"{method}s can be delayed at an S3 store with ?endpoint=http://HOST:PORT only"
+        )
     address = f"{endpoint.hostname}:{endpoint.port}"
     process = subprocess.Popen(
-        [sys.executable, "-m", "tidegate_bench.delay_proxy", address, str(delay_ms)],
+        [sys.executable, "-m", "tidegate_bench.delay_proxy", address, str(delay_ms), method],
         stdout=subprocess.PIPE,
         text=True,
     )

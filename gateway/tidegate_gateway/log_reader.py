@@ -38,7 +38,7 @@ from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, Run,
 from .prepared_runs import CorruptRun, FileRun, PreparedRun, prepare_run
 from .read_groups import MAX_WHOLE_BYTES, Group, end_of, groups_of
 from .segment_disk import MAX_OPEN_FILES, PartKey, SegmentDisk
-from .segment_rows import chunk_rows, is_chunk, is_segment, published_index
+from .segment_rows import chunk_rows, comes_whole, is_chunk, is_segment, published_index
 from .unreadable import UnreadableRuns
 
 _log = structlog.get_logger("tidegate.fetch")
@@ -271,7 +271,8 @@ class LogReader:
         """Read the index of a segment; a small segment comes whole, in the same GET."""
         name = self._name(row)
         size_bytes = self._coordinator.state.objects.size_bytes(row.object_number)
-        start = 0 if size_bytes <= self._most_whole_bytes else row.position
+        is_whole = comes_whole(row) or size_bytes <= self._most_whole_bytes
+        start = 0 if is_whole else row.position
         body = await self._read(name, start, size_bytes)
         try:
             index = self._read_index(body[row.position - start :], row, partition, name)

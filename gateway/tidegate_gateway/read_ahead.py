@@ -7,13 +7,14 @@ for, by the fetch that needs it.
 
 Chunks of a segment come many in one GET.  So of them more is wanted at a time, and then nothing
 until little is left; unless so many partitions are read that memory would lose it before its use.
+What is wanted waits by object, so that what several partitions want of one comes together; and a
+fetch that cannot wait takes along what is wanted of the same objects.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Iterable
-from itertools import islice
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 
 import trio
 
@@ -21,9 +22,9 @@ from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
 
 from .fetch_plan import Miss, RunKey
-from .log_reader import LogReader
+from .log_reader import Loaded, LogReader
 from .read_groups import MAX_GROUP_BYTES
-from .segment_rows import bytes_to_load, is_chunk, rows_from
+from .segment_rows import bytes_to_load, is_chunk, is_segment, rows_from, with_its_chunks
 
 PARTITION_BYTES = 4 << 20
 CHUNKS_BYTES = MAX_GROUP_BYTES
@@ -37,9 +38,10 @@ PARTITION_RUNS = 256
 MAX_RUNS = 4096
 # How many runs one fetch may look at, of all its partitions: about a microsecond each.
 LOOKED_AT_RUNS = 1024
-WORKERS = 2
-# What one worker loads at a time: small, so that what is needed next comes first.
-STEP_BYTES = MAX_GROUP_BYTES
+# A large object keeps one busy for long, and what is needed next should not wait for it.
+WORKERS = 4
+# What one worker loads at a time, but for one object that is larger.
+STEP_BYTES = 1 << 20
 STEP_RUNS = 64
 
 
@@ -59,7 +61,8 @@ class ReadAhead:
         self._active: OrderedDict[int, float] = OrderedDict()
         self._pending: set[RunKey] = set()
         self._pending_bytes = 0
-        self._queue: deque[Miss] = deque()
+        # By object number, in the order in which they were first wanted.
+        self._queue: OrderedDict[int, list[Miss]] = OrderedDict()
         self._work = trio.Event()
 
     def want(self, places: Iterable[tuple[Partition, int]]) -> None:
@@ -71,6 +74,24 @@ class ReadAhead:
                 return
             left -= self._want_of(partition, offset, min(PARTITION_RUNS, left))
 
+    async def load(self, misses: Sequence[Miss]) -> Loaded:
+        """Load what a fetch waits for, and what is wanted of the same objects; see LogReader."""
+        taken = self._taken_along(misses)
+        if not taken:
+            return await self._reader.load(misses)
+        asked = {(row.object_number, row.position) for miss in misses for row in miss.rows}
+        try:
+            along = [miss for miss in taken if _key(miss.rows[0]) not in asked]
+            return await self._reader.load([*misses, *along])
+        finally:
+            self._settle(taken)
+
+    def _taken_along(self, misses: Sequence[Miss]) -> list[Miss]:
+        if not self._queue:
+            return []
+        numbers = dict.fromkeys(row.object_number for miss in misses for row in miss.rows)
+        return [each for number in numbers for each in self._queue.pop(number, ())]
+
     def _want_of(self, partition: Partition, offset: int, most: int) -> int:
         """Look at that many runs at most; return how many it were."""
         planned = looked_at = far_end = 0
@@ -81,30 +102,33 @@ class ReadAhead:
                 break
             looked_at += 1
             if self._is_missing(row):
-                if not self._want_row(partition, row):
+                share = self._share(partition) if is_chunk(row) or is_segment(row) else 0
+                if not self._want_row(partition, row, share):
                     break
-                if is_chunk(row) and not far_end:
-                    far_end = planned + self._share(partition)
+                if share and not far_end:
+                    far_end = planned + share
             planned += row.length
         return looked_at
 
     def _is_missing(self, row: RunRow) -> bool:
-        key = (row.object_number, row.position)
-        return key not in self._pending and not self._reader.is_in_memory(row)
+        return _key(row) not in self._pending and not self._reader.is_in_memory(row)
 
-    def _want_row(self, partition: Partition, row: RunRow) -> bool:
+    def _want_row(self, partition: Partition, row: RunRow, share: int) -> bool:
         """Queue a run; False if there is no room for it."""
+        if is_segment(row) and row.length <= share:
+            # Its reader has come to its beginning, and goes on.
+            row = with_its_chunks(row)
         size_bytes = bytes_to_load(row)
         if self._pending_bytes + size_bytes > self._max_bytes:
             return False
-        self._pending.add((row.object_number, row.position))
+        self._pending.add(_key(row))
         self._pending_bytes += size_bytes
-        self._queue.append(Miss(partition, [row]))
+        self._queue.setdefault(row.object_number, []).append(Miss(partition, [row]))
         self._work.set()
         return True
 
     def _share(self, partition: Partition) -> int:
-        """Return how many bytes of chunks may be wanted of a partition at once."""
+        """Return how many bytes of a segment may be wanted of a partition at once."""
         now = trio.current_time()
         self._active[partition.number] = now
         self._active.move_to_end(partition.number)
@@ -127,19 +151,27 @@ class ReadAhead:
             try:
                 await self._reader.load(misses)
             finally:
-                for miss in misses:
-                    row = miss.rows[0]
-                    self._pending.discard((row.object_number, row.position))
-                    self._pending_bytes -= bytes_to_load(row)
+                self._settle(misses)
+
+    def _settle(self, misses: Sequence[Miss]) -> None:
+        for miss in misses:
+            row = miss.rows[0]
+            self._pending.discard(_key(row))
+            self._pending_bytes -= bytes_to_load(row)
 
     def _step(self) -> list[Miss]:
-        size_bytes = count = 0
-        for miss in self._queue:
-            size_bytes += bytes_to_load(miss.rows[0])
-            if count and (size_bytes > STEP_BYTES or count >= STEP_RUNS):
+        """Take the next object off the queue, or several small ones."""
+        misses: list[Miss] = []
+        size_bytes = 0
+        while self._queue and len(misses) < STEP_RUNS:
+            number, wanted = next(iter(self._queue.items()))
+            size_bytes += sum(bytes_to_load(each.rows[0]) for each in wanted)
+            if misses and size_bytes > STEP_BYTES:
                 break
-            count += 1
-        misses = list(islice(self._queue, count))
-        for _ in misses:
-            self._queue.popleft()
+            misses += wanted
+            del self._queue[number]
         return misses
+
+
+def _key(row: RunRow) -> RunKey:
+    return row.object_number, row.position

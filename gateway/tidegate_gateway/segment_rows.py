@@ -17,8 +17,9 @@ from tidegate_storage.corrupt import CorruptObject
 from tidegate_storage.object_store import Buffer
 from tidegate_storage.segment_format import Chunk, SegmentIndex, read_tail
 
-# Only ever in memory: the cluster state has no row with this flag.
+# Only ever in memory: the cluster state has no row with these flags.
 _RUN_CHUNK = 0x80
+_RUN_WHOLE = 0x40
 
 # What the index of a segment takes, about.
 _INDEX_BYTES = 8 << 10
@@ -37,9 +38,21 @@ def is_chunk(row: RunRow) -> bool:
     return bool(row.flags & _RUN_CHUNK)
 
 
+def with_its_chunks(row: RunRow) -> RunRow:
+    """Return the row of a segment that is to be loaded with its chunks, in one GET."""
+    return row._replace(flags=row.flags | _RUN_WHOLE)
+
+
+def comes_whole(row: RunRow) -> bool:
+    """Tell whether with_its_chunks() made the row."""
+    return bool(row.flags & _RUN_WHOLE)
+
+
 def bytes_to_load(row: RunRow) -> int:
     """Return the bytes of a run or chunk, or of a segment's index."""
-    return _INDEX_BYTES if row.flags & RUN_SEGMENT else row.length
+    if not row.flags & RUN_SEGMENT:
+        return row.length
+    return _INDEX_BYTES + (row.length if row.flags & _RUN_WHOLE else 0)
 
 
 def rows_from(partition: Partition, offset: int, index_of: IndexOf) -> Iterator[RunRow]:

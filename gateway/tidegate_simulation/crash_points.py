@@ -146,7 +146,7 @@ class PointedStore:
         """See ObjectStore."""
         return await self._store.get(key)
 
-    async def get_range(self, key: str, start: int, length: int) -> bytes:
+    async def get_range(self, key: str, start: int, length: int) -> Buffer:
         """See ObjectStore."""
         self._read(key)
         self._reach("before get_range")

@@ -123,9 +123,13 @@ class FaultyStore:
         """See ObjectStore."""
         return await self._read(key, lambda: self._store.get(key))
 
-    async def get_range(self, key: str, start: int, length: int) -> bytes:
-        """See ObjectStore."""
-        return await self._read(key, lambda: self._store.get_range(key, start, length))
+    async def get_range(self, key: str, start: int, length: int) -> Buffer:
+        """See ObjectStore.  As from S3, no bytes object comes out."""
+
+        async def read() -> bytes:
+            return bytes(await self._store.get_range(key, start, length))
+
+        return memoryview(await self._read(key, read))
 
     async def delete_many(self, keys: Sequence[str]) -> None:
         """See ObjectStore."""

@@ -57,8 +57,8 @@ class ObjectStore(Protocol):
         """
         ...
 
-    async def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read exactly length bytes (1 or more) from byte start.
+    async def get_range(self, key: str, start: int, length: int) -> Buffer:
+        """Read exactly length bytes (1 or more) from byte start.  They never change.
 
         Raises:
           NoSuchObject: nothing has this key.

@@ -93,11 +93,14 @@ class RemoteObjectStore:
                 lambda: obstore.get(self._reader, key).bytes().to_bytes(), key=key
             )
 
-    async def get_range(self, key: str, start: int, length: int) -> bytes:
+    async def get_range(self, key: str, start: int, length: int) -> Buffer:
         check_key(key)
         async with self._door(f"get {key}"):
             part = await self._read(
-                lambda: obstore.get_range(self._reader, key, start=start, length=length).to_bytes(),
+                # Not copied: who wants it copied, or a little of it, knows better how.
+                lambda: memoryview(
+                    obstore.get_range(self._reader, key, start=start, length=length)
+                ),
                 key=key,
             )
         if len(part) != length:

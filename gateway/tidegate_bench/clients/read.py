@@ -58,6 +58,8 @@ def _consumer(spec: Read) -> Consumer:
             "group.id": "bench-without-a-group",
             "enable.auto.commit": False,
             "queued.max.messages.kbytes": max(2048, 65_536 // spec.readers),
+            # By default a reader whose queue was full for a moment fetches nothing for a second.
+            "fetch.queue.backoff.ms": 10,
         }
     )
 

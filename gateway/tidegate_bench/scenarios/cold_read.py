@@ -1,13 +1,15 @@
 """cold-read: reading from the start what is in no cache, beside the store's own speed.
 
-Each run begins with a start of the gateway, whose memory is small, and whose cache on disk, if it
-has one, is emptied.  Segments are those of `tidegate pipeline`; WAL objects are read as they are
-when none runs.
+Each run begins with a start of the gateway, whose cache on disk, if it has one, is emptied; where
+many read, its memory is smaller than what they read.  Segments are those of `tidegate pipeline`;
+WAL objects are read as they are when none runs.  A store on this machine takes its CPU, and answers
+at once; so one case has each of its answers wait as long as those of S3 do.
 """
 
 from __future__ import annotations
 
 import shutil
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -18,6 +20,7 @@ from tidegate_pipeline.options import MAX_FAILURES, Options
 from .. import samples, workers
 from ..bare_reads import Reading, read_all
 from ..clients.spec import Produce, Read
+from ..delayed_store import delayed
 from ..errors import BenchError
 from ..figures import Observation
 from ..lab import Lab, measured, new_topic, rows_of
@@ -32,6 +35,7 @@ MANY_READERS_BYTES: Final = 100_000_000
 READERS: Final = 50
 READERS_A_PROCESS: Final = 25
 CACHE: Final = {"fetch.cache.bytes": str(64 << 20)}
+S3_DELAY_MS: Final = 30.0
 SECONDS: Final = 300.0
 _GET_BYTES: Final = "tidegate_store_get_bytes_total"
 NOTE: Final = (
@@ -42,19 +46,22 @@ NOTE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """folder: which objects are read."""
+    """folder: which objects are read.  delay_ms: of each GET."""
 
     folder: str
     readers: int
+    delay_ms: float = 0.0
 
     @property
     def label(self) -> str:
         what = "segments" if self.folder == "/segments/" else "WAL objects"
-        return f"{what}, {self.readers} reader{'s' if self.readers > 1 else ''}"
+        delay = f", GET +{self.delay_ms:g} ms" if self.delay_ms else ""
+        return f"{what}, {self.readers} reader{'s' if self.readers > 1 else ''}{delay}"
 
 
 _CASES: Final = (
     _Case("/segments/", 1),
+    _Case("/segments/", 1, S3_DELAY_MS),
     _Case("/segments/", READERS),
     _Case("/wal/", 1),
     _Case("/wal/", READERS),
@@ -69,7 +76,8 @@ def run(lab: Lab) -> Report:
         raise BenchError("what is in memory is gone after a start: give another --store")
     rows: list[Row] = []
     for case in _CASES:
-        if lab.options.wants(case.label):
+        can_be_delayed = lab.options.store != "file"
+        if lab.options.wants(case.label) and (can_be_delayed or not case.delay_ms):
             rows += _rows(lab, case)
     return Report("cold-read", rows, (NOTE,))
 
@@ -80,7 +88,11 @@ def _rows(lab: Lab, case: _Case) -> list[Row]:
         size_bytes //= 10
     seen: list[Observation] = []
     bare: list[Observation] = []
-    with lab.gateway(CACHE) as gateway, new_topic([gateway.world], PARTITIONS) as topic:
+    with ExitStack() as stack:
+        through = stack.enter_context(delayed(case.delay_ms, "GET")) if case.delay_ms else None
+        settings = CACHE if case.readers > 1 else {}
+        gateway = stack.enter_context(lab.gateway(settings, through=through))
+        topic = stack.enter_context(new_topic([gateway.world], PARTITIONS))
         _fill(gateway.world, topic, size_bytes)
         if case.folder == "/segments/":
             _merge(gateway)

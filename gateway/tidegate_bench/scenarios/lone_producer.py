@@ -26,7 +26,7 @@ def run(lab: Lab) -> Report:
     rows: list[Row] = []
     with ExitStack() as stack:
         delay_ms = lab.options.delay_ms if lab.options.bootstrap is None else 0.0
-        through = stack.enter_context(delayed(delay_ms)) if delay_ms else None
+        through = stack.enter_context(delayed(delay_ms, "PUT")) if delay_ms else None
         brokers = stack.enter_context(lab.worlds(through=through))
         topic = stack.enter_context(new_topic(brokers, PARTITIONS))
         if lab.options.uses_librdkafka:

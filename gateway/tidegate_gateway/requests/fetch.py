@@ -168,7 +168,7 @@ class _Reading:
             if not misses or rounds == _LOAD_ROUNDS:
                 return look
             rounds += 1
-            loaded = await self._fetch.reader.load(misses)
+            loaded = await self._fetch.read_ahead.load(misses)
             known.update(loaded)
             if ReadProblem.MISSING in loaded.values():
                 # Our replica may not know yet that the records were deleted or moved elsewhere.
