@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -22,14 +23,16 @@ MIB = 1 << 20
 MERGE = MergeSettings(rest_ms=0, patience_ms=0)
 
 
-async def write_segment(world: World, mebibytes: float, name: str = "t") -> None:
+async def write_segment(
+    world: World, mebibytes: float, name: str = "t", settings: MergeSettings = MERGE
+) -> None:
     """A segment of so many chunks, none of it in memory, and a record behind it."""
     if name not in world.state.topics.by_name:
         await world.create(name, 1)
     half = "x" * (MIB // 2)
     for number in range(int(2 * mebibytes)):
         await world.write((name, 0, batch(f"{number}{half}")))
-    await merge(world, MERGE)
+    await merge(world, settings)
     await world.write((name, 0, batch("tail")))
     world.store.reads.clear()
 
@@ -144,3 +147,79 @@ async def test_nothing_is_wanted_while_enough_is_there() -> None:
             await wait_all_tasks_blocked()
             assert len(world.store.reads) == expected, offset
         nursery.cancel_scope.cancel()
+
+
+async def test_what_partitions_want_of_one_object_comes_together(
+    autojump_clock: MockClock,
+) -> None:
+    async with fetch_world() as [world], trio.open_nursery() as nursery:
+        await world.create("t", 3)
+        for _ in range(2):
+            await world.write(*(("t", index, batch("x" * 1000)) for index in range(3)))
+        # Each is wanted by itself, while none is loaded yet.
+        for index in range(3):
+            world.read_ahead.want([(world.partition("t", index), 0)])
+        nursery.start_soon(world.read_ahead.run)
+        await wait_all_tasks_blocked()
+        assert len(world.store.reads) == 2
+        assert world.read_ahead._pending_bytes == 0
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_fetch_takes_along_what_waits(autojump_clock: MockClock) -> None:
+    async with fetch_world() as [world]:
+        await write_segment(world, 6)
+        partition = world.partition("t")
+        await world.reader.parts(partition, partition.runs[0], 0)
+        world.store.reads.clear()
+        world.read_ahead.want([(partition, 0)])
+        wanted = len(world.read_ahead._pending)
+        next_offset(await world.fetch("t", 0, partition_max=MIB), 0)
+        [(_, _, length)] = world.store.reads
+        assert length > 5 * MIB
+        # What it took is settled, and wanted no more.
+        assert wanted > 1
+        assert not world.read_ahead._pending
+        assert world.read_ahead._pending_bytes == 0
+        await read_through(world)
+        assert len(gets(world)) == 1
+
+
+async def test_a_fetch_that_is_given_up_settles_what_it_took(autojump_clock: MockClock) -> None:
+    async with fetch_world() as [world], trio.open_nursery() as nursery:
+        await write_segment(world, 6)
+        partition = world.partition("t")
+        await world.reader.parts(partition, partition.runs[0], 0)
+        world.read_ahead.want([(partition, 0)])
+        world.store.seconds = 1.0
+        with trio.move_on_after(0.5) as scope:
+            await world.fetch("t", 0, partition_max=MIB)
+        assert scope.cancelled_caught
+        assert not world.read_ahead._pending
+        assert world.read_ahead._pending_bytes == 0
+        nursery.start_soon(world.read_ahead.run)
+        await read_through(world)
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_next_segment_comes_whole_where_there_is_room(autojump_clock: MockClock) -> None:
+    async with fetch_world() as [world], trio.open_nursery() as nursery:
+        nursery.start_soon(world.read_ahead.run)
+        await write_segment(world, 24, settings=replace(MERGE, segment_bytes=6 * MIB))
+        world.store.seconds = 0.01
+        await read_through(world)
+        counts = sorted(gets(world).values())
+        # The first by its index, a chunk and the rest.
+        assert (counts[:-1], counts[-1] <= 3) == ([1] * (len(counts) - 1), True)
+        assert len(counts) > 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_next_segment_does_not_come_whole_where_many_are_read(
+    autojump_clock: MockClock,
+) -> None:
+    async with fetch_world() as [world]:
+        ahead = read_ahead.ReadAhead(world.reader, room_bytes=4 * MIB)
+        await write_segment(world, 6)
+        ahead.want([(world.partition("t"), 0)])
+        assert ahead._pending_bytes < MIB
