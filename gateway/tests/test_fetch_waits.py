@@ -184,3 +184,19 @@ async def test_what_cannot_be_proven_is_not_said(autojump_clock: trio.testing.Mo
     assert beyond.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert unknown.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert records_of(served) == [(0, "0")]
+
+
+async def test_what_changed_while_it_waited_is_in_its_answer(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with fetch_world() as [world], trio.open_nursery() as nursery:
+        await world.create("t", 2)
+        await world.write(("t", 0, batch("a", "b")), ("t", 1, batch("c")))
+
+        async def change() -> None:
+            await trio.sleep(0.1)
+            await world.move_log_start("t", 0, 2)
+
+        nursery.start_soon(change)
+        data = await world.fetch("t", 2, max_wait_ms=500)
+        assert (data.error_code, data.log_start_offset, data.high_watermark) == (0, 2, 2)

@@ -49,6 +49,7 @@ READ_COMMITTED: Final = 1
 _LOAD_ROUNDS: Final = 4
 _OK: Final = ErrorCode.NONE
 _NO_EPOCH: Final = -1
+_HAS_MORE: Final = -1
 
 _SESSION_CODES: Final = {
     SessionProblem.NOT_FOUND: ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -138,7 +139,7 @@ class _Reading:
     _proof: that the replica was at the log's end; False when the log could not be read.
     """
 
-    __slots__ = ("_fetch", "_min_bytes", "_proof", "_request", "_version", "_wanted")
+    __slots__ = ("_fetch", "_last", "_min_bytes", "_proof", "_request", "_version", "_wanted")
 
     def __init__(
         self,
@@ -154,6 +155,7 @@ class _Reading:
         self._wanted = wanted
         self._min_bytes = min_bytes
         self._proof: bool | None = None
+        self._last: _Look | None = None
 
     async def read(self) -> _Look:
         """Look, load what is missing, and look again."""
@@ -194,8 +196,11 @@ class _Reading:
             is_proven=self._proof is not False,
             min_file_bytes=settings.min_file_bytes,
         )
-        for wanted in self._wanted:
-            look.add(wanted)
+        last = self._last
+        for at, wanted in enumerate(self._wanted):
+            if last is None or not look.repeat(last, at):
+                look.add(wanted)
+        self._last = look
         return look
 
     async def _catch_up(self) -> None:
@@ -211,7 +216,8 @@ class _Look:
     """What all partitions of a fetch answer at one moment.
 
     seen: partition number -> end looked at.  is_doubtful: says what only a replica that is at the
-    log's end may say.
+    log's end may say.  _read_up: the number of each partition that has nothing to read; -1 of the
+    others.
     """
 
     __slots__ = (
@@ -219,6 +225,7 @@ class _Look:
         "_is_proven",
         "_min_file_bytes",
         "_plan",
+        "_read_up",
         "_state",
         "_uses_topic_ids",
         "answers",
@@ -243,6 +250,7 @@ class _Look:
         self._is_committed_only = is_committed_only
         self._is_proven = is_proven
         self._min_file_bytes = min_file_bytes
+        self._read_up: list[int] = []
         self.answers: list[PartitionData] = []
         self.seen: dict[int, int] = {}
         self.has_error = False
@@ -274,8 +282,26 @@ class _Look:
             return []
         return self._plan.misses(min_bytes)
 
+    def repeat(self, earlier: _Look, at: int) -> bool:
+        """Answer the partition at that place as before if it has not changed; most have not."""
+        number = earlier._read_up[at]
+        partition = self._state.partitions.get(number)
+        answer = earlier.answers[at]
+        if (
+            partition is None
+            or answer.high_watermark != partition.next_offset
+            or answer.last_stable_offset != partition.last_stable_offset
+            or answer.log_start_offset != partition.log_start
+        ):
+            return False
+        self.seen[number] = earlier.seen[number]
+        self._read_up.append(number)
+        self.answers.append(answer)
+        return True
+
     def add(self, wanted: Wanted) -> None:
         """Answer one partition."""
+        self._read_up.append(_HAS_MORE)
         request = wanted.request
         partition = self._partition(wanted)
         if partition is None:
@@ -291,7 +317,9 @@ class _Look:
         end = stable if self._is_committed_only else high_watermark
         offset = request.fetch_offset
         records: list[Piece] | ReadProblem = []
-        if offset < end:
+        if offset >= end:
+            self._read_up[-1] = partition.number
+        else:
             records = self._plan.read(partition, offset, end, max(request.partition_max_bytes, 0))
         if isinstance(records, ReadProblem):
             self._fail(request.partition, _READ_CODES[records], partition)
