@@ -115,7 +115,9 @@ class Run:
         """Write, merge, read."""
         figures = self.figures
         admin = AdminClient({"bootstrap.servers": self._broker.bootstrap})
-        for future in admin.create_topics([NewTopic(TOPIC, self._partitions, 1)]).values():
+        # The records say that they are years old.
+        topic = NewTopic(TOPIC, self._partitions, 1, config={"retention.ms": "-1"})
+        for future in admin.create_topics([topic]).values():
             future.result()
         first = int(self._offsets * FIRST_SHARE)
         self._many.write(0, first)
