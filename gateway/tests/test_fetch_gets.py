@@ -223,3 +223,74 @@ async def test_the_next_segment_does_not_come_whole_where_many_are_read(
         await write_segment(world, 6)
         ahead.want([(world.partition("t"), 0)])
         assert ahead._pending_bytes < MIB
+
+
+@pytest.mark.parametrize("is_segment", [True, False])
+async def test_a_fetch_waits_for_no_get_but_its_own(
+    is_segment: bool, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fetch_world(cache_bytes=256 * MIB) as [world]:
+        if is_segment:
+            await write_segment(world, 40)
+            far = (world.partition("t"), 40)
+            await world.reader.parts(far[0], far[0].runs[0], 0)
+        else:
+            await world.create("t", 3)
+            await world.write(*(("t", index, batch("x" * MIB)) for index in range(3)))
+            far = (world.partition("t", 2), 0)
+        get_range = world.store.get_range
+
+        async def hang_far_off(key: str, start: int, length: int) -> bytes:
+            await trio.sleep(1e9 if start > MIB else 0.03)
+            return await get_range(key, start, length)
+
+        monkeypatch.setattr(world.store, "get_range", hang_far_off)
+        world.read_ahead.want([far])
+        waiting = set(world.read_ahead._pending)
+        begun = trio.current_time()
+        next_offset(await world.fetch("t", 0, partition_max=MIB), 0)
+        assert trio.current_time() - begun < 0.1
+        # It is still wanted, by whoever wanted it.
+        assert waiting
+        assert waiting <= world.read_ahead._pending
+
+
+async def test_where_a_whole_segment_has_no_room_its_index_is_wanted() -> None:
+    async with fetch_world() as [world]:
+        await write_segment(world, 7)
+        ahead = read_ahead.ReadAhead(world.reader, max_bytes=4 * MIB)
+        ahead.want([(world.partition("t"), 0)])
+        assert 0 < ahead._pending_bytes < MIB
+
+
+async def test_segments_wanted_whole_are_no_more_than_there_is_room_for() -> None:
+    async with fetch_world() as [world]:
+        await write_segment(world, 24, settings=replace(MERGE, segment_bytes=3 * MIB))
+        ahead = read_ahead.ReadAhead(world.reader, room_bytes=4 * MIB)
+        ahead.want([(world.partition("t"), 0)])
+        assert MIB < ahead._pending_bytes < 4 * MIB
+
+
+async def test_who_stands_in_the_middle_of_a_segment_gets_its_index(
+    autojump_clock: MockClock,
+) -> None:
+    async with fetch_world() as [world], trio.open_nursery() as nursery:
+        await write_segment(world, 7.5)
+        nursery.start_soon(world.read_ahead.run)
+        partition = world.partition("t")
+        world.read_ahead.want([(partition, partition.runs[0].next_offset - 1)])
+        await wait_all_tasks_blocked()
+        assert sum(length for key, _, length in world.store.reads if key in gets(world)) < MIB
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_segment_wanted_whole_comes_whole_when_a_fetch_asks_for_its_index(
+    autojump_clock: MockClock,
+) -> None:
+    async with fetch_world() as [world]:
+        await write_segment(world, 7)
+        world.read_ahead.want([(world.partition("t"), 0)])
+        next_offset(await world.fetch("t", 0, partition_max=MIB), 0)
+        assert list(gets(world).values()) == [1]
+        assert not world.read_ahead._pending
+        assert world.read_ahead._pending_bytes == 0

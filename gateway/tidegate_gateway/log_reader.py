@@ -32,7 +32,7 @@ from tidegate_storage.object_store import (
     StoreUnavailable,
 )
 from tidegate_storage.range_cache import RangeCache
-from tidegate_storage.segment_format import SegmentIndex
+from tidegate_storage.segment_format import HEADER_BYTES, SegmentIndex
 
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, Run, RunKey
 from .prepared_runs import CorruptRun, FileRun, PreparedRun, prepare_run
@@ -167,6 +167,17 @@ class LogReader:
                 loaded.setdefault((row.object_number, row.position), ReadProblem.UNAVAILABLE)
         return loaded
 
+    def rows_along(self, misses: Sequence[Miss], others: Sequence[Miss]) -> list[RunRow]:
+        """Return the rows of others that the GETs which misses take can bring, too."""
+        asked = {(row.object_number, row.position) for miss in misses for row in miss.rows}
+        return [
+            row
+            for group in groups_of([*misses, *others], self._is_on_disk)
+            if any((row.object_number, row.position) in asked for _, row in group)
+            for _, row in group
+            if (row.object_number, row.position) not in asked
+        ]
+
     async def _work(self, groups: deque[Group], loaded: Loaded) -> None:
         while groups:
             group = groups.popleft()
@@ -271,8 +282,8 @@ class LogReader:
         """Read the index of a segment; a small segment comes whole, in the same GET."""
         name = self._name(row)
         size_bytes = self._coordinator.state.objects.size_bytes(row.object_number)
-        is_whole = comes_whole(row) or size_bytes <= self._most_whole_bytes
-        start = 0 if is_whole else row.position
+        is_wanted_whole = comes_whole(row) or size_bytes <= self._most_whole_bytes
+        start = 0 if is_wanted_whole and not self._has_chunks_on_disk(name) else row.position
         body = await self._read(name, start, size_bytes)
         try:
             index = self._read_index(body[row.position - start :], row, partition, name)
@@ -287,6 +298,10 @@ class LogReader:
             absent = [each for each in chunks if not self._is_here_or_comes(self._key(each))]
             self._keep([(partition, each) for each in absent], start, body, {})
         return index
+
+    def _has_chunks_on_disk(self, name: ObjectName) -> bool:
+        """Tell it by the first, as the others came with it or after it."""
+        return self._disk.holds(Place(self._object_key(name), HEADER_BYTES))
 
     @property
     def _most_whole_bytes(self) -> int:

@@ -8,13 +8,13 @@ for, by the fetch that needs it.
 Chunks of a segment come many in one GET.  So of them more is wanted at a time, and then nothing
 until little is left; unless so many partitions are read that memory would lose it before its use.
 What is wanted waits by object, so that what several partitions want of one comes together; and a
-fetch that cannot wait takes along what is wanted of the same objects.
+fetch that cannot wait takes along what the same GET can bring.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import trio
 
@@ -75,26 +75,39 @@ class ReadAhead:
             left -= self._want_of(partition, offset, min(PARTITION_RUNS, left))
 
     async def load(self, misses: Sequence[Miss]) -> Loaded:
-        """Load what a fetch waits for, and what is wanted of the same objects; see LogReader."""
-        taken = self._taken_along(misses)
-        if not taken:
-            return await self._reader.load(misses)
-        asked = {(row.object_number, row.position) for miss in misses for row in miss.rows}
-        try:
-            along = [miss for miss in taken if _key(miss.rows[0]) not in asked]
-            return await self._reader.load([*misses, *along])
-        finally:
-            self._settle(taken)
+        """Load what a fetch waits for, and what is wanted that the same GETs can bring.
 
-    def _taken_along(self, misses: Sequence[Miss]) -> list[Miss]:
-        if not self._queue:
-            return []
-        numbers = dict.fromkeys(row.object_number for miss in misses for row in miss.rows)
-        return [each for number in numbers for each in self._queue.pop(number, ())]
+        Only what the fetch asked for comes out; see LogReader.load().
+        """
+        asked = {_key(row): row for miss in misses for row in miss.rows}
+        queued = [each for number, _ in asked for each in self._queue.get(number, ())]
+        if not queued:
+            return await self._reader.load(misses)
+        taken = self._taken(asked, misses, queued)
+        try:
+            loaded = await self._reader.load(_together(misses, taken))
+        finally:
+            self._settle(taken.values())
+        return {key: each for key, each in loaded.items() if key in asked}
+
+    def _taken(
+        self, asked: Mapping[RunKey, RunRow], misses: Sequence[Miss], queued: Sequence[Miss]
+    ) -> dict[RunKey, Miss]:
+        """Take off the queue what comes with what is asked for, or is the same."""
+        others = [each for each in queued if _key(each.rows[0]) not in asked]
+        keys = {_key(row) for row in self._reader.rows_along(misses, others)} | asked.keys()
+        taken = {key: each for each in queued if (key := _key(each.rows[0])) in keys}
+        for number in {number for number, _ in taken}:
+            left = [each for each in self._queue[number] if _key(each.rows[0]) not in taken]
+            if left:
+                self._queue[number] = left
+            else:
+                del self._queue[number]
+        return taken
 
     def _want_of(self, partition: Partition, offset: int, most: int) -> int:
         """Look at that many runs at most; return how many it were."""
-        planned = looked_at = far_end = 0
+        planned = looked_at = far_end = whole_bytes = 0
         for row in rows_from(partition, offset, self._reader.index_of):
             is_near = planned < PARTITION_BYTES
             is_along = is_chunk(row) and planned + row.length <= far_end
@@ -103,8 +116,11 @@ class ReadAhead:
             looked_at += 1
             if self._is_missing(row):
                 share = self._share(partition) if is_chunk(row) or is_segment(row) else 0
-                if not self._want_row(partition, row, share):
+                # Who stands at its beginning goes on through it.
+                is_whole = offset <= row.base_offset and whole_bytes + row.length <= share
+                if not self._want_row(partition, row, is_whole=is_whole):
                     break
+                whole_bytes += row.length
                 if share and not far_end:
                     far_end = planned + share
             planned += row.length
@@ -113,13 +129,13 @@ class ReadAhead:
     def _is_missing(self, row: RunRow) -> bool:
         return _key(row) not in self._pending and not self._reader.is_in_memory(row)
 
-    def _want_row(self, partition: Partition, row: RunRow, share: int) -> bool:
-        """Queue a run; False if there is no room for it."""
-        if is_segment(row) and row.length <= share:
-            # Its reader has come to its beginning, and goes on.
-            row = with_its_chunks(row)
+    def _want_row(self, partition: Partition, row: RunRow, *, is_whole: bool) -> bool:
+        """Queue a run; False if there is no room for it.  is_whole: of a segment, if it fits."""
+        room = self._max_bytes - self._pending_bytes
+        if is_whole and is_segment(row) and bytes_to_load(whole := with_its_chunks(row)) <= room:
+            row = whole
         size_bytes = bytes_to_load(row)
-        if self._pending_bytes + size_bytes > self._max_bytes:
+        if size_bytes > room:
             return False
         self._pending.add(_key(row))
         self._pending_bytes += size_bytes
@@ -153,7 +169,7 @@ class ReadAhead:
             finally:
                 self._settle(misses)
 
-    def _settle(self, misses: Sequence[Miss]) -> None:
+    def _settle(self, misses: Iterable[Miss]) -> None:
         for miss in misses:
             row = miss.rows[0]
             self._pending.discard(_key(row))
@@ -175,3 +191,13 @@ class ReadAhead:
 
 def _key(row: RunRow) -> RunKey:
     return row.object_number, row.position
+
+
+def _together(misses: Sequence[Miss], taken: Mapping[RunKey, Miss]) -> list[Miss]:
+    """Return the misses and what is taken along; what is in both, as it was wanted."""
+    left = dict(taken)
+    together: list[Miss] = []
+    for miss in misses:
+        rows = [left.pop(_key(row)).rows[0] if _key(row) in left else row for row in miss.rows]
+        together.append(Miss(miss.partition, rows))
+    return [*together, *left.values()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
 
@@ -163,11 +163,13 @@ def kill_workers() -> None:
     Spark may give a task to one of these before it knows, so that the task fails once more.
     """
     for worker in workers():
-        os.kill(worker, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
 
 
-def end_workers() -> None:
+async def end_workers() -> None:
     """Kill them, and return when Spark's daemon knows."""
-    kill_workers()
-    while workers():
-        os.sched_yield()
+    with trio.fail_after(PATIENCE_SECONDS):
+        while workers():
+            kill_workers()
+            await trio.sleep(0.05)

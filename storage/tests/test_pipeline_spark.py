@@ -106,7 +106,7 @@ async def test_a_task_whose_worker_dies_is_done_again(
     resident: ResidentSpark, tmp_path: Path
 ) -> None:
     # So that there is but one to be killed.
-    await trio.to_thread.run_sync(end_workers)
+    await end_workers()
     async with (
         folder_with(tmp_path, "t") as folder,
         held(folder.source(folder.tasks[0])) as pipe,
