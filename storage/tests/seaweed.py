@@ -16,6 +16,8 @@ from pathlib import Path
 ACCESS_KEY = "tidegate-test-key"
 SECRET_KEY = "tidegate-test-secret"
 READY_SECONDS = 60.0
+ATTEMPTS = 3
+_IN_USE = "address already in use"
 _GRPC_SHIFT = 10_000  # each server also listens at its port plus this
 
 
@@ -23,10 +25,35 @@ _GRPC_SHIFT = 10_000  # each server also listens at its port plus this
 def running_seaweed(folder: Path) -> Iterator[str]:
     """Start a server with its data in folder; yield its S3 endpoint; end it by its handle."""
     (folder / "data").mkdir()
-    ids = folder / "ids.json"
-    ids.write_text(json.dumps(_identities()))
-    master, volume, filer, s3 = _free_ports(4)
-    command = [
+    (folder / "ids.json").write_text(json.dumps(_identities()))
+    process, endpoint = _started(folder)
+    try:
+        yield endpoint
+    finally:
+        _end(process)
+
+
+def _started(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
+    """Start it on free ports; on others if somebody else took one meanwhile."""
+    log_path = folder / "weed.log"
+    for left in reversed(range(ATTEMPTS)):
+        ports = _free_ports(4)
+        with log_path.open("wb") as log:
+            process = subprocess.Popen(_command(folder, *ports), stdout=log, stderr=log, cwd=folder)
+        endpoint = f"http://127.0.0.1:{ports[-1]}"
+        try:
+            _wait_until_ready(process, endpoint, log_path)
+        except BaseException as error:
+            _end(process)
+            if left and isinstance(error, RuntimeError) and _IN_USE in log_path.read_text():
+                continue
+            raise
+        return process, endpoint
+    raise AssertionError("the last attempt raises")
+
+
+def _command(folder: Path, master: int, volume: int, filer: int, s3: int) -> list[str]:
+    return [
         str(Path(sys.executable).parent / "weed"),
         "-logtostderr",
         "server",
@@ -39,7 +66,7 @@ def running_seaweed(folder: Path) -> Iterator[str]:
         f"-filer.port={filer}",
         "-s3",
         f"-s3.port={s3}",
-        f"-s3.config={ids}",
+        f"-s3.config={folder / 'ids.json'}",
         "-s3.port.iceberg=0",
         "-s3.port.lance=0",
         "-master.volumeSizeLimitMB=64",
@@ -47,20 +74,15 @@ def running_seaweed(folder: Path) -> Iterator[str]:
         "-master.electionTimeout=1s",
         "-master.heartbeatInterval=100ms",
     ]
-    log_path = folder / "weed.log"
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
     try:
-        endpoint = f"http://127.0.0.1:{s3}"
-        _wait_until_ready(process, endpoint, log_path)
-        yield endpoint
-    finally:
-        process.terminate()
-        try:
-            process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def make_bucket(endpoint: str, bucket: str) -> None:
