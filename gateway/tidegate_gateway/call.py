@@ -6,12 +6,18 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
+from .zones import NOWHERE, ClientZone
+
 
 @dataclass(slots=True)
 class Peer:
     """The client at the other end of a connection.
 
-    listener: the listener's name.  software_name, software_version: from ApiVersions (KIP-511).
+    host, port: its own, where a proxy says so.  listener: the listener's name.
+    software_name, software_version: from ApiVersions (KIP-511).
+    client_id: of its first request; None before that.
+    origin: the zone of its listener or address.  said_rack: see client_racks.py.
+    produced_bytes, fetched_bytes: see zone_traffic.py.
     """
 
     host: str
@@ -19,6 +25,11 @@ class Peer:
     listener: str
     software_name: str = ""
     software_version: str = ""
+    client_id: str | None = None
+    origin: ClientZone = NOWHERE
+    said_rack: tuple[str, str] | None = None
+    produced_bytes: int = 0
+    fetched_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

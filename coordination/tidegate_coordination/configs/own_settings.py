@@ -18,7 +18,7 @@ def _own(
 
 
 _INT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE
-_STRING, _ADDRESS = ConfigType.STRING, ConfigType.PASSWORD
+_STRING, _LIST, _ADDRESS = ConfigType.STRING, ConfigType.LIST, ConfigType.PASSWORD
 
 OWN_SETTINGS = (
     _own("admin.listener", _STRING, None, None,
@@ -57,6 +57,9 @@ OWN_SETTINGS = (
          "Where records are: memory:, file:<folder>, s3://<bucket>/<prefix>."),
     _own("orphan.scan.interval.ms", _LONG, 86_400_000, at_least(0),
          "How often the object store is listed for objects that nothing names; 0: never."),
+    _own("proxy.protocol.listeners", _LIST, "", None,
+         "Listeners behind a load balancer that sends a PROXY header, version 1 or 2: a connection"
+         " without one is closed."),
     _own("record.validation", _STRING, "header", one_of("header", "full"),
          "header: check batches as a whole; full: check every record as Kafka does."),
     _own("snapshot.interval.entries", _INT, 10_000, at_least(1),
@@ -73,4 +76,10 @@ OWN_SETTINGS = (
          "An object that is not stored by then is given up; its producers try again."),
     _own("wal.upload.slots", _INT, 8, at_least(1),
          "How many objects are written at the same time."),
+    _own("zone.cidr.map", _STRING, None, None,
+         "Zones by clients' addresses: zone@cidr,cidr<>zone@cidr; the longest prefix wins."),
+    _own("zone.id.map", _LIST, "", None,
+         "Names of zones and their ids, us-east-1a=use1-az4: both are the same zone."),
+    _own("zone.listener.map", _LIST, "", None,
+         "Zones by listeners, LISTENER:zone, of clients that do not say theirs."),
 )  # fmt: skip
