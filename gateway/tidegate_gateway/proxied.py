@@ -1,0 +1,52 @@
+"""Takes the PROXY header off a connection, before anything else is read from it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+import trio
+
+from .proxy_header import BadProxyHeader, ProxyHeader, read_proxy_header
+from .transport import Transport, TransportBroken
+
+_log = structlog.get_logger("tidegate.proxied")
+
+HEADER_SECONDS: Final = 5.0
+
+
+async def source_of(transport: Transport) -> tuple[str, int] | None:
+    """Return whose connection it is; None for one that is to be closed, which the log knows of.
+
+    A connection that ends before its first byte is a load balancer's look whether somebody listens.
+    """
+    try:
+        with trio.fail_after(HEADER_SECONDS):
+            header = await _header(transport)
+    except TransportBroken:
+        return None
+    except trio.TooSlowError:
+        reason = f"no PROXY header within {HEADER_SECONDS:g} s; see proxy.protocol.listeners"
+    except BadProxyHeader as error:
+        reason = f"{error}; see proxy.protocol.listeners"
+    else:
+        return header.source or transport.peer
+    host, port = transport.peer
+    _log.warning("closed a connection", peer=f"{host}:{port}", reason=reason)
+    return None
+
+
+async def _header(transport: Transport) -> ProxyHeader:
+    received = b""
+    while isinstance(found := read_proxy_header(received), int):
+        piece = memoryview(bytearray(found))
+        size = transport.receive_nowait(piece)
+        if size is None:
+            await transport.wait_receivable()
+        elif not size and not received:
+            raise TransportBroken("closed before its first byte")
+        elif not size:
+            raise BadProxyHeader("the connection ended within its PROXY header")
+        else:
+            received += piece[:size]
+    return found
