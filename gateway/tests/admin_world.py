@@ -37,6 +37,8 @@ from tidegate_gateway.requests.incremental_alter_configs import IncrementalAlter
 from tidegate_gateway.requests.list_config_resources import ListConfigResourcesHandler
 from tidegate_gateway.requests.list_partition_reassignments import ListPartitionReassignmentsHandler
 from tidegate_gateway.requests.metadata import MetadataHandler
+from tidegate_gateway.zone_finder import ZoneFinder
+from tidegate_gateway.zone_settings import zone_maps
 from tidegate_protocol.apis import APIS
 from tidegate_protocol.messages.create_topics import (
     CreatableTopic,
@@ -56,7 +58,9 @@ class AdminGateway:
     ) -> None:
         self.coordinator = coordinator
         self.state = coordinator.state
-        view = ClusterView(coordinator.state)
+        view = ClusterView(
+            coordinator.state, ZoneFinder(zone_maps(settings), coordinator.state.gateways)
+        )
         handlers: list[Any] = [
             MetadataHandler(coordinator, settings, view, new_topic_id),
             DescribeClusterHandler(coordinator, view),

@@ -21,14 +21,19 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.objects import WalName
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.topics import Topic
+from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.call import Call, Peer
+from tidegate_gateway.cluster_view import ClusterView
 from tidegate_gateway.fetch_plan import FetchSettings
 from tidegate_gateway.fetch_sessions import FetchSessions
 from tidegate_gateway.fetch_waiters import FetchWaiters
 from tidegate_gateway.log_reader import LogReader
 from tidegate_gateway.read_ahead import ReadAhead
+from tidegate_gateway.read_steering import ReadSteering
 from tidegate_gateway.requests.fetch import Fetch
 from tidegate_gateway.transport import Part
+from tidegate_gateway.zone_finder import ZoneFinder
+from tidegate_gateway.zone_settings import zone_maps
 from tidegate_protocol.messages import fetch as codec
 from tidegate_protocol.messages.fetch import (
     FetchPartition,
@@ -108,6 +113,7 @@ class World:
         self.coordinator.listen(self.waiters.on_change)
         self.sessions = FetchSessions(Random(node_id), max_sessions=2)
         self.read_ahead = ReadAhead(self.reader)
+        zones = ZoneFinder(zone_maps(BrokerSettings()), self.state.gateways)
         self.fetcher = Fetch(
             self.coordinator,
             self.reader,
@@ -115,6 +121,7 @@ class World:
             self.sessions,
             settings,
             self.read_ahead,
+            ReadSteering(ClusterView(self.state, zones), "zone-a"),
         )
         self.adopts = False
         self._counter = 0

@@ -92,13 +92,13 @@ class Cluster:
     log: OutageLog = field(default_factory=OutageLog)
     store: MemoryObjectStore = field(default_factory=MemoryObjectStore)
 
-    async def start(self, node_id: int, clock: Clock, key: str = "") -> Running:
+    async def start(self, node_id: int, clock: Clock, key: str = "", zone: str = "az1") -> Running:
         """Start a gateway, or the next life of it; returns when it serves."""
         gateway = Gateway(
             Identity(
                 node_id,
                 key or f"key-{node_id}",
-                "az1",
+                zone,
                 (Endpoint(LISTENER, f"node{node_id}", 9092),),
                 "0",
                 "cluster-of-tests",

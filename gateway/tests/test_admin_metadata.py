@@ -8,8 +8,10 @@ from tests.admin_world import admin_world
 from tidegate_coordination.events import Endpoint, GatewayExpired, GatewayRegistered
 from tidegate_coordination.rules.gateways import StartDraining
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.cluster_view import ClusterView
-from tidegate_gateway.placement import NO_LEADER, place
+from tidegate_gateway.zone_finder import ZoneFinder
+from tidegate_gateway.zone_settings import zone_maps
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -195,7 +197,7 @@ def test_a_gateway_that_left_is_gone() -> None:
         state.gateways.fold_registered(
             GatewayRegistered(number, number, f"k{number}", "", endpoints, "0", 0), 0
         )
-    view = ClusterView(state)
+    view = ClusterView(state, ZoneFinder(zone_maps(BrokerSettings()), state.gateways))
     before = view.of("A")
     assert view.of("A") is before
     state.gateways.fold_expired(GatewayExpired(1))
@@ -307,17 +309,3 @@ async def test_controllers_cannot_be_described(endpoint_type: int, code: ErrorCo
         answer = await gateway.ask(DescribeClusterRequest(endpoint_type=endpoint_type))
         assert (answer.error_code, answer.brokers) == (code, [])
         assert answer.error_message
-
-
-def test_placement_spreads_and_moves_little() -> None:
-    partitions = [(bytes([number % 7]) * 16, number) for number in range(1000)]
-    before = [place(each, [1, 2, 3, 4], 3) for each in partitions]
-    after = [place(each, [1, 2, 4], 3) for each in partitions]
-    for number in (1, 2, 3, 4):
-        assert 200 < sum(each.leader == number for each in before) < 300
-    for old, new in zip(before, after, strict=True):
-        assert old.leader == 3 or new.leader == old.leader
-        assert len(set(old.replicas)) == 3
-        assert old.replicas[0] == old.leader
-    assert place(partitions[0], [5], 3) == (5, [5])
-    assert place(partitions[0], [], 3) == (NO_LEADER, [])

@@ -98,6 +98,8 @@ async def test_the_apis_that_are_served_are_listed() -> None:
             gateway.read_ahead,
             gateway.groups,
             gateway.settings,
+            view=gateway.cluster_view,
+            steering=gateway.steering,
             rng=Random(1),
             blocking=Inline(),
         )

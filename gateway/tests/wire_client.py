@@ -42,9 +42,11 @@ def module_of(name: str) -> Any:
     return import_module(f"tidegate_protocol.messages.{snake.lstrip('_')}")
 
 
-def request_frame(name: str, version: int, request: Any, correlation_id: int = 1) -> bytes:
+def request_frame(
+    name: str, version: int, request: Any, correlation_id: int = 1, client_id: str = "test"
+) -> bytes:
     """Return a whole frame: length, header, body."""
-    head = encode_request_header(KEYS[name], version, correlation_id, client_id="test")
+    head = encode_request_header(KEYS[name], version, correlation_id, client_id=client_id)
     return frame(head + module_of(name).encode_request(request, version))
 
 
@@ -56,6 +58,8 @@ def records_batch(*values: bytes, **header: int) -> bytes:
 
 class WireClient:
     """One connection."""
+
+    client_id = "test"
 
     def __init__(self, transport: MemoryTransport) -> None:
         self.transport = transport
@@ -102,7 +106,7 @@ class WireClient:
           Closed: the gateway closed the connection.
         """
         number = next(self._numbers)
-        await self.send(request_frame(name, version, request, number))
+        await self.send(request_frame(name, version, request, number, self.client_id))
         answer = memoryview(await self.receive())
         found, position = decode_response_header(answer, KEYS[name], version)
         assert found == number
@@ -154,9 +158,9 @@ class WireWorld:
         self._nursery = nursery
         self._ports = count(50_000)
 
-    def connect(self) -> WireClient:
+    def connect(self, host: str = "client") -> WireClient:
         """Open a connection."""
-        ours, theirs = memory_transport_pair(("client", next(self._ports)))
+        ours, theirs = memory_transport_pair((host, next(self._ports)))
         self._nursery.start_soon(self.gateway.serve, theirs, "PLAINTEXT")
         return WireClient(ours)
 

@@ -1,16 +1,23 @@
-"""The cluster as the clients of one listener see it, prepared until it changes.
+"""The cluster as the clients of one listener and zone see it, prepared until it changes.
 
 A gateway that does not advertise the client's listener is not shown and leads nothing there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
 
-from .placement import Placement, place
+from .call import Call
+from .placement import Placement, place, recommend
+from .zone_finder import ZoneFinder
+
+_Choices: TypeAlias = dict[tuple[bytes, str | None], list[int]]
+"""Topic id and zone (None: all of them) -> recommended gateway by partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +31,55 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Gateways:
+    """The gateways of a listener.
+
+    nodes: by node id.  leaders: sorted node ids of those that take new work.
+    zone_of, by_zone: of these, zones by their ids; sorted, too.
+    """
+
+    version: int
+    nodes: tuple[Node, ...]
+    leaders: tuple[int, ...]
+    zone_of: Mapping[int, str]
+    by_zone: Mapping[str, list[int]]
+    _choices: _Choices = field(default_factory=_Choices)
+
+    def recommended(self, topic: Topic, zone: str | None) -> list[int]:
+        """Return the gateway of a zone for each partition; zone None: of all."""
+        key, count = (topic.topic_id, zone), len(topic.partition_numbers)
+        chosen = self._choices.get(key)
+        if chosen is None or len(chosen) != count:
+            node_ids = self.leaders if zone is None else self.by_zone[zone]
+            chosen = self._choices[key] = recommend(topic.topic_id, count, node_ids)
+        return chosen
+
+    def forget_deleted(self, topic_count: int) -> None:
+        """Drop what is kept of deleted topics once it is much."""
+        if len(self._choices) > (2 * topic_count + 100) * (len(self.by_zone) + 1):
+            self._choices.clear()
+
+
+@dataclass(frozen=True, slots=True)
 class ListenerView:
-    """nodes: by node id.  leaders: sorted node ids of those that take new work.
+    """zone: of the clients who see this; None where it is not known or has no gateway.
 
     controller_id: the lowest node id; -1 where there is no gateway.
     """
 
-    gateways_version: int
-    nodes: tuple[Node, ...]
-    leaders: tuple[int, ...]
+    gateways: Gateways
+    zone: str | None
     _placed: dict[bytes, list[Placement]] = field(default_factory=dict[bytes, list[Placement]])
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Return all gateways of the listener, by node id."""
+        return self.gateways.nodes
+
+    @property
+    def leaders(self) -> tuple[int, ...]:
+        """Return the node ids of those that take new work, of all zones."""
+        return self.gateways.leaders
 
     @property
     def controller_id(self) -> int:
@@ -42,41 +88,81 @@ class ListenerView:
 
     def placements(self, topic: Topic) -> list[Placement]:
         """Return where each partition of a topic is."""
-        placed = self._placed.setdefault(topic.topic_id, [])
-        for index in range(len(placed), len(topic.partition_numbers)):
-            placed.append(place((topic.topic_id, index), self.leaders, topic.replication_factor))
+        placed = self._placed.get(topic.topic_id)
+        if placed is None or len(placed) != len(topic.partition_numbers):
+            placed = self._placed[topic.topic_id] = self._place(topic)
         return placed
 
-    def forget_deleted(self, state: ClusterState) -> None:
+    def _place(self, topic: Topic) -> list[Placement]:
+        gateways = self.gateways
+        leaders = gateways.recommended(topic, self.zone)
+        by_zone = {zone: gateways.recommended(topic, zone) for zone in gateways.by_zone}
+        to_produce = gateways.by_zone[self.zone] if self.zone is not None else []
+        return [
+            place(
+                leader,
+                {zone: chosen[index] for zone, chosen in by_zone.items()},
+                gateways.zone_of,
+                topic.replication_factor,
+                to_produce=to_produce,
+            )
+            for index, leader in enumerate(leaders)
+        ]
+
+    def forget_deleted(self, topic_count: int) -> None:
         """Drop what is kept of deleted topics once it is much."""
-        if len(self._placed) > 2 * len(state.topics.by_id) + 100:
+        if len(self._placed) > 2 * topic_count + 100:
             self._placed.clear()
+        self.gateways.forget_deleted(topic_count)
 
 
 class ClusterView:
-    """of(listener) costs a dictionary look-up while no gateway comes or goes."""
+    """of() costs two dictionary look-ups while no gateway comes or goes.
 
-    def __init__(self, state: ClusterState) -> None:
+    without_gateway: how many answers were made for clients whose zone has no gateway.
+    """
+
+    def __init__(self, state: ClusterState, zones: ZoneFinder) -> None:
+        self.zones = zones
+        self.without_gateway = 0
         self._state = state
-        self._views: dict[str, ListenerView] = {}
+        self._gateways: dict[str, Gateways] = {}
+        self._views: dict[tuple[str, str | None], ListenerView] = {}
 
-    def of(self, listener: str) -> ListenerView:
-        """Return what the clients of a listener see now."""
-        view = self._views.get(listener)
-        if view is None or view.gateways_version != self._state.gateways.version:
-            view = self._views[listener] = self._make(listener)
-        view.forget_deleted(self._state)
+    def of_client(self, call: Call) -> ListenerView:
+        """Return what the client of a call sees now."""
+        zone = self.zones.of(call.peer, call.client_id).zone
+        view = self.of(call.peer.listener, zone)
+        if zone and view.zone is None:
+            self.without_gateway += 1
         return view
 
-    def _make(self, listener: str) -> ListenerView:
-        gateways = self._state.gateways
+    def of(self, listener: str, zone: str = "") -> ListenerView:
+        """Return what the clients of a listener and zone see now; "": zone unknown."""
+        gateways = self._gateways.get(listener)
+        if gateways is None or gateways.version != self._state.gateways.version:
+            gateways = self._gateways[listener] = self._make(listener)
+            self._views = {key: view for key, view in self._views.items() if key[0] != listener}
+        served = zone if zone in gateways.by_zone else None
+        view = self._views.get((listener, served))
+        if view is None:
+            view = self._views[listener, served] = ListenerView(gateways, served)
+        view.forget_deleted(len(self._state.topics.by_id))
+        return view
+
+    def _make(self, listener: str) -> Gateways:
+        table = self._state.gateways
         nodes: list[Node] = []
-        for gateway in gateways.brokers():
+        for gateway in table.brokers():
             endpoint = gateway.endpoint(listener)
             if endpoint is not None:
                 rack = gateway.zone or None
                 nodes.append(Node(gateway.node_id, endpoint.host, endpoint.port, rack))
-        shown = {each.node_id for each in nodes}
-        serving = (each.node_id for each in gateways.serving())
-        leaders = tuple(node_id for node_id in serving if node_id in shown)
-        return ListenerView(gateways.version, tuple(nodes), leaders or tuple(sorted(shown)))
+        racks = {each.node_id: each.rack or "" for each in nodes}
+        serving = (each.node_id for each in table.serving())
+        leaders = tuple(node_id for node_id in serving if node_id in racks) or tuple(sorted(racks))
+        zone_of = {node_id: self.zones.maps.id_of(racks[node_id]) for node_id in leaders}
+        by_zone: dict[str, list[int]] = {zone: [] for zone in sorted(set(zone_of.values()))}
+        for node_id, zone in zone_of.items():
+            by_zone[zone].append(node_id)
+        return Gateways(table.version, tuple(nodes), leaders, zone_of, by_zone)

@@ -79,7 +79,7 @@ class Dispatcher:
 
     def handle_nowait(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
         """See connection.FrameHandler."""
-        if bytes(frame[:KEY_BYTES]) != PRODUCE_KEY:
+        if bytes(frame[:KEY_BYTES]) != PRODUCE_KEY or connection.peer.client_id is None:
             return False
         if not self._plain_produce.start(connection, frame, arena):
             return False
@@ -89,6 +89,8 @@ class Dispatcher:
     async def handle(self, connection: Connection, frame: memoryview, arena: Arena) -> None:
         """See connection.FrameHandler."""
         header = decode_request_header(frame)
+        if connection.peer.client_id is None:
+            connection.peer.client_id = header.client_id or ""
         self._counter.count(header.api_key)
         facts = _facts(header)
         body = frame[header.body_position :]

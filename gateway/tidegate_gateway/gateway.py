@@ -32,6 +32,7 @@ from .backup_schedule import BackupSchedule
 from .blocking import Blocking
 from .broker_settings import BrokerSettings
 from .call import Handler, Peer
+from .cluster_view import ClusterView
 from .connection import Connection, ReplyFlusher
 from .dispatch import Dispatcher
 from .fetch_plan import FetchSettings
@@ -40,8 +41,10 @@ from .handlers import group_settings, make_handlers
 from .housekeeper import Housekeeper, HousekeeperSettings
 from .log_reader import LogReader
 from .produce_deadlines import ProduceDeadlines
+from .proxied import source_of
 from .read_ahead import MAX_BYTES as READ_AHEAD_BYTES
 from .read_ahead import ReadAhead
+from .read_steering import ReadSteering
 from .receiver import PATIENCE_STEP_SECONDS, ConnectionLimits
 from .record_checks import RecordChecks
 from .requests.plain_produce import PlainProducePath
@@ -52,6 +55,8 @@ from .startup import check_cluster, load_state, own_prefix, register, see_prefix
 from .topic_settings import TopicSettingsCache
 from .transport import Transport
 from .wal_writer import WalSettings, WalWriter
+from .zone_finder import ZoneFinder
+from .zone_settings import check_listeners, proxied_listeners, zone_maps
 
 _log = structlog.get_logger("tidegate.gateway")
 
@@ -122,6 +127,9 @@ class Gateway:
         self._wall_clock = wall_clock
         self._blocking = blocking
         self._max_open_files = max_open_files
+        self._zone_maps = zone_maps(settings)
+        self._proxied = proxied_listeners(settings)
+        check_listeners(self._zone_maps, settings, [each.listener for each in identity.endpoints])
         self.disk_cache: DiskCache | None = None
         if cache_disk is not None:
             self.disk_cache = DiskCache(cache_disk, settings.int("disk.cache.max.bytes"))
@@ -196,12 +204,18 @@ class Gateway:
         self.groups = GroupManager(self.coordinator, group_settings(settings), rng=self._rng)
         self.backup = self._make_backup()
         self.housekeeper = self._make_housekeeper()
+        state = self.coordinator.state
+        self.zones = ZoneFinder(self._zone_maps, state.gateways)
+        self.cluster_view = ClusterView(state, self.zones)
+        self.steering = ReadSteering(self.cluster_view, self.identity.zone)
         handlers = make_handlers(
             self.coordinator,
             self.reader,
             self.read_ahead,
             self.groups,
             settings,
+            view=self.cluster_view,
+            steering=self.steering,
             rng=self._rng,
             blocking=self._blocking,
         )
@@ -292,8 +306,14 @@ class Gateway:
 
     async def serve(self, transport: Transport, listener: str) -> None:
         """Serve one connection until it closes."""
-        host, port = transport.peer
-        peer = Peer(host, port, listener)
+        source = transport.peer
+        if listener in self._proxied:
+            named = await source_of(transport)
+            if named is None:
+                transport.close()
+                return
+            source = named
+        peer = Peer(*source, listener, origin=self.zones.origin_of(listener, source[0]))
         connection = Connection(
             transport, peer, self.pool, self._dispatcher, self._limits, self._inflow
         )
@@ -302,6 +322,7 @@ class Gateway:
             await connection.serve()
         finally:
             self.connections.discard(connection)
+            self.zones.racks.forget(peer)
 
     async def _watch_connections(self) -> None:
         """Close connections whose clients are gone without a word; forever."""

@@ -19,6 +19,7 @@ from .group_manager import GroupManager
 from .internal_topics import OffsetsTopic
 from .log_reader import LogReader
 from .read_ahead import ReadAhead
+from .read_steering import ReadSteering
 from .requests.alter_configs import AlterConfigsHandler
 from .requests.alter_partition_reassignments import AlterPartitionReassignmentsHandler
 from .requests.alter_replica_log_dirs import AlterReplicaLogDirsHandler
@@ -75,13 +76,17 @@ def make_handlers(
     groups: GroupManager,
     settings: BrokerSettings,
     *,
+    view: ClusterView,
+    steering: ReadSteering,
     rng: Random,
     blocking: Blocking,
 ) -> list[Handler]:
     """Return the handlers of all APIs but Produce, which answers in two stages (dispatch.py)."""
     handlers = [
-        *_data_handlers(coordinator, reader, read_ahead, settings, rng=rng, blocking=blocking),
-        *_admin_handlers(coordinator, settings, rng=rng),
+        *_data_handlers(
+            coordinator, reader, read_ahead, settings, steering=steering, rng=rng, blocking=blocking
+        ),
+        *_admin_handlers(coordinator, settings, view, rng=rng),
         *_group_handlers(coordinator, groups, settings, rng=rng),
     ]
     served = [PRODUCE, API_VERSIONS, *(each.api_key for each in handlers)]
@@ -94,6 +99,7 @@ def _data_handlers(
     read_ahead: ReadAhead,
     settings: BrokerSettings,
     *,
+    steering: ReadSteering,
     rng: Random,
     blocking: Blocking,
 ) -> list[Handler]:
@@ -105,7 +111,7 @@ def _data_handlers(
     )
     sessions = FetchSessions(rng)
     return [
-        Fetch(coordinator, reader, waiters, sessions, fetch_settings, read_ahead),
+        Fetch(coordinator, reader, waiters, sessions, fetch_settings, read_ahead, steering),
         ListOffsets(coordinator, reader, fetch_settings, blocking),
         OffsetForLeaderEpoch(coordinator),
         InitProducerId(ProducerIds(coordinator)),
@@ -113,10 +119,8 @@ def _data_handlers(
 
 
 def _admin_handlers(
-    coordinator: Coordinator, settings: BrokerSettings, *, rng: Random
+    coordinator: Coordinator, settings: BrokerSettings, view: ClusterView, *, rng: Random
 ) -> list[Handler]:
-    view = ClusterView(coordinator.state)
-
     def new_topic_id() -> bytes:
         return rng.randbytes(16)
 

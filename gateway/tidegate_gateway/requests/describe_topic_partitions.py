@@ -55,7 +55,7 @@ class DescribeTopicPartitionsHandler:
             await self.coordinator.catch_up()
         limit = self.settings.int("max.request.partition.size.limit")
         room = max(min(limit, request.response_partition_limit), 1)
-        page = _Page(self.cluster_view.of(call.peer.listener), room)
+        page = _Page(self.cluster_view.of_client(call), room)
         cursor = request.cursor
         start = cursor.topic_name if cursor is not None else ""
         for name in sorted(names or known):
@@ -97,7 +97,7 @@ class _Page:
         placements = self._view.placements(topic)
         partitions: list[DescribeTopicPartitionsResponsePartition] = []
         for index in indexes:
-            leader, replicas = placements[index]
+            leader, replicas, _ = placements[index]
             partitions.append(
                 DescribeTopicPartitionsResponsePartition(
                     error_code=(

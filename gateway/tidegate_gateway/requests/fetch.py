@@ -3,6 +3,9 @@
 Partitions are served in the order asked, whole batches only, the one that holds the offset first.
 Data that is there is answered at once; else the fetch waits for the metadata log to grow.
 
+A consumer that says its rack and is of another zone is sent to a gateway there (KIP-392), which
+answers at once and without records, as Kafka does; see read_steering.py.
+
 Differs from Kafka: an answer never ends in a cut batch; an OFFSET_OUT_OF_RANGE names high watermark
 and log start; a fetch with a replica id is refused, since gateways do not follow each other, and
 changes nothing (CVE-2018-1288).  Every partition's leader epoch is 0.
@@ -22,6 +25,7 @@ import trio
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import fetch as codec
 from tidegate_protocol.messages.fetch import (
@@ -41,6 +45,7 @@ from ..fetch_waiters import FetchWaiters
 from ..log_reader import Loaded, LogReader
 from ..prepared_runs import LEADER_EPOCH
 from ..read_ahead import ReadAhead
+from ..read_steering import STAY, Elsewhere, ReadSteering
 
 TOPIC_IDS_FROM: Final = 13
 ZSTD_FROM: Final = 10
@@ -83,6 +88,7 @@ class Fetch:
     sessions: FetchSessions
     settings: FetchSettings
     read_ahead: ReadAhead
+    steering: ReadSteering
     api_key: ClassVar[int] = 1
     messages: ClassVar[ModuleType] = codec
 
@@ -95,7 +101,10 @@ class Fetch:
         context = self.sessions.begin(request, version, now)
         if isinstance(context, SessionProblem):
             return FetchResponse(0, _SESSION_CODES[context])
-        look = await self._read(request, version, context, now)
+        elsewhere = self.steering.of(call, request.rack_id)
+        look = await self._read(request, version, context, now, elsewhere)
+        self.steering.moved += look.moves
+        call.peer.fetched_bytes += look.bytes_read
         self.read_ahead.want(look.behind)
         self.reader.unreadable.note(look.unread, trio.current_time())
         finished = self.sessions.finish(
@@ -107,13 +116,18 @@ class Fetch:
         return FetchResponse(0, ErrorCode.NONE, session_id, _by_topic(pairs, version))
 
     async def _read(
-        self, request: FetchRequest, version: int, context: FetchContext, now: float
+        self,
+        request: FetchRequest,
+        version: int,
+        context: FetchContext,
+        now: float,
+        elsewhere: Elsewhere | None,
     ) -> _Look:
         """Look until there is enough, something is wrong, or the time is over."""
         max_wait_ms = min(request.max_wait_ms, self.settings.max_wait_ms)
         min_bytes = min(request.min_bytes, request.max_bytes, self.settings.max_bytes)
         deadline = now + max_wait_ms / 1000
-        reading = _Reading(self, request, version, context.wanted, min_bytes)
+        reading = _Reading(self, request, version, context.wanted, min_bytes, elsewhere)
         while True:
             look = await reading.read()
             # What is there and could not be loaded yet is not what a fetch should wait for.
@@ -121,6 +135,7 @@ class Fetch:
                 look.bytes_read >= min_bytes
                 or look.is_cut_short
                 or look.has_error
+                or look.moves
                 or not context.wanted
             )
             if is_enough or max_wait_ms <= 0 or trio.current_time() >= deadline:
@@ -139,7 +154,16 @@ class _Reading:
     _proof: that the replica was at the log's end; False when the log could not be read.
     """
 
-    __slots__ = ("_fetch", "_last", "_min_bytes", "_proof", "_request", "_version", "_wanted")
+    __slots__ = (
+        "_elsewhere",
+        "_fetch",
+        "_last",
+        "_min_bytes",
+        "_proof",
+        "_request",
+        "_version",
+        "_wanted",
+    )
 
     def __init__(
         self,
@@ -148,8 +172,10 @@ class _Reading:
         version: int,
         wanted: Sequence[Wanted],
         min_bytes: int,
+        elsewhere: Elsewhere | None,
     ) -> None:
         self._fetch = fetch
+        self._elsewhere = elsewhere
         self._request = request
         self._version = version
         self._wanted = wanted
@@ -194,6 +220,7 @@ class _Reading:
             uses_topic_ids=self._version >= TOPIC_IDS_FROM,
             is_committed_only=request.isolation_level == READ_COMMITTED,
             is_proven=self._proof is not False,
+            elsewhere=self._elsewhere,
             min_file_bytes=settings.min_file_bytes,
         )
         last = self._last
@@ -216,11 +243,12 @@ class _Look:
     """What all partitions of a fetch answer at one moment.
 
     seen: partition number -> end looked at.  is_doubtful: says what only a replica that is at the
-    log's end may say.  _read_up: the number of each partition that has nothing to read; -1 of the
-    others.
+    log's end may say.  moves: how many partitions are to be read elsewhere.  _read_up: the number
+    of each partition that has nothing to read; -1 of the others.
     """
 
     __slots__ = (
+        "_elsewhere",
         "_is_committed_only",
         "_is_proven",
         "_min_file_bytes",
@@ -231,6 +259,7 @@ class _Look:
         "answers",
         "has_error",
         "is_doubtful",
+        "moves",
         "seen",
     )
 
@@ -242,8 +271,10 @@ class _Look:
         uses_topic_ids: bool,
         is_committed_only: bool,
         is_proven: bool,
+        elsewhere: Elsewhere | None,
         min_file_bytes: int,
     ) -> None:
+        self._elsewhere = elsewhere
         self._state = state
         self._plan = plan
         self._uses_topic_ids = uses_topic_ids
@@ -255,6 +286,7 @@ class _Look:
         self.seen: dict[int, int] = {}
         self.has_error = False
         self.is_doubtful = False
+        self.moves = 0
 
     @property
     def bytes_read(self) -> int:
@@ -317,7 +349,12 @@ class _Look:
         end = stable if self._is_committed_only else high_watermark
         offset = request.fetch_offset
         records: list[Piece] | ReadProblem = []
-        if offset >= end:
+        preferred = STAY
+        if self._elsewhere is not None and (topic := self._topic(wanted)) is not None:
+            preferred = self._elsewhere.preferred(topic, request.partition)
+        if preferred != STAY:
+            self.moves += 1
+        elif offset >= end:
             self._read_up[-1] = partition.number
         else:
             records = self._plan.read(partition, offset, end, max(request.partition_max_bytes, 0))
@@ -342,18 +379,19 @@ class _Look:
                 None,
                 None,
                 [] if self._is_committed_only else None,
-                -1,
+                preferred,
                 pieces or b"",
             )
         )
 
-    def _partition(self, wanted: Wanted) -> Partition | None:
+    def _topic(self, wanted: Wanted) -> Topic | None:
         topics = self._state.topics
         if self._uses_topic_ids:
-            topic = topics.by_id.get(wanted.topic_id)
-        else:
-            topic = topics.by_name.get(wanted.name)
-        index = wanted.request.partition
+            return topics.by_id.get(wanted.topic_id)
+        return topics.by_name.get(wanted.name)
+
+    def _partition(self, wanted: Wanted) -> Partition | None:
+        topic, index = self._topic(wanted), wanted.request.partition
         if topic is None or not 0 <= index < len(topic.partition_numbers):
             return None
         return self._state.partitions.get(topic.partition_numbers[index])

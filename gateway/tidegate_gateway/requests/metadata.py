@@ -1,8 +1,8 @@
 """Metadata: versions 0-13.
 
 Brokers are the live gateways that advertise the client's listener.  Any of them serves any
-partition; a leader only spreads the load (see `placement`).  Leader epochs are 0 for ever: there is
-nothing to elect.
+partition; a leader only spreads the load and keeps it in the client's zone (see `placement`).
+Leader epochs are 0 for ever: there is nothing to elect.
 
 A name that is not known here is looked for again after a read of the log's end, then created if the
 client and `auto.create.topics.enable` allow it.  Differs from Kafka: a created topic is in the same
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.rules.topic_names import illegal_topic_name
@@ -46,9 +46,12 @@ FIRST_VERSION_WITH_NULL_FOR_ALL = 1
 FIRST_VERSION_WITH_TOPIC_IDS = 12
 LEADER_EPOCH = 0
 
+_Seen: TypeAlias = tuple[str, str | None]
+"""Listener and zone."""
+
 
 class PreparedTopics:
-    """Answers about topics as one listener sees them, kept until topic or gateways change."""
+    """Answers about topics as one view shows them, kept until topic or gateways change."""
 
     def __init__(self, view: ListenerView) -> None:
         self.view = view
@@ -80,7 +83,7 @@ class PreparedTopics:
                 replica_nodes=replicas,
                 isr_nodes=replicas,
             )
-            for index, (leader, replicas) in enumerate(self.view.placements(topic))
+            for index, (leader, replicas, _) in enumerate(self.view.placements(topic))
         ]
         return MetadataResponseTopic(
             name=topic.name,
@@ -98,7 +101,7 @@ class MetadataHandler:
     settings: BrokerSettings
     cluster_view: ClusterView
     new_topic_id: Callable[[], bytes]
-    _prepared: dict[str, PreparedTopics] = field(default_factory=dict[str, PreparedTopics])
+    _prepared: dict[_Seen, PreparedTopics] = field(default_factory=dict["_Seen", PreparedTopics])
     api_key: ClassVar[int] = 3
     messages: ClassVar[ModuleType] = wire
 
@@ -126,12 +129,21 @@ class MetadataHandler:
         return self.coordinator.state
 
     def _prepared_for(self, call: Call) -> PreparedTopics:
-        view = self.cluster_view.of(call.peer.listener)
-        prepared = self._prepared.get(call.peer.listener)
+        view = self.cluster_view.of_client(call)
+        seen = (call.peer.listener, view.zone)
+        prepared = self._prepared.get(seen)
         if prepared is None or prepared.view is not view:
-            prepared = self._prepared[call.peer.listener] = PreparedTopics(view)
+            self._forget_former(view)
+            prepared = self._prepared[seen] = PreparedTopics(view)
         prepared.forget_deleted(len(self._state.topics.by_id))
         return prepared
+
+    def _forget_former(self, present: ListenerView) -> None:
+        """Zones may be gone, so what was prepared for them would not be replaced."""
+        version = present.gateways.version
+        for seen, prepared in tuple(self._prepared.items()):
+            if prepared.view.gateways.version != version:
+                del self._prepared[seen]
 
     def _without_topics(self, view: ListenerView, request: MetadataRequest) -> MetadataResponse:
         response = MetadataResponse(
