@@ -10,9 +10,11 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.wire_client import Closed, wire_world
 from tidegate_gateway.memory_transport import memory_transport_pair
 from tidegate_gateway.proxied import HEADER_SECONDS, source_of
 from tidegate_gateway.proxy_header import BadProxyHeader, ProxyHeader, read_proxy_header
+from tidegate_protocol.messages.metadata import MetadataRequest
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 PORTS = st.integers(0, 65535)
@@ -159,3 +161,23 @@ async def test_a_connection_without_an_address_in_its_header_has_its_own() -> No
     client, server = memory_transport_pair(("proxy", 5))
     client.send_nowait([v2(b"", 0x00, 0x20)])
     assert await source_of(server) == ("proxy", 5)
+
+
+async def test_only_a_listener_that_is_named_believes_a_header() -> None:
+    settings = {"proxy.protocol.listeners": "plaintext", "zone.cidr.map": "b@10.0.0.0/8"}
+    async with wire_world(settings) as world:
+        client = world.connect("192.0.2.1")
+        await client.send(v2(ipv4_block()))
+        await client.call("Metadata", 12, MetadataRequest([]))
+        [connection] = world.gateway.connections
+        peer = connection.peer
+        without = world.connect("10.0.0.1")
+        with pytest.raises(Closed):
+            await without.call("Metadata", 12, MetadataRequest([]))
+    assert (peer.host, peer.port, peer.origin.zone) == ("10.1.2.3", 77, "b")
+
+    async with wire_world({"zone.cidr.map": "b@10.0.0.0/8"}) as world:
+        client = world.connect("192.0.2.1")
+        await client.send(v2(ipv4_block()))
+        with pytest.raises(Closed):
+            await client.call("Metadata", 12, MetadataRequest([]))

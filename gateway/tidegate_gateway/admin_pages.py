@@ -5,6 +5,7 @@
 /metrics          Prometheus text
 /version          JSON
 /v1/status        JSON: what this gateway knows of itself and its cluster
+/v1/zones         JSON: bytes within and across zones, by client; see zone_report.py
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import msgspec
 
 from .gateway import Gateway
 from .metrics import CONTENT_TYPE, render_metrics
+from .zone_report import zone_report
 
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
@@ -70,6 +72,7 @@ class AdminPages:
             "/metrics": self._metrics,
             "/version": self._show_version,
             "/v1/status": self._status,
+            "/v1/zones": self._zones,
         }
 
     async def answer(self, method: str, target: str) -> Answer:
@@ -95,6 +98,11 @@ class AdminPages:
     async def _status(self) -> Answer:
         return json_answer(status_of(self._gateway))
 
+    async def _zones(self) -> Answer:
+        if not self._gateway.is_ready:
+            return Answer(503, "starting\n")
+        return json_answer(zones_of(self._gateway))
+
 
 def status_of(gateway: Gateway) -> dict[str, object]:
     """Return what a gateway knows, as builtins."""
@@ -111,6 +119,18 @@ def status_of(gateway: Gateway) -> dict[str, object]:
     if gateway.is_ready:
         status |= _cluster_status(gateway)
     return status
+
+
+def zones_of(gateway: Gateway) -> dict[str, object]:
+    """Return what a gateway counted of zones, as builtins."""
+    gateway.traffic.book_all(each.peer for each in gateway.connections)
+    serving = gateway.coordinator.state.gateways.serving()
+    return zone_report(
+        gateway.traffic,
+        {gateway.zones.maps.id_of(each.zone) for each in serving},
+        moved=gateway.steering.moved,
+        without_gateway=gateway.cluster_view.without_gateway,
+    )
 
 
 def _cluster_status(gateway: Gateway) -> dict[str, object]:

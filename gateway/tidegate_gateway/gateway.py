@@ -57,6 +57,7 @@ from .transport import Transport
 from .wal_writer import WalSettings, WalWriter
 from .zone_finder import ZoneFinder
 from .zone_settings import check_listeners, proxied_listeners, zone_maps
+from .zone_traffic import ZoneTraffic
 
 _log = structlog.get_logger("tidegate.gateway")
 
@@ -208,6 +209,7 @@ class Gateway:
         self.zones = ZoneFinder(self._zone_maps, state.gateways)
         self.cluster_view = ClusterView(state, self.zones)
         self.steering = ReadSteering(self.cluster_view, self.identity.zone)
+        self.traffic = ZoneTraffic(self.zones, self.identity.zone)
         handlers = make_handlers(
             self.coordinator,
             self.reader,
@@ -322,6 +324,7 @@ class Gateway:
             await connection.serve()
         finally:
             self.connections.discard(connection)
+            self.traffic.book(peer)
             self.zones.racks.forget(peer)
 
     async def _watch_connections(self) -> None:

@@ -67,6 +67,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
     if gateway.is_ready:
         yield from _writer(gateway)
         yield from _reader(gateway)
+        yield from _zones(gateway)
         yield from _cluster(gateway)
         yield from _partitions(gateway)
 
@@ -196,6 +197,31 @@ def _writer(gateway: Gateway) -> Iterator[Metric]:
         "tidegate_collected_objects",
         "Objects that were deleted",
         gateway.housekeeper.collected_objects,
+    )
+
+
+def _zones(gateway: Gateway) -> Iterator[Metric]:
+    traffic = gateway.traffic
+    traffic.book_all(each.peer for each in gateway.connections)
+    family = CounterMetricFamily(
+        "tidegate_zone_bytes",
+        "Bytes of batches, by whether their client is of this gateway's zone",
+        labels=["direction", "zone"],
+    )
+    counts = {"produced": traffic.totals.produced, "fetched": traffic.totals.fetched}
+    for direction, by_kind in counts.items():
+        for kind, size_bytes in by_kind.items():
+            family.add_metric([direction, kind.value], size_bytes)
+    yield family
+    yield _counter(
+        "tidegate_zone_moved_fetches",
+        "Partitions whose consumers were sent to their own zone",
+        gateway.steering.moved,
+    )
+    yield _counter(
+        "tidegate_zone_without_gateway",
+        "Answers to clients of zones that have no gateway",
+        gateway.cluster_view.without_gateway,
     )
 
 

@@ -246,6 +246,19 @@ def repair_topic(
     raise typer.Exit(run_topic_repair(options, as_json=json))
 
 
+@app.command()
+def zones(
+    admin: Annotated[
+        str, typer.Option("--admin", metavar="HOST:PORT", help="A gateway's admin.listener.")
+    ] = "127.0.0.1:9644",
+    json: Json = False,
+) -> None:
+    """Show which clients cross zones at a gateway, and how to stop it."""
+    from .zones import run_zones
+
+    raise typer.Exit(run_zones(admin, as_json=json))
+
+
 @app.command("version")
 def show_version() -> None:
     """Print the version."""
@@ -254,7 +267,7 @@ def show_version() -> None:
 
 def run() -> None:
     """Run the command that the arguments name."""
-    own = {"dev", "serve", "doctor", "inspect", "log", "topic", "version"}
+    own = {"dev", "serve", "doctor", "inspect", "log", "topic", "version", "zones"}
     if not own.intersection(sys.argv[1:2]):
         _add_plugged_in("".join(sys.argv[1:2]))
     app()

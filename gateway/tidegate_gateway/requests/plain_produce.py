@@ -247,6 +247,7 @@ class PlainProducePath:
         produce, topic = self._produce, route.topic
         lone = _Lone(self, route, correlation_id, connection)
         produce.on_topic_bytes(topic.name, len(batch))
+        connection.peer.produced_bytes += len(batch)
         produce.writer.pin(arena)
         produce.writer.append(topic.topic_id, route.index, batch, header, lone)
         receiver = connection.receiver
@@ -268,6 +269,7 @@ class PlainProducePath:
         produce.writer.pin(arena)
         for topic, partition, batch, header in batches:
             produce.on_topic_bytes(topic.name, len(batch))
+            connection.peer.produced_bytes += len(batch)
             produce.writer.append(topic.topic_id, partition, batch, header, request.token())
         receiver = connection.receiver
         receiver.inflow.whole_at = receiver.received_at

@@ -38,6 +38,7 @@ from tidegate_protocol.messages.produce import (
 from tidegate_protocol.records import BatchHeader, check_batch
 
 from ..arenas import Arena
+from ..call import Peer
 from ..connection import Connection, ReplyFlusher, fill
 from ..internal_topics import INTERNAL_TOPICS
 from ..produce_deadlines import ProduceDeadlines
@@ -210,12 +211,13 @@ def refuse(answer: PartitionProduceResponse, code: ErrorCode, message: str) -> N
 
 @dataclass(frozen=True, slots=True)
 class _Received:
-    """A request in stage one: its API version, where its bytes lie, and who answers it.
+    """A request in stage one: its API version, whose it is, where its bytes lie, who answers it.
 
     room_by: trio's time until which its batches wait for room.
     """
 
     version: int
+    peer: Peer
     arena: Arena
     pending: Pending
     room_by: float
@@ -254,7 +256,7 @@ class Produce:
         slot = None if request.acks == 0 else connection.open_slot()
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
-        received = _Received(header.api_version, arena, pending, room_by)
+        received = _Received(header.api_version, connection.peer, arena, pending, room_by)
         whole = _error_of_all(request)
         if whole is None and self.is_leaving:
             # Retriable, and clients look for the leader anew: the metadata name another by now.
@@ -318,6 +320,7 @@ class Produce:
         token = _Token(received.pending, answer)
         received.pending.add(token)
         self.on_topic_bytes(topic.name, len(batch))
+        received.peer.produced_bytes += len(batch)
         # From here on the open object refers to the arena, whatever becomes of the connection.
         self.writer.pin(received.arena)
         self.writer.append(topic.topic_id, data.index, batch, batch_header, token)

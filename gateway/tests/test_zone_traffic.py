@@ -1,0 +1,115 @@
+"""Bytes within and across zones are counted, and whoever crosses is told how not to."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.app_world import started_gateway, unstarted_gateway
+from tests.test_zone_answers import fetched, zoned
+from tests.test_zones import finder
+from tests.wire_client import produce_request, records_batch
+from tidegate_gateway.admin_pages import AdminPages, zones_of
+from tidegate_gateway.call import Peer
+from tidegate_gateway.cli.zones import NOT_TOLD, run_zones, text_of
+from tidegate_gateway.metrics import render_metrics
+from tidegate_gateway.zone_report import advice
+from tidegate_gateway.zone_traffic import MAX_CLIENTS, OTHERS, ClientTraffic, Kind, ZoneTraffic
+from tidegate_gateway.zones import NOWHERE, ClientZone, Source
+
+BATCH = records_batch(b"v" * 100)
+
+
+async def test_bytes_are_counted_by_zone_and_client(autojump_clock: object) -> None:
+    async with zoned() as (_, running):
+        for client_id in ("x,zone=a", "y,zone=b", "z"):
+            client = running[1].world.connect()
+            client.client_id = client_id
+            for _ in range(3):  # the first is taken by produce.py, the last by a known route
+                assert (await client.produce("t", 0, BATCH)).error_code == 0
+        two = running[1].world.connect()
+        two.client_id = "two,zone=b"
+        await two.call("Produce", 9, produce_request([("t", 0, BATCH), ("t", 1, BATCH)]))
+        await fetched(two, "")
+        two.transport.close()
+        report = zones_of(running[1].gateway)
+        again = zones_of(running[1].gateway)
+        metrics = (await render_metrics(running[1].gateway)).decode()
+
+    size = len(BATCH)
+    assert report == again
+    assert report["produced"] == {"same": 3 * size, "cross": 5 * size, "unknown": 3 * size}
+    assert report["fetched"] == {"same": 0, "cross": 10 * size, "unknown": 0}
+    rows = {each["client_id"]: each for each in report["clients"]}  # type: ignore[attr-defined]
+    assert list(rows) == ["two,zone=b", "y,zone=b", "z", "x,zone=a"]
+    assert rows["x,zone=a"]["advice"] == ""
+    assert rows["z"]["advice"].startswith("Its zone is not known: add ,zone=")
+    assert rows["two,zone=b"]["told_by"] == "client.id"
+    line = f'tidegate_zone_bytes_total{{direction="produced",zone="cross"}} {float(5 * size)}'
+    assert line in metrics
+    assert json.loads(json.dumps(report)) == report
+    text = text_of(report)
+    assert "y,zone=b: zone b by client.id" in text
+    assert "x,zone=a" not in text
+
+
+def test_client_ids_that_are_too_many_are_counted_together() -> None:
+    traffic = ZoneTraffic(finder("a"), "a")
+    for number in range(MAX_CLIENTS + 50):
+        peer = Peer("h", 1, "A", client_id=f"{number},zone=a", produced_bytes=2, fetched_bytes=3)
+        traffic.book(peer)
+        traffic.book(peer)
+    assert len(traffic.clients) == MAX_CLIENTS + 1
+    others = traffic.clients[OTHERS]
+    assert (others.bytes.produced[Kind.SAME], others.bytes.fetched[Kind.SAME]) == (100, 150)
+    assert traffic.totals.produced[Kind.SAME] == 2 * (MAX_CLIENTS + 50)
+    assert advice(others, {"a"}, "a").startswith("There are too many client ids")
+
+
+@pytest.mark.parametrize(
+    ("zone", "produced", "fetched_", "sentence"),
+    [
+        (ClientZone("a", Source.CLIENT_ID), 0, 0, ""),
+        (NOWHERE, 0, 0, "Its zone is not known: add ,zone=<its zone> to its client.id"),
+        (ClientZone("mars", Source.CLIENT_ID), 1, 0, "Zone mars has no gateway: run one there"),
+        (ClientZone("b", Source.RACK), 1, 0, "It produces before its rack is known: add ,zone=b"),
+        (ClientZone("b", Source.RACK), 0, 1, "Its client.rack alone moves it only where topics"),
+        (ClientZone("b", Source.ADDRESS), 1, 1, "It knows gateways of zone b from its next"),
+        (ClientZone("a", Source.RACK), 0, 0, ""),
+        (ClientZone("a", Source.LISTENER), 1, 0, "It crossed zones before its present zone"),
+    ],
+)
+def test_each_cause_has_its_advice(
+    zone: ClientZone, produced: int, fetched_: int, sentence: str
+) -> None:
+    client = ClientTraffic("app", zone)
+    client.bytes.produced[Kind.CROSS] = produced
+    client.bytes.fetched[Kind.CROSS] = fetched_
+    found = advice(client, {"a", "b"}, "a")
+    assert found.startswith(sentence)
+    assert bool(found) == bool(sentence)
+
+
+async def test_the_page_is_there_once_the_gateway_is() -> None:
+    pages = AdminPages(unstarted_gateway(), "0")
+    assert (await pages.answer("GET", "/v1/zones")).status == 503
+    async with started_gateway() as gateway:
+        answer = await AdminPages(gateway, "0").answer("GET", "/v1/zones")
+    report = json.loads(answer.body)
+    assert (report["zone"], report["zones"], report["clients"]) == ("az1", ["az1"], [])
+    assert text_of(report).endswith("Nobody crosses zones here.")
+
+
+@pytest.mark.parametrize(
+    ("admin", "sentence"),
+    [
+        ("nonsense", "tidegate: --admin=nonsense is not host:port"),
+        ("127.0.0.1:1", "tidegate: no gateway's admin listener answers at 127.0.0.1:1"),
+    ],
+)
+def test_where_nobody_answers_it_says_so(
+    admin: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_zones(admin, as_json=False) == NOT_TOLD
+    assert capsys.readouterr().err.startswith(sentence)

@@ -1,0 +1,89 @@
+"""`tidegate zones`: which clients cross zones at one gateway, and how to stop it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from http.client import HTTPException
+from typing import Any, Final
+
+from ..broker_settings import SettingsError
+from ..listener_settings import host_port, url_host
+
+ANSWER_SECONDS: Final = 10.0
+MAX_ANSWER_BYTES: Final = 16 << 20
+NOT_TOLD: Final = 2
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEP: Final = 1024
+
+
+class NoAnswer(Exception):
+    """The admin listener did not answer as one.  The text says why."""
+
+
+def run_zones(admin: str, *, as_json: bool) -> int:
+    """Print it; return the exit code."""
+    try:
+        report = _asked(*host_port("--admin", admin))
+    except (SettingsError, NoAnswer) as error:
+        print(f"tidegate: {error}", file=sys.stderr)
+        return NOT_TOLD
+    print(json.dumps(report) if as_json else text_of(report))
+    return 0
+
+
+def _asked(host: str, port: int) -> Mapping[str, Any]:
+    where = f"{url_host(host)}:{port}"
+    try:
+        with urllib.request.urlopen(f"http://{where}/v1/zones", timeout=ANSWER_SECONDS) as answer:
+            report: Mapping[str, Any] = json.loads(answer.read(MAX_ANSWER_BYTES))
+            return report
+    except urllib.error.HTTPError as error:
+        with error:
+            raise NoAnswer(f"{where} answers {error.code}: it is starting, or no gateway") from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise NoAnswer(
+            f"no gateway's admin listener answers at {where} ({error}); give --admin the host:port"
+            " of its admin.listener"
+        ) from error
+
+
+def text_of(report: Mapping[str, Any]) -> str:
+    """Return the report for a person."""
+    lines = [
+        f"this gateway   zone {report['zone']}",
+        f"all zones      {', '.join(report['zones'])}",
+        f"produced       {_kinds(report['produced'])}",
+        f"fetched        {_kinds(report['fetched'])}",
+    ]
+    if report["answers_without_gateway_in_zone"]:
+        count = report["answers_without_gateway_in_zone"]
+        lines.append(f"no gateway     {count} answers to clients whose zone has none")
+    advised = [each for each in report["clients"] if each["advice"]]
+    for each in advised:
+        zone = f"zone {each['zone']} by {each['told_by']}" if each["zone"] else "zone not known"
+        lines += [
+            "",
+            f"{each['client_id'] or '(no client.id)'}: {zone}",
+            f"  produced {_kinds(each['produced'])}; fetched {_kinds(each['fetched'])}",
+            f"  {each['advice']}",
+        ]
+    if not advised:
+        lines += ["", "Nobody crosses zones here."]
+    return "\n".join(lines)
+
+
+def _kinds(counts: Mapping[str, int]) -> str:
+    words = {"same": "in the zone", "cross": "across zones", "unknown": "of unknown zones"}
+    return ", ".join(f"{_size(counts[kind])} {text}" for kind, text in words.items())
+
+
+def _size(count: float) -> str:
+    for unit in _UNITS:
+        if count < _STEP or unit == _UNITS[-1]:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= _STEP
+    raise AssertionError

@@ -1,0 +1,89 @@
+"""What an operator is told of zones: who crosses them, and in a sentence each how to stop it.
+
+The figures are those of one gateway, since it started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from .zone_traffic import OTHERS, ClientTraffic, Kind, ZoneTraffic
+from .zones import Source
+
+
+def zone_report(
+    traffic: ZoneTraffic, zones: Collection[str], *, moved: int, without_gateway: int
+) -> dict[str, object]:
+    """Return the report as builtins.
+
+    Args:
+      zones: that have a gateway which takes new work.
+      moved: partitions whose fetch was answered with a gateway of the client's zone.
+      without_gateway: answers to clients whose zone has no gateway.
+    """
+    clients = sorted(traffic.clients.values(), key=_crossing, reverse=True)
+    return {
+        "zone": traffic.own_zone,
+        "zones": sorted(zones),
+        "produced": _by_kind(traffic.totals.produced),
+        "fetched": _by_kind(traffic.totals.fetched),
+        "moved_fetches": moved,
+        "answers_without_gateway_in_zone": without_gateway,
+        "clients": [
+            {
+                "client_id": each.client_id,
+                "zone": each.zone.zone,
+                "told_by": each.zone.source.value,
+                "produced": _by_kind(each.bytes.produced),
+                "fetched": _by_kind(each.bytes.fetched),
+                "advice": advice(each, zones, traffic.own_zone),
+            }
+            for each in clients
+        ],
+    }
+
+
+def advice(client: ClientTraffic, zones: Collection[str], own_zone: str) -> str:
+    """Return what to do about a client's traffic; "" if it stays in its zone."""
+    produced, fetched = client.bytes.produced, client.bytes.fetched
+    zone, source = client.zone
+    if client.client_id == OTHERS:
+        return "There are too many client ids to tell apart; give clients of one program one id."
+    if not zone:
+        return (
+            "Its zone is not known: add ,zone=<its zone> to its client.id, or set client.rack if it"
+            " only reads, or name its addresses in zone.cidr.map."
+        )
+    if not produced[Kind.CROSS] and not fetched[Kind.CROSS]:
+        return ""
+    if zone not in zones:
+        return (
+            f"Zone {zone} has no gateway: run one there with broker.rack={zone}, or, if that is"
+            " another name of a zone that has one, say so in zone.id.map."
+        )
+    if source is Source.RACK and produced[Kind.CROSS]:
+        return (
+            f"It produces before its rack is known: add ,zone={zone} to its client.id, which every"
+            " request carries."
+        )
+    if source is Source.RACK and fetched[Kind.CROSS]:
+        return (
+            "Its client.rack alone moves it only where topics have a replica in every zone: raise"
+            f" their replication factor (a label here), or add ,zone={zone} to its client.id."
+        )
+    if zone == own_zone:
+        return "It crossed zones before its present zone was known, and does so no more."
+    return (
+        f"It knows gateways of zone {zone} from its next metadata on; if it goes on, it reaches"
+        f" none of them: check their advertised.listeners from zone {zone}."
+    )
+
+
+def _crossing(client: ClientTraffic) -> tuple[int, int]:
+    counts = (client.bytes.produced, client.bytes.fetched)
+    crossing, unknown = (sum(each[kind] for each in counts) for kind in (Kind.CROSS, Kind.UNKNOWN))
+    return crossing, unknown
+
+
+def _by_kind(counts: dict[Kind, int]) -> dict[str, int]:
+    return {kind.value: count for kind, count in counts.items()}
