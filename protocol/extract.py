@@ -33,6 +33,15 @@ PLAIN = "RequestHeader ResponseHeader ConsumerProtocolSubscription ConsumerProto
 # refuses it when used (KAFKA-18659).  Not in the message definitions.
 ANNOUNCED_MIN = {"Produce": 0}
 
+# Ours, not Kafka's: tagged, from tag 10000 on, so that clients pass them over (KIP-482).
+# File -> (the line in front of it, the line).
+OWN_FIELDS = {
+    "Metadata": (
+        "      OfflineReplicas []int32 5+ ignorable",
+        "      RecommendedProduceBrokers []int32 9+ tag 10000 9+ ignorable",
+    )
+}
+
 Json = dict[str, Any]
 
 
@@ -44,6 +53,9 @@ def main() -> None:
     SCHEMA.mkdir(exist_ok=True)
     with zipfile.ZipFile(jar_path) as jar:
         for name, lines in schema_files(jar):
+            if name in OWN_FIELDS:
+                before, own = OWN_FIELDS[name]
+                lines.insert(lines.index(before) + 1, own)
             head = f"# {name}: facts of Apache Kafka {release}, written by extract.py"
             (SCHEMA / f"{name}.txt").write_text("\n".join([head, *lines]) + "\n")
     (SCHEMA / "VERSION").write_text(release + "\n")

@@ -79,6 +79,19 @@ async def test_leaders_are_of_the_clients_zone(autojump_clock: object) -> None:
             assert {ZONES[each] for each in replicas} == {"a", "b", "c"}
 
 
+async def test_all_gateways_of_the_zone_are_named_for_produce(autojump_clock: object) -> None:
+    async with zoned() as (_, running):
+        client = running[2].world.connect()
+        asked = md.MetadataRequest([md.MetadataRequestTopic(name="t")])
+        for client_id, version in [("app,zone=a", 9), ("app,zone=a", 8), ("app", 12)]:
+            client.client_id = client_id
+            answer = await client.call("Metadata", version, asked)
+            for each in answer.topics[0].partitions:
+                rest = {1: 4, 4: 1}.get(each.leader_id)
+                named = [each.leader_id, rest] if (client_id, version) == ("app,zone=a", 9) else []
+                assert each.recommended_produce_brokers == named
+
+
 async def test_all_gateways_say_the_same(autojump_clock: object) -> None:
     async with zoned() as (_, running):
         for client_id in ("x", "x,zone=a", "x,zone=c"):

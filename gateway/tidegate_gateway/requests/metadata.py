@@ -4,6 +4,10 @@ Brokers are the live gateways that advertise the client's listener.  Any of them
 partition; a leader only spreads the load and keeps it in the client's zone (see `placement`).
 Leader epochs are 0 for ever: there is nothing to elect.
 
+Partitions have a tagged field of ours from version 9 on, tag 10000: all gateways of the client's
+zone, the recommended one first; left out where its zone is not known or has none.  Clients that do
+not know the field pass it over (KIP-482); KIP-1163 wants one like it.
+
 A name that is not known here is looked for again after a read of the log's end, then created if the
 client and `auto.create.topics.enable` allow it.  Differs from Kafka: a created topic is in the same
 answer.  (Kafka calls it unknown and creates it afterwards.  A client that takes "unknown" for "no
@@ -82,8 +86,9 @@ class PreparedTopics:
                 leader_epoch=LEADER_EPOCH,
                 replica_nodes=replicas,
                 isr_nodes=replicas,
+                recommended_produce_brokers=to_produce,
             )
-            for index, (leader, replicas, _) in enumerate(self.view.placements(topic))
+            for index, (leader, replicas, to_produce) in enumerate(self.view.placements(topic))
         ]
         return MetadataResponseTopic(
             name=topic.name,

@@ -20,12 +20,15 @@ from ..primitives import (
     not_null,
     null_field,
     pack_int32s,
+    read_tags,
     read_text_length_tail,
     read_uvarint_tail,
     skip_tags,
     too_many,
     unknown_version,
+    write_tags,
     write_uvarint,
+    wrong_tag_size,
 )
 
 _pack_h = Struct(">h").pack
@@ -86,6 +89,7 @@ class MetadataResponsePartition:
     replica_nodes: list[int] = field(default_factory=list)
     isr_nodes: list[int] = field(default_factory=list)
     offline_replicas: list[int] = field(default_factory=list)
+    recommended_produce_brokers: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -431,7 +435,7 @@ def _read_metadata_response_partition_classic(
             raise too_many("OfflineReplicas", count)
         offline_replicas = list(unpack_from(f">{count}i", data, position))
         position += 4 * count
-    return MetadataResponsePartition(error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas), position
+    return MetadataResponsePartition(error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas, []), position
 
 
 def _write_metadata_response_partition_classic(
@@ -493,9 +497,26 @@ def _read_metadata_response_partition_flexible(
     position += 4 * count
     tag_count = data[position]
     position += 1
+    recommended_produce_brokers: list[int] = []
     if tag_count:
-        position = skip_tags(data, position - 1)
-    return MetadataResponsePartition(error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas), position
+        for tag, position, end in read_tags(data, position - 1):
+            if tag == 10000:
+                count = data[position]
+                position += 1
+                if count > 127:
+                    count, position = read_uvarint_tail(data, position, count)
+                if count == 0:
+                    raise null_field("RecommendedProduceBrokers")
+                count -= 1
+                if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+                    raise too_many("RecommendedProduceBrokers", count)
+                recommended_produce_brokers = list(unpack_from(f">{count}i", data, position))
+                position += 4 * count
+            else:
+                position = end
+            if position != end:
+                raise wrong_tag_size(tag)
+    return MetadataResponsePartition(error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas, recommended_produce_brokers), position
 
 
 def _write_metadata_response_partition_flexible(
@@ -523,7 +544,20 @@ def _write_metadata_response_partition_flexible(
         write_uvarint(out, count)
     if item.offline_replicas:
         out += pack_int32s(item.offline_replicas)
-    out.append(0)
+    if item.recommended_produce_brokers:
+        tags: list[tuple[int, bytearray]] = []
+        body = bytearray()
+        count = len(item.recommended_produce_brokers) + 1
+        if count < 128:
+            body.append(count)
+        else:
+            write_uvarint(body, count)
+        if item.recommended_produce_brokers:
+            body += pack_int32s(item.recommended_produce_brokers)
+        tags.append((10000, body))
+        write_tags(out, tags)
+    else:
+        out.append(0)
 
 
 def _read_metadata_response_topic_classic(
