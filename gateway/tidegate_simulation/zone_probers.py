@@ -1,0 +1,244 @@
+"""Asks any gateway, at any time, where clients of a zone should go, and judges the answers.
+
+What is right follows from the replica of the gateway that answers: an answer counts only if that
+gateway lived, and no gateway came, drained or went in its replica, from question to answer.
+
+- A client that says its zone is told leaders there, none that drains, while the zone has such.
+- A rack is remembered for a client id while its connections agree, and else not at all.
+- A consumer at another zone's gateway is sent to its own, if that was shown to it as a replica; it
+  gets no records with that, and at its own zone's gateway it is not sent away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from tidegate_coordination.state.gateways import Gateway as GatewayLife
+from tidegate_coordination.state.gateways import GatewayTable
+from tidegate_gateway.gateway import Gateway
+from tidegate_protocol.messages import fetch, metadata
+
+from .client import Client, ClientConnection, Disconnected
+from .node import Node
+from .workload import Key, Workload
+from .world import NotReachable
+
+ANSWER_SECONDS: Final = 20.0
+PAUSE_SECONDS: Final = 4.0
+LOOK_SECONDS: Final = 0.2
+_METADATA_VERSION: Final = 12
+_FETCH_VERSIONS: Final = (11, 12, 13, 17)
+_BY_ID: Final = 13
+
+Leaders = dict[tuple[str, int], tuple[int, list[int]]]
+"""Topic and partition -> leader, replicas."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A gateway under question."""
+
+    node: Node
+    gateway: Gateway
+    version: int
+
+    @property
+    def table(self) -> GatewayTable:
+        return self.gateway.coordinator.state.gateways
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Tell whether all its answers since this was made follow from its present replica."""
+        return self.node.gateway is self.gateway and self.table.version == self.version
+
+    @property
+    def leaving(self) -> list[GatewayLife]:
+        """Return those that drain in its replica."""
+        return [each for each in self.table.brokers() if each.draining]
+
+    def connections_of(self, client_id: str) -> int:
+        """Return how many connections of a client id are open at the gateway's end."""
+        peers = [each.peer for each in self.gateway.connections]
+        return sum(each.client_id == client_id for each in peers)
+
+    def recommended(self, zone: str) -> set[int]:
+        """Return who may lead for a zone; without one there, anybody who does not drain."""
+        brokers = self.table.brokers()
+        serving = [each for each in brokers if not each.draining] or brokers
+        nearby = {each.node_id for each in serving if each.zone == zone}
+        return nearby or {each.node_id for each in serving}
+
+    def is_served(self, zone: str) -> bool:
+        """Tell whether a zone has a gateway that takes new work."""
+        brokers = self.table.brokers()
+        return any(each.zone == zone and not each.draining for each in brokers)
+
+
+class ZoneProber:
+    """See the module's head."""
+
+    def __init__(self, workload: Workload, name: str) -> None:
+        self.client = Client(workload.world, name)
+        self._rng = self.client.rng
+        self._workload = workload
+        self._world = workload.world
+
+    async def run(self) -> None:
+        """Ask until no operation is left."""
+        while self._workload.operations_left > 0:
+            watched = self._any_gateway()
+            if watched is not None:
+                with suppress(Disconnected, NotReachable):  # a fault: there is nothing to judge
+                    await self._probe(watched)
+            await self._pause()
+
+    async def _probe(self, watched: _Watched) -> None:
+        if watched.leaving:
+            await self._probe_said(watched, self._rng.choice(watched.leaving).zone)
+        else:
+            probes = (self._probe_said, self._probe_racks, self._probe_moves)
+            await self._rng.choice(probes)(watched, self._zone())
+
+    async def _pause(self) -> None:
+        """Wait a while, but be there when a gateway begins to drain: that is soon over."""
+        before = self._leaving()
+        until = trio.current_time() + self._rng.random() * PAUSE_SECONDS
+        while trio.current_time() < until and self._leaving() <= before:  # noqa: ASYNC110 - no news
+            await trio.sleep(LOOK_SECONDS)
+
+    def _leaving(self) -> set[int]:
+        """Return the lives that some replica sees draining."""
+        return {life.incarnation for each in self._gateways() for life in each.leaving}
+
+    def _any_gateway(self) -> _Watched | None:
+        """Return any, preferring those who see another one drain."""
+        gateways = self._gateways()
+        some = [each for each in gateways if each.leaving] or gateways
+        return self._rng.choice(some) if some else None
+
+    def _gateways(self) -> list[_Watched]:
+        nodes = [each for _, each in sorted(self._world.nodes.items()) if isinstance(each, Node)]
+        return [
+            _Watched(each, each.gateway, each.gateway.coordinator.state.gateways.version)
+            for each in nodes
+            if each.gateway is not None
+        ]
+
+    def _zone(self) -> str:
+        return f"zone-{self._rng.choice(sorted(self._world.nodes))}"
+
+    # -- probes -----------------------------------------------------------------------------------
+
+    async def _probe_said(self, watched: _Watched, zone: str) -> None:
+        client_id = self._rng.choice((f"app,zone={zone}", f"automq_az={zone}&app-0"))
+        async with self._connected(watched, client_id) as connection:
+            told = await _leaders(connection)
+        self._judge(watched, told, zone, f"{client_id} said so")
+
+    async def _probe_racks(self, watched: _Watched, zone: str) -> None:
+        """Two connections of one client id fetch, a third asks."""
+        racks = (zone, self._zone())
+        name = f"{self.client.name} {self.client.link}"
+        async with (
+            self._connected(watched, name) as one,
+            self._connected(watched, name) as two,
+            self._connected(watched, name) as third,
+            self._connected(watched, "nobody") as stranger,
+        ):
+            for connection, rack in zip((one, two), racks, strict=True):
+                await self._fetched(connection, self._rng.choice(self._workload.keys), rack)
+            told, to_all = await _leaders(third), await _leaders(stranger)
+            # One that the gateway closed before it answered is one that said nothing.
+            are_open = watched.connections_of(name) == len((one, two, third))
+        if not are_open:
+            return
+        if racks[0] == racks[1]:
+            self._judge(watched, told, racks[0], "both connections fetch with that rack")
+        elif watched.is_unchanged and not _same(told, to_all):
+            text = f"node {watched.node.node_id} tells {told}, though racks {racks} disagree"
+            self._world.complain("zone remembered", text)
+
+    async def _probe_moves(self, watched: _Watched, zone: str) -> None:
+        key = self._rng.choice(self._workload.keys)
+        async with (
+            self._connected(watched, f"{self.client.name} {self.client.link}") as consumer,
+            self._connected(watched, "nobody") as stranger,
+        ):
+            to_all = await _leaders(stranger)
+            part = await self._fetched(consumer, key, zone)
+        shown = to_all.get((key.topic, key.partition))
+        if shown is None or part is None or part.error_code or not watched.is_unchanged:
+            return
+        near = watched.recommended(zone) & set(shown[1])
+        is_here = watched.gateway.identity.zone == zone
+        must_move = bool(near) and not is_here and watched.is_served(zone)
+        went = part.preferred_read_replica
+        if (went in near and not part.records) if must_move else went < 0:
+            self._world.strikes.count("zone.moved", must_move)
+            return
+        text = f"node {watched.node.node_id} sends a consumer of {zone} to {went}, not {near}"
+        self._world.complain("wrong zone", text)
+
+    def _judge(self, watched: _Watched, told: Leaders, zone: str, why: str) -> None:
+        if not watched.is_unchanged:
+            return
+        allowed = watched.recommended(zone)
+        self._world.strikes.count("zone.asked", watched.is_served(zone))
+        for partition, (leader, replicas) in told.items():
+            if leader not in allowed or replicas[0] != leader:
+                text = f"{partition} at node {watched.node.node_id}: leader {leader} for {zone}"
+                self._world.complain("wrong zone", f"{text}, not of {allowed}; {why}")
+                return
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _connected(
+        self, watched: _Watched, client_id: str
+    ) -> AsyncGenerator[ClientConnection, None]:
+        connection = ClientConnection(watched.node.connect(self.client.name), client_id)
+        self.client.link += 1
+        self._world.nursery.start_soon(connection.run)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    async def _fetched(
+        self, connection: ClientConnection, key: Key, rack: str
+    ) -> fetch.PartitionData | None:
+        version = self._rng.choice(_FETCH_VERSIONS)
+        asked = fetch.FetchPartition(key.partition, fetch_offset=0, partition_max_bytes=1 << 20)
+        topic = fetch.FetchTopic(
+            "" if version >= _BY_ID else key.topic,
+            key.topic_id if version >= _BY_ID else bytes(16),
+            [asked],
+        )
+        request = fetch.FetchRequest(
+            max_wait_ms=0, max_bytes=1 << 20, session_epoch=-1, topics=[topic], rack_id=rack
+        )
+        reply = await connection.send("Fetch", fetch, version, request)
+        answer: fetch.FetchResponse = await reply.wait(ANSWER_SECONDS)
+        parts = [part for each in answer.responses for part in each.partitions]
+        return parts[0] if parts else None
+
+
+async def _leaders(connection: ClientConnection) -> Leaders:
+    request = metadata.MetadataRequest(None, allow_auto_topic_creation=False)
+    reply = await connection.send("Metadata", metadata, _METADATA_VERSION, request)
+    answer: metadata.MetadataResponse = await reply.wait(ANSWER_SECONDS)
+    return {
+        (topic.name or "", each.partition_index): (each.leader_id, list(each.replica_nodes))
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def _same(one: Leaders, other: Leaders) -> bool:
+    """Compare what both know of: topics come and go meanwhile."""
+    return all(one[each] == other[each] for each in one.keys() & other.keys())
