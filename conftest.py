@@ -1,4 +1,4 @@
-"""Shared by all tests: one S3 server for the session, started when the first test asks."""
+"""Shared by all tests: servers for the session, started when the first test asks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -16,13 +17,14 @@ S3_BUCKET = "tidegate-tests"
 sys.path.append(str(Path(__file__).parent / "compat-tests"))
 
 
-def _seaweed() -> ModuleType:
-    """storage/tests/seaweed.py, which is in no package."""
-    path = Path(__file__).parent / "storage" / "tests" / "seaweed.py"
-    spec = importlib.util.spec_from_file_location("seaweed", path)
+def _module(folder: str, name: str) -> ModuleType:
+    """A module among the tests of a folder, which are in no package."""
+    path = Path(__file__).parent / folder / "tests" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look themselves up
     spec.loader.exec_module(module)
     return module
 
@@ -33,7 +35,7 @@ def seaweed_s3_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     Credentials are in the environment while the server runs, where clients look for them.
     """
-    seaweed = _seaweed()
+    seaweed = _module("storage", "seaweed")
     with (
         pytest.MonkeyPatch.context() as environment,
         seaweed.running_seaweed(tmp_path_factory.mktemp("seaweed")) as endpoint,
@@ -44,3 +46,10 @@ def seaweed_s3_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             environment.delenv(name, raising=False)
         seaweed.make_bucket(endpoint, S3_BUCKET)
         yield f"s3://{S3_BUCKET}?endpoint={endpoint}&region=us-east-1"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Any]:
+    """A `pg_server.PostgresServer`, one for all tests of a process."""
+    with _module("coordination", "pg_server").running_postgres() as server:
+        yield server

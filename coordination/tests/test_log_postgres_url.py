@@ -1,0 +1,57 @@
+"""URLs of PostgreSQL logs: libpq's, and one parameter of ours."""
+
+import pytest
+
+from tidegate_coordination.logs.postgres_url import parse_url
+from tidegate_coordination.metadata_log import LogMisconfigured
+
+
+def test_it_is_libpqs_with_a_schema() -> None:
+    address = parse_url("postgres://ann:p%40ss%2Fw@h1,h2:5433/db?sslmode=verify-full&schema=blue")
+    found = {name: address.parameters[name] for name in ("user", "password", "host", "dbname")}
+    assert found == {"user": "ann", "password": "p@ss/w", "host": "h1,h2", "dbname": "db"}
+    assert address.parameters["sslmode"] == "verify-full"
+    assert address.parameters["target_session_attrs"] == "read-write"
+    assert address.schema == "blue"
+    assert "ss/w" not in address.shown + repr(address)
+
+
+def test_what_it_leaves_out_is_libpqs_to_find() -> None:
+    address = parse_url("postgresql://")
+    assert not {"user", "password", "host", "dbname"} & address.parameters.keys()
+    assert (address.schema, address.parameters["connect_timeout"]) == ("tidegate", "5")
+    assert parse_url("postgres:///db?connect_timeout=9").parameters["connect_timeout"] == "9"
+    assert "target_session_attrs" not in parse_url("postgres://h/db").parameters
+
+
+@pytest.mark.parametrize("place", ["/run/postgresql", "%2Frun%2Fpostgresql"])
+def test_a_socket_is_a_host(place: str) -> None:
+    assert parse_url(f"postgres:///db?host={place}").parameters["host"] == "/run/postgresql"
+
+
+def test_a_question_mark_in_a_password_is_part_of_it() -> None:
+    address = parse_url("postgres://u:what?schema=x@h/db")
+    assert (address.parameters["password"], address.schema) == ("what?schema=x", "tidegate")
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("postgres:", "write postgres://USER@HOST:PORT/DATABASE"),
+        ("postgres:db", "write postgres://"),
+        ("postgres://u:hidden/word@h/db", "%2F"),
+        ("postgres://u:5432/hidden@h/db", "has an @ in its name"),
+        ("postgres://u:pass@hidden@h/db", "has an @ in its name"),
+        ("postgres://u:100%hidden@h/db", "the URL is not understood"),
+        ("postgres://u:hidden@h:54x2/db", "port is not a number"),
+        ("postgres://u:hidden@h/db?sslmod=require", "libpq has no parameter 'sslmod'"),
+        ("postgres://u:hidden@h/db?schema=Blue-1", "schema is up to 40 small letters"),
+        ("postgres://u:hidden@h/db?schema=", "schema is up to 40 small letters"),
+    ],
+)
+def test_what_is_wrong_is_said_without_the_password(url: str, sentence: str) -> None:
+    with pytest.raises(LogMisconfigured) as refused:
+        parse_url(url)
+    assert sentence in str(refused.value)
+    assert "hidden" not in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,78 @@
+"""The door: errors of psycopg leave as errors of a metadata log, and as sentences.
+
+What is no refusal that a person must mend is an outage, whose outcome nobody knows.
+"""
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+
+from tidegate_coordination.logs.postgres_url import Address
+from tidegate_coordination.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
+
+# By SQLSTATE, of statements.
+_MISCONFIGURED: Final = {
+    "25006": "it takes no writes; name the primary server",
+    "26000": "connect to PostgreSQL itself, or to a pooler in session mode",
+    "3F000": "grant the role its schema: ALTER SCHEMA {schema} OWNER TO the role",
+    "42501": "let the role have a schema of its own:"
+    " CREATE SCHEMA {schema} AUTHORIZATION the role, as a superuser",
+    "42P05": "connect to PostgreSQL itself, or to a pooler in session mode",
+    "42P07": "the schema {schema} holds tables of others; name another one, as ?schema=NAME",
+}
+_CORRUPT: Final = {
+    "42P01": "; its tables were dropped: restore it with `tidegate log restore`",
+    "XX001": "",
+    "XX002": "",
+}
+# Of connecting libpq tells no SQLSTATE, so it is known by the words (of a server that speaks
+# English; what another says is an outage, and is shown).
+_REFUSALS: Final = (
+    (
+        "password authentication failed|no password supplied|authentication failed",
+        "check user and password: in the URL, PGPASSWORD or the password file",
+    ),
+    ("no pg_hba.conf entry|pg_hba.conf rejects", "let the role in, in the server's pg_hba.conf"),
+    ('database ".*" does not exist', "create the database first, as with createdb"),
+    ('role ".*" does not exist|not permitted to log in', "create the role, with LOGIN"),
+    ("permission denied for database", "GRANT CONNECT ON DATABASE ... TO the role"),
+    (
+        "does not support SSL|certificate|invalid sslmode|SSL error",
+        "see sslmode and sslrootcert in the URL",
+    ),
+    ("service .* not found|service file", "see service in the URL and the service file"),
+    (
+        "invalid (integer|port|connection|\\w+) .*(value|number|option)",
+        "correct the URL's parameters",
+    ),
+)
+
+
+@contextmanager
+def translated_errors(address: Address, doing: str) -> Generator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        # Not `from error`: what psycopg says of a connection may hold more than may be shown.
+        raise translated(address, doing, error) from None
+
+
+def translated(address: Address, doing: str, error: psycopg.Error) -> Exception:
+    """Return what the caller shall see; bugs of ours are returned as they are."""
+    text = f"{address.shown} could not {doing}: {address.hide(str(error))}"
+    state = error.sqlstate or ""
+    if state in _MISCONFIGURED:
+        return LogMisconfigured(f"{text}; {_MISCONFIGURED[state].format(schema=address.schema)}")
+    if state in _CORRUPT:
+        return LogCorrupt(f"{text}{_CORRUPT[state]}")
+    if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+        return error
+    advice = "" if state else _advice_on_refusal(str(error))
+    return LogMisconfigured(f"{text}; {advice}") if advice else LogUnavailable(text)
+
+
+def _advice_on_refusal(text: str) -> str:
+    return next((advice for words, advice in _REFUSALS if re.search(words, text)), "")

@@ -1,0 +1,167 @@
+"""The log behind `postgres:`: statements in threads, on few connections made when needed.
+
+Appends, reads, listening, and the upkeep of snapshots and trimming have a connection each, so that
+a snapshot delays no append. A call that takes too long, or is cancelled, is given up together with
+its connection: its outcome is unknown, as the contract allows. Nothing is repeated here.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import trio
+
+from tidegate_coordination.logs import postgres_snapshots as saved
+from tidegate_coordination.logs import postgres_tables as tables
+from tidegate_coordination.logs.postgres_lane import Lane
+from tidegate_coordination.logs.postgres_layout import make_tables
+from tidegate_coordination.logs.postgres_listener import Listener
+from tidegate_coordination.logs.postgres_url import Address
+from tidegate_coordination.metadata_log import (
+    FIRST_POSITION,
+    AppendResult,
+    LogCapabilities,
+    LogCorrupt,
+    LogEntry,
+    LogMisuse,
+    Snapshot,
+    Trimmed,
+)
+from tidegate_coordination.snapshots import frame_chunks, unframe_chunks
+
+CAPABILITIES: Final = LogCapabilities(
+    forward_to_leader=False, typical_append_seconds=0.003, max_entry_bytes=1 << 20
+)
+_LOAD_BYTES: Final = 8 << 20  # of a snapshot, in one call
+
+
+async def open_address(address: Address) -> "PostgresLog":
+    """Open the log, making its tables if they are absent.
+
+    Raises:
+        LogMisconfigured, LogUnavailable: as `postgres.open_log`.
+    """
+    lane = Lane(address, is_patient=False)
+    try:
+        await lane.call("open its tables", lambda it: make_tables(it, address.schema))
+    except BaseException:
+        lane.close()
+        raise
+    lane.is_patient = True
+    return PostgresLog(address, lane)
+
+
+class PostgresLog:
+    """Open it with `postgres.open_log`."""
+
+    def __init__(self, address: Address, reads: Lane) -> None:
+        self._channel = f"tidegate_{address.schema}"
+        self._reads = reads
+        self._appends, self._upkeep, listening = (Lane(address, is_patient=True) for _ in range(3))
+        self._listening = listening
+        self._listener = Listener(listening, self._channel)
+        self._last_seen = FIRST_POSITION - 1
+        self._grown = trio.lowlevel.ParkingLot()
+        # One listens for all who wait.
+        self._is_listening = False
+
+    @property
+    def capabilities(self) -> LogCapabilities:
+        return CAPABILITIES
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        _check_append(position, payload)
+        result = await self._appends.call(
+            "append", lambda it: tables.append(it, self._channel, position, payload)
+        )
+        if result is AppendResult.APPENDED:
+            self._note(position)
+        return result
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        return await self._reads.call("read", lambda it: tables.read(it, from_position, max_bytes))
+
+    async def wait(self, after_position: int, timeout_seconds: float) -> None:
+        with trio.move_on_after(timeout_seconds):
+            while self._last_seen <= after_position:
+                if self._is_listening:
+                    await self._grown.park()
+                else:
+                    await self._listen_once()
+
+    async def _listen_once(self) -> None:
+        self._is_listening = True
+        try:
+            self._note(await self._listener.next_position())
+        finally:
+            self._is_listening = False
+            self._grown.unpark_all()  # one of them listens on
+
+    def _note(self, position: int) -> None:
+        """Wake the waiters if the log reaches further than was known."""
+        if position > self._last_seen:
+            self._last_seen = position
+            self._grown.unpark_all()
+
+    async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
+        call = self._upkeep.call
+        framed = await trio.to_thread.run_sync(frame_chunks, position, chunks)
+        snapshot = await call("begin a snapshot", lambda it: saved.begin_snapshot(it, position))
+        for ordinal, framed_chunk in enumerate(framed):
+            put = partial(saved.put_chunk, snapshot=snapshot, ordinal=ordinal, framed=framed_chunk)
+            await call("save a snapshot", put)
+        await call("complete a snapshot", lambda it: saved.complete_snapshot(it, snapshot))
+        await call("drop old snapshots", saved.drop_old_snapshots)
+
+    async def load_snapshot(self) -> Snapshot | None:
+        while True:
+            listed = await self._upkeep.call("list snapshots", saved.complete_snapshots)
+            damage: LogCorrupt | None = None
+            for snapshot, position in listed:
+                try:
+                    return await self._load(snapshot, position)
+                except LogCorrupt as error:
+                    damage = damage or error
+            # What was dropped for newer ones while it was read is not damaged.
+            if listed == await self._upkeep.call("list snapshots", saved.complete_snapshots):
+                if damage:
+                    raise damage
+                return None
+
+    async def _load(self, snapshot: int, position: int) -> Snapshot:
+        """Read a snapshot, some chunks a call: each call has its own deadline."""
+        frames: list[bytes] = []
+        while True:
+            read = partial(
+                saved.read_chunks,
+                snapshot=snapshot,
+                from_ordinal=len(frames),
+                max_bytes=_LOAD_BYTES,
+            )
+            if not (more := await self._upkeep.call("load a snapshot", read)):
+                break
+            frames += more
+        loaded = await trio.to_thread.run_sync(unframe_chunks, frames)
+        if loaded.position != position:
+            raise LogCorrupt(f"the snapshot at {position} says it is at {loaded.position}")
+        return loaded
+
+    async def trim(self, before_position: int) -> None:
+        call = self._upkeep.call
+        await call("trim", lambda it: tables.raise_boundary(it, before_position))
+        while await call("delete trimmed entries", tables.delete_trimmed):
+            pass  # a batch at a time, each with its deadline
+
+    async def aclose(self) -> None:
+        self._listener.stop()
+        for lane in (self._appends, self._reads, self._upkeep, self._listening):
+            lane.close()
+        await trio.lowlevel.checkpoint()
+
+
+def _check_append(position: int, payload: bytes) -> None:
+    if position < FIRST_POSITION:
+        raise LogMisuse(f"positions start at {FIRST_POSITION}, not {position}")
+    if len(payload) > CAPABILITIES.max_entry_bytes:
+        limit = CAPABILITIES.max_entry_bytes
+        raise LogMisuse(f"an entry of {len(payload)} bytes is over the limit of {limit}")
