@@ -313,6 +313,7 @@ async def test_what_looks_like_a_refusal_is_an_outage_once_it_was_open(
     postgres_server.sql(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
     for pid in backends(url, "true"):
         raw(url, f"SELECT pg_terminate_backend({pid})")
+    await until(lambda: not backends(url, "true"))
     with pytest.raises(LogUnavailable, match="takes no writes"):
         await log.append(2, b"2")
     with pytest.raises(LogMisconfigured, match="set read-only"):

@@ -43,7 +43,10 @@ ObjectStore = Annotated[
 LogUrl = Annotated[
     str | None,
     typer.Option(
-        "--log", metavar="URL", envvar="TIDEGATE_PIPELINE_LOG", help="sqlite:FILE or a plug-in's."
+        "--log",
+        metavar="URL",
+        envvar="TIDEGATE_PIPELINE_LOG",
+        help="sqlite:FILE, postgres://... or a plug-in's.",
     ),
 ]
 Runner = Annotated[

@@ -95,4 +95,6 @@ def shown_log(url: str) -> str:
     if scheme == "sqlite":
         return f"SQLite in {shown_path(Path(rest.removeprefix('//')))}"
     parts = urlsplit(url)
-    return f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    schema = parse_qs(parts.query).get("schema", [""])[0]  # postgres: which log of the database
+    which = f"?schema={schema}" if schema else ""
+    return f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}{which}"

@@ -45,7 +45,10 @@ ObjectStore = Annotated[
     str | None, typer.Option(metavar="URL", help="memory:, file:DIR or s3://BUCKET/PREFIX.")
 ]
 LogUrl = Annotated[
-    str | None, typer.Option("--log", metavar="URL", help="memory:, sqlite:FILE or a plug-in's.")
+    str | None,
+    typer.Option(
+        "--log", metavar="URL", help="memory:, sqlite:FILE, postgres://... or a plug-in's."
+    ),
 ]
 Memory = Annotated[bool, typer.Option("--memory", help="Keep everything in memory only.")]
 
@@ -128,7 +131,8 @@ def verify(
 
 
 LogThatExists = Annotated[
-    str | None, typer.Option("--log", metavar="URL", help="sqlite:FILE or a plug-in's.")
+    str | None,
+    typer.Option("--log", metavar="URL", help="sqlite:FILE, postgres://... or a plug-in's."),
 ]
 StoreThatExists = Annotated[
     str | None,
@@ -160,7 +164,9 @@ def inspect(
     raise typer.Exit(run_inspect(options, as_json=json))
 
 
-LogToRead = Annotated[str, typer.Option("--log", metavar="URL", help="sqlite:FILE or a plug-in's.")]
+LogToRead = Annotated[
+    str, typer.Option("--log", metavar="URL", help="sqlite:FILE, postgres://... or a plug-in's.")
+]
 StoreWithData = Annotated[
     str, typer.Option("--object-store", metavar="URL", help="file:DIR or s3://BUCKET/PREFIX.")
 ]
