@@ -16,6 +16,11 @@ def test_it_is_libpqs_with_a_schema() -> None:
     assert "ss/w" not in address.shown + repr(address)
 
 
+def test_what_others_say_is_one_line_without_the_password() -> None:
+    address = parse_url("postgres://ann:hidden@h/db")
+    assert address.hide("FATAL:  hidden\n\tis wrong\n") == "FATAL: *** is wrong"
+
+
 def test_what_it_leaves_out_is_libpqs_to_find() -> None:
     address = parse_url("postgresql://")
     assert not {"user", "password", "host", "dbname"} & address.parameters.keys()
