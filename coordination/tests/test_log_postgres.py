@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import signal
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 import trio
+import trustme
 
 from tidegate_coordination.load import open_log
 from tidegate_coordination.log_contract import verify_log
@@ -463,6 +467,50 @@ async def test_old_positions_are_read_after_a_trim_as_trimmed(log: PostgresLog) 
     await log.trim(3)
     assert await log.read(2, 10) == Trimmed(3)
     assert await log.read(3, 10) == [LogEntry(3, b"3"), LogEntry(4, b"4")]
+
+
+async def test_it_keeps_the_contract_over_tls(
+    postgres_server: PostgresServer, url: str, tmp_path: Path
+) -> None:
+    """The server of the wheel has no TLS, so it ends before it."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "authority.crt")
+    trusted = f"{url}?sslmode=verify-full&sslrootcert={tmp_path / 'authority.crt'}"
+    with pytest.raises(LogMisconfigured, match="see sslmode"):
+        await open_log(trusted)
+    async with trio.open_nursery() as nursery:
+        serve = partial(serve_tls, authority, postgres_server.port)
+        listen = partial(trio.serve_tcp, serve, 0, host="127.0.0.1")
+        (listener,) = await nursery.start(listen)
+        there = trusted.replace(
+            f":{postgres_server.port}/", f":{listener.socket.getsockname()[1]}/"
+        )
+        with pytest.raises(LogMisconfigured, match="see sslmode"):
+            await open_log(there.replace("127.0.0.1", "localhost"))
+        assert await verify_log(lambda: open_log(there), lambda *_: None)
+        nursery.cancel_scope.cancel()
+
+
+async def serve_tls(authority: trustme.CA, port: int, client: trio.SocketStream) -> None:
+    """Take off the TLS of one connection."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    assert len(await client.receive_some(8)) == 8  # "may we?"
+    await client.send_all(b"S")
+    inner = trio.SSLStream(client, context, server_side=True)
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        server = await trio.open_tcp_stream("127.0.0.1", port)
+        async with inner, server, trio.open_nursery() as nursery:
+            nursery.start_soon(_pump, inner, server)
+            await _pump(server, inner)
+            nursery.cancel_scope.cancel()
+
+
+async def _pump(source: trio.abc.Stream, target: trio.abc.Stream) -> None:
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        while part := await source.receive_some(65_536):
+            await target.send_all(part)
+    await target.aclose()
 
 
 # -- refusals -------------------------------------------------------------------------------------
