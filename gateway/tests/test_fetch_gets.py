@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 import pytest
 import trio
@@ -183,6 +184,28 @@ async def test_a_fetch_takes_along_what_waits(autojump_clock: MockClock) -> None
         assert world.read_ahead._pending_bytes == 0
         await read_through(world)
         assert len(gets(world)) == 1
+
+
+async def test_what_waits_is_looked_at_once_however_much_of_the_object_is_asked_for(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fetch_world() as [world]:
+        await write_segment(world, 7)
+        partition = world.partition("t")
+        await world.reader.parts(partition, partition.runs[0], 0)
+        looked_at: list[int] = []
+        rows_along = world.reader.rows_along
+
+        def note(misses: Any, others: Any) -> Any:
+            looked_at.append(len(others))
+            return rows_along(misses, others)
+
+        monkeypatch.setattr(world.reader, "rows_along", note)
+        world.read_ahead.want([(partition, 0)])
+        waiting = len(world.read_ahead._pending)
+        next_offset(await world.fetch("t", 0, partition_max=3 * MIB), 0)
+        [count] = looked_at
+        assert 0 < count < waiting
 
 
 async def test_a_fetch_that_is_given_up_settles_what_it_took(autojump_clock: MockClock) -> None:

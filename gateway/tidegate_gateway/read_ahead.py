@@ -14,7 +14,7 @@ fetch that cannot wait takes along what the same GET can bring.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import trio
 
@@ -79,8 +79,9 @@ class ReadAhead:
 
         Only what the fetch asked for comes out; see LogReader.load().
         """
-        asked = {_key(row): row for miss in misses for row in miss.rows}
-        queued = [each for number, _ in asked for each in self._queue.get(number, ())]
+        asked = {_key(row) for miss in misses for row in miss.rows}
+        numbers = {number for number, _ in asked}
+        queued = [each for number in sorted(numbers) for each in self._queue.get(number, ())]
         if not queued:
             return await self._reader.load(misses)
         taken = self._taken(asked, misses, queued)
@@ -91,11 +92,11 @@ class ReadAhead:
         return {key: each for key, each in loaded.items() if key in asked}
 
     def _taken(
-        self, asked: Mapping[RunKey, RunRow], misses: Sequence[Miss], queued: Sequence[Miss]
+        self, asked: Set[RunKey], misses: Sequence[Miss], queued: Sequence[Miss]
     ) -> dict[RunKey, Miss]:
         """Take off the queue what comes with what is asked for, or is the same."""
         others = [each for each in queued if _key(each.rows[0]) not in asked]
-        keys = {_key(row) for row in self._reader.rows_along(misses, others)} | asked.keys()
+        keys = {_key(row) for row in self._reader.rows_along(misses, others)} | asked
         taken = {key: each for each in queued if (key := _key(each.rows[0])) in keys}
         for number in {number for number, _ in taken}:
             left = [each for each in self._queue[number] if _key(each.rows[0]) not in taken]
@@ -107,7 +108,7 @@ class ReadAhead:
 
     def _want_of(self, partition: Partition, offset: int, most: int) -> int:
         """Look at that many runs at most; return how many it were."""
-        planned = looked_at = far_end = whole_bytes = 0
+        planned = looked_at = far_end = wanted_bytes = 0
         for row in rows_from(partition, offset, self._reader.index_of):
             is_near = planned < PARTITION_BYTES
             is_along = is_chunk(row) and planned + row.length <= far_end
@@ -117,10 +118,10 @@ class ReadAhead:
             if self._is_missing(row):
                 share = self._share(partition) if is_chunk(row) or is_segment(row) else 0
                 # Who stands at its beginning goes on through it.
-                is_whole = offset <= row.base_offset and whole_bytes + row.length <= share
+                is_whole = offset <= row.base_offset and wanted_bytes + row.length <= share
                 if not self._want_row(partition, row, is_whole=is_whole):
                     break
-                whole_bytes += row.length
+                wanted_bytes += row.length
                 if share and not far_end:
                     far_end = planned + share
             planned += row.length

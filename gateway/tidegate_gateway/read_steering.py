@@ -58,8 +58,10 @@ class ReadSteering:
             return None
         zones = self._view.zones
         zones.racks.say(call.peer, call.client_id, rack)
+        if not rack:
+            return None
         zone, source = zones.of(call.peer, call.client_id)
-        if not rack or zone == self._own_zone:
+        if zone == self._own_zone:
             return None
         view = self._view.of(call.peer.listener, zone)
         if view.zone is None:
