@@ -138,7 +138,9 @@ async def test_a_consumer_is_moved_by_its_fetch_and_then_by_its_metadata(
         here, there = running[1].world.connect(), running[3].world.connect()
         assert (await here.produce("t", 0, records_batch(b"v"))).error_code == 0
         [moved] = (await fetched(here, "c", max_wait_ms=60_000)).responses[0].partitions
-        [served] = (await fetched(there, "c")).responses[0].partitions
+        # Gateway 3 may have to hear of the commit first.
+        awaited = await fetched(there, "c", max_wait_ms=60_000, min_bytes=1)
+        [served] = awaited.responses[0].partitions
         told = await leaders(running[1].world.connect(), "test")
         steering = running[1].gateway.steering
 
