@@ -1,0 +1,186 @@
+"""One connection of an HTTP/1.1 server: requests in, one answer each, in order.
+
+h11 decides what the bytes mean; this file moves them, with a bound on every request and a deadline
+on every wait but the handler's own: an answer may be slow on purpose (a long poll). A client that
+speaks badly is told so, if it can still hear it, and is let go.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import h11
+import structlog
+import trio
+
+from tidegate_coordination.http.values import Headers, HttpAnswer, HttpRequest
+
+_log = structlog.get_logger("tidegate.http")
+
+Handle = Callable[[HttpRequest], Awaitable[HttpAnswer]]
+
+MAX_HEAD_BYTES: Final = 16 * 1024
+_RECEIVE_BYTES: Final = 16 * 1024  # h11 bounds only a head that did not come at once
+_ANSWER_SECONDS: Final = 30.0
+_LINGER_SECONDS: Final = 1.0
+_LINGER_RECEIVES: Final = 16
+_TOO_LARGE: Final = 413
+_WITHOUT_BODY: Final = (204, 304)
+_GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
+
+
+async def serve_http(
+    stream: trio.abc.Stream,
+    handle: Handle,
+    *,
+    max_body_bytes: int,
+    idle_seconds: float = 75.0,
+    request_seconds: float = 30.0,
+) -> None:
+    """Answer the requests of one connection, and close it. Nothing but a cancellation gets out.
+
+    Args:
+        handle: must end by itself; a client that goes away does not end it. What it raises is
+            logged and answered with 500.
+        max_body_bytes: a larger body is answered with 413, before it is read where it says so.
+        idle_seconds: the longest wait for the first byte of a request.
+        request_seconds: the longest wait for the rest of it.
+    """
+    connection = _Connection(stream, max_body_bytes)
+    try:
+        while await connection.begins(idle_seconds):
+            with trio.fail_after(request_seconds):
+                request = await connection.request()
+            if request is None or not await connection.answer(request, handle):
+                return
+    except h11.RemoteProtocolError as error:
+        await connection.refuse(error)
+    except (*_GONE, trio.TooSlowError):
+        pass  # nobody is left to tell, or nobody who listens
+    except h11.LocalProtocolError:
+        _log.exception("an answer that was no HTTP could not be sent")
+    finally:
+        await trio.aclose_forcefully(stream)
+
+
+class _Connection:
+    """One connection. Its methods raise `_GONE`, h11.RemoteProtocolError and trio.TooSlowError."""
+
+    def __init__(self, stream: trio.abc.Stream, max_body_bytes: int) -> None:
+        self._stream = stream
+        self._max_body_bytes = max_body_bytes
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
+
+    async def begins(self, idle_seconds: float) -> bool:
+        """Whether a request begins; False when the client ends, or is silent for too long."""
+        if self._http.trailing_data[0]:
+            return True
+        with trio.move_on_after(idle_seconds):
+            data = bytes(await self._stream.receive_some(_RECEIVE_BYTES))
+            self._http.receive_data(data)
+            return bool(data)
+        return False
+
+    async def request(self) -> HttpRequest | None:
+        """Return the request that began, with its body; None at the end of the stream."""
+        head: h11.Request | None = None
+        body = bytearray()
+        while True:
+            match await self._next_event():
+                case h11.Request() as head:
+                    self._check_size(_content_length(head))
+                    await self._go_on()
+                case h11.Data(data=data):
+                    body += data
+                    self._check_size(len(body))
+                case h11.EndOfMessage() if head is not None:
+                    return _request(head, bytes(body))
+                case _:
+                    return None
+
+    def _check_size(self, body_bytes: int) -> None:
+        if body_bytes > self._max_body_bytes:
+            raise h11.RemoteProtocolError("the body is too large", error_status_hint=_TOO_LARGE)
+
+    async def _go_on(self) -> None:
+        """Say that the body is welcome, to a client that waits for it."""
+        if self._http.they_are_waiting_for_100_continue:
+            go_on = h11.InformationalResponse(status_code=100, headers=[])
+            await self._stream.send_all(self._http.send(go_on) or b"")
+
+    async def _next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            self._http.receive_data(bytes(await self._stream.receive_some(_RECEIVE_BYTES)))
+        return event
+
+    async def answer(self, request: HttpRequest, handle: Handle) -> bool:
+        """Answer; return whether another request may follow."""
+        await self._send(await _handled(request, handle), is_head=request.method == "HEAD")
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
+        return True
+
+    async def _send(self, answer: HttpAnswer, *, is_head: bool = False) -> None:
+        has_body = not is_head and answer.status not in _WITHOUT_BODY
+        head = h11.Response(status_code=answer.status, headers=_headers(answer))
+        parts = [
+            self._http.send(head),
+            self._http.send(h11.Data(data=answer.body)) if has_body else b"",
+            self._http.send(h11.EndOfMessage()),
+        ]
+        with trio.fail_after(_ANSWER_SECONDS):
+            await self._stream.send_all(b"".join(part or b"" for part in parts))
+
+    async def refuse(self, error: h11.RemoteProtocolError) -> None:
+        """Say that a request was none, if that can still be said."""
+        if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            return
+        status = error.error_status_hint or 400
+        text = "this is not an HTTP/1.1 request that is served here\n"
+        if status == _TOO_LARGE:
+            text = f"a body may have {self._max_body_bytes} bytes here\n"
+        try:
+            await self._send(HttpAnswer(status, text.encode(), headers=(("Connection", "close"),)))
+            await self._linger()
+        except (*_GONE, trio.TooSlowError):
+            return
+
+    async def _linger(self) -> None:
+        """Take what the client still sends: closing before that would reset the answer away."""
+        with trio.move_on_after(_LINGER_SECONDS):
+            if isinstance(self._stream, trio.abc.HalfCloseableStream):
+                await self._stream.send_eof()
+            for _ in range(_LINGER_RECEIVES):
+                if not await self._stream.receive_some(_RECEIVE_BYTES):
+                    return
+
+
+async def _handled(request: HttpRequest, handle: Handle) -> HttpAnswer:
+    try:
+        return await handle(request)
+    except Exception:
+        # Only the path: a query may hold what is nobody's business.
+        path = request.target.partition("?")[0]
+        _log.exception("a request could not be answered", method=request.method, path=path)
+        return HttpAnswer(500, b"internal error; see the log of this server\n")
+
+
+def _content_length(head: h11.Request) -> int:
+    return next((int(value) for name, value in head.headers if name == b"content-length"), 0)
+
+
+def _request(head: h11.Request, body: bytes) -> HttpRequest:
+    headers: Headers = tuple(
+        (name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers
+    )
+    return HttpRequest(head.method.decode("ascii"), head.target.decode("latin-1"), headers, body)
+
+
+def _headers(answer: HttpAnswer) -> list[tuple[str, str]]:
+    of_body = [("Content-Type", answer.content_type), ("Content-Length", str(len(answer.body)))]
+    return [
+        *([] if answer.status in _WITHOUT_BODY else of_body),
+        ("Cache-Control", "no-store"),
+        ("X-Content-Type-Options", "nosniff"),
+        *answer.headers,
+    ]

@@ -1,0 +1,43 @@
+"""What server and client speak of: a request and an answer, whole, with their bodies."""
+
+from dataclasses import dataclass
+from typing import Final
+
+TEXT: Final = "text/plain; charset=utf-8"
+BINARY: Final = "application/octet-stream"
+JSON: Final = "application/json"
+
+Headers = tuple[tuple[str, str], ...]
+"""Pairs of name and value; names that were received are in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """`target` is as it was sent: a path and perhaps a query, still percent-encoded."""
+
+    method: str
+    target: str
+    headers: Headers = ()
+    body: bytes = b""
+
+    def header(self, name: str) -> str | None:
+        return find_header(self.headers, name)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """`headers` are those beside the type and length of the body."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = TEXT
+    headers: Headers = ()
+
+    def header(self, name: str) -> str | None:
+        return find_header(self.headers, name)
+
+
+def find_header(headers: Headers, name: str) -> str | None:
+    """Return the value of the first header of that name, whatever its case."""
+    wanted = name.lower()
+    return next((value for each, value in headers if each.lower() == wanted), None)
