@@ -32,6 +32,7 @@ from tidegate_coordination.state.cluster import ClusterState
 SNAPSHOT_VERSION: Final = 1
 CHUNK_BYTES: Final = 1 << 20
 _FRAME: Final = struct.Struct(">IHIQ")
+_LENGTH_BYTES: Final = 4
 _CRC: Final = struct.Struct(">I")
 _HEAD: Final = struct.Struct(">IQI")
 _PAYLOAD_AT: Final = _FRAME.size + _CRC.size
@@ -51,6 +52,17 @@ def frame_chunks(position: int, payload_chunks: Sequence[bytes]) -> list[bytes]:
     total_bytes = sum(len(payload) for payload in payload_chunks)
     digest = _digest([_crc_of(frame) for frame in frames])
     return [_frame(position, 0, _HEAD.pack(len(frames), total_bytes, digest)), *frames]
+
+
+def split_frames(joined: bytes) -> list[bytes]:
+    """Cut frames that stand one behind the other; `unframe_chunks` says whether they are whole."""
+    frames: list[bytes] = []
+    at = 0
+    while at < len(joined):
+        end = at + _PAYLOAD_AT + int.from_bytes(joined[at : at + _LENGTH_BYTES])
+        frames.append(joined[at:end])
+        at = end
+    return frames
 
 
 def unframe_chunks(framed: Sequence[bytes]) -> Snapshot:

@@ -47,7 +47,9 @@ ObjectStore = Annotated[
 LogUrl = Annotated[
     str | None,
     typer.Option(
-        "--log", metavar="URL", help="memory:, sqlite:FILE, postgres://... or a plug-in's."
+        "--log",
+        metavar="URL",
+        help="memory:, sqlite:FILE, postgres://..., http://... or a plug-in's.",
     ),
 ]
 Memory = Annotated[bool, typer.Option("--memory", help="Keep everything in memory only.")]
@@ -130,9 +132,32 @@ def verify(
     raise typer.Exit(run_verify(url, as_json=json))
 
 
+@log_app.command("serve")
+def serve_log(
+    url: Annotated[str, typer.Argument(help="Of the log to serve.")],
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Port 0: any that is free.")
+    ] = "127.0.0.1:9645",
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Holds the token that clients must bear.")
+    ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Refuse what would write.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Serve a metadata log over HTTP, so that gateways can open it as http://HOST:PORT."""
+    from .log_serve import LogServeOptions, run_log_serve
+
+    options = LogServeOptions(url, listen, token_file, read_only)
+    raise typer.Exit(run_log_serve(options, as_json=json))
+
+
 LogThatExists = Annotated[
     str | None,
-    typer.Option("--log", metavar="URL", help="sqlite:FILE, postgres://... or a plug-in's."),
+    typer.Option(
+        "--log", metavar="URL", help="sqlite:FILE, postgres://..., http://... or a plug-in's."
+    ),
 ]
 StoreThatExists = Annotated[
     str | None,
@@ -165,7 +190,10 @@ def inspect(
 
 
 LogToRead = Annotated[
-    str, typer.Option("--log", metavar="URL", help="sqlite:FILE, postgres://... or a plug-in's.")
+    str,
+    typer.Option(
+        "--log", metavar="URL", help="sqlite:FILE, postgres://..., http://... or a plug-in's."
+    ),
 ]
 StoreWithData = Annotated[
     str, typer.Option("--object-store", metavar="URL", help="file:DIR or s3://BUCKET/PREFIX.")

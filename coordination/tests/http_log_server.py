@@ -1,0 +1,38 @@
+"""A real server of an `http:` log on the loopback, for the tests of what uses one."""
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import trio
+
+from tidegate_coordination.http.server import Handle, serve_http
+from tidegate_coordination.log_service import LogService
+from tidegate_coordination.logs.http_wire import MAX_PART_BYTES
+from tidegate_coordination.metadata_log import MetadataLog
+
+
+@asynccontextmanager
+async def tcp_server(handle: Handle, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    """Serve until the block ends; yields host:port."""
+    plain = partial(serve_http, handle=handle, max_body_bytes=MAX_PART_BYTES)
+
+    async def serve(stream: trio.SocketStream) -> None:
+        await plain(stream if tls is None else trio.SSLStream(stream, tls, server_side=True))
+
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, serve, listeners)
+        yield f"127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def log_server(
+    log: MetadataLog, *, token: str | None = None, read_only: bool = False
+) -> AsyncIterator[str]:
+    """Serve a log until the block ends; yields its URL, without the token."""
+    service = LogService(log, token=token, read_only=read_only, prefix="/logs/one")
+    async with tcp_server(service.handle) as address:
+        yield f"http://{address}/logs/one"
