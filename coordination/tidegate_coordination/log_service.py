@@ -75,6 +75,11 @@ class LogService:
         """The largest body that a request may have."""
         return max(self._log.capabilities.max_entry_bytes, wire.MAX_PART_BYTES)
 
+    @property
+    def calls(self) -> list[tuple[str, str]]:
+        """Method and path below /v1/ of every call; * stands for what a client chooses."""
+        return list(self._calls)
+
     async def handle(self, request: HttpRequest) -> HttpAnswer:
         """Answer a request; of a log that fails, with a status that says how to go on."""
         return _signed(await self._handled(request), request)
