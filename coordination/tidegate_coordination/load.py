@@ -41,6 +41,9 @@ def _entry_point(url: str) -> EntryPoint:
     found = list(entry_points(group=ENTRY_POINT_GROUP, name=scheme))
     if not found:
         raise LogMisconfigured(f"no metadata log is called {scheme!r}; {known}")
+    if len({each.value for each in found}) > 1:
+        named = " and ".join(sorted(each.value for each in found))
+        raise LogMisconfigured(f"two packages bring a metadata log {scheme!r}, remove one: {named}")
     return found[0]
 
 

@@ -1,0 +1,72 @@
+"""A log that a stranger's package brings: found by its entry point, opened, verified, served."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.app_world import serving, tidegate
+from tests.test_cli_log_serve import promises
+from tidegate_coordination.load import known_schemes, open_log
+from tidegate_coordination.log_contract import verify_log
+from tidegate_coordination.metadata_log import LogMisconfigured
+
+SOURCE = Path(__file__).parents[2] / "coordination" / "tests" / "stranger_log.py"
+
+
+def install(folder: Path, package: str, *entry_points: str) -> None:
+    """What pip leaves behind: a module, and a folder that says what it offers."""
+    folder.mkdir(exist_ok=True)
+    shutil.copy(SOURCE, folder / f"{package}.py")
+    told = folder / f"{package}-1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    lines = "\n".join(("[tidegate.metadata_logs]", *entry_points))
+    (told / "entry_points.txt").write_text(f"{lines}\n")
+
+
+async def test_it_is_found_and_keeps_the_contract(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "site", "stranger_one", "notebook = stranger_one:open_log")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert "notebook" in known_schemes()
+    told: list[tuple[str, bool, str]] = []
+    assert await verify_log(lambda: open_log("notebook:a"), lambda *row: told.append(row)), told
+
+
+def test_commands_take_it_as_any_other(tmp_path: Path) -> None:
+    install(tmp_path / "site", "stranger_two", "notebook = stranger_two:open_log")
+    path = str(tmp_path / "site")
+    done = tidegate("log", "verify", "notebook:a", "--json", cwd=tmp_path, PYTHONPATH=path)
+    assert promises(done.stdout) == []
+    serve = ("log", "serve", "notebook:a", "--listen", "127.0.0.1:0")
+    with serving(*serve, cwd=tmp_path, PYTHONPATH=path) as process:
+        done = tidegate("log", "verify", process.said["url"], "--json", cwd=tmp_path)
+    assert promises(done.stdout) == []
+
+
+def test_a_gateway_runs_on_it(tmp_path: Path) -> None:
+    install(tmp_path / "site", "stranger_three", "notebook = stranger_three:open_log")
+    dev = ("dev", "--port", "0", "--admin-port", "0", "--log", "notebook:a")
+    with serving(*dev, cwd=tmp_path, PYTHONPATH=str(tmp_path / "site")) as process:
+        assert process.get("/readyz")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("entry_points", "words"),
+    [
+        (("torn = none_such:open_log",), r"'torn' \(none_such:open_log\) cannot be imported"),
+        (("torn = stranger_four:no_such",), "cannot be imported"),
+        (("sqlite = stranger_four:open_log",), "two packages bring a metadata log 'sqlite'"),
+    ],
+)
+async def test_a_package_that_does_not_work_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry_points: tuple[str, ...], words: str
+) -> None:
+    install(tmp_path / "site", "stranger_four", *entry_points)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    with pytest.raises(LogMisconfigured, match=words):
+        await open_log(f"{entry_points[0].partition(' ')[0]}:{tmp_path}/x")
