@@ -12,10 +12,13 @@ from typing import Final, cast
 
 import trio
 
-from tidegate_coordination.log_checks import CHECKS, Bench, BrokenPromise, OpenLog, starts_empty
+from tidegate_coordination.log_checks import CHECKS as CHECKS_OF_CALLS
+from tidegate_coordination.log_checks import Bench, BrokenPromise, OpenLog, starts_empty
+from tidegate_coordination.log_checks_cut_short import CHECKS as CHECKS_OF_CALLS_CUT_SHORT
 
 Report = Callable[[str, bool, str], None]
 
+CHECKS: Final = (*CHECKS_OF_CALLS, *CHECKS_OF_CALLS_CUT_SHORT)
 _CHECK_SECONDS: Final = 120.0
 
 
