@@ -220,6 +220,7 @@ def test_an_ipv4_client_of_a_socket_for_both_is_one() -> None:
         ({"zone.id.map": "a=x,a=y"}, "zone.id.map says both a=x and a=y"),
         ({"zone.id.map": "a=b,b=c"}, "zone.id.map: b is the id of a and has an id of its own, c"),
         ({"zone.listener.map": "A"}, "zone.listener.map: 'A' is not like"),
+        ({"zone.listener.map": "a:x,A:y"}, "zone.listener.map says both A:x and A:y"),
         ({"zone.listener.map": "B:x"}, "zone.listener.map names B, which is not in listeners (A)"),
         ({"proxy.protocol.listeners": "B"}, "proxy.protocol.listeners names B, which is not in"),
     ],

@@ -75,8 +75,10 @@ def zone_maps(settings: BrokerSettings) -> ZoneMaps:
     def id_of(zone: str) -> str:
         return ids.get(zone, zone)
 
-    listeners = _pairs(LISTENER_MAP, settings.items(LISTENER_MAP), ":", "CLIENTS_A:us-east-1a")
-    by_listener = {name.upper(): id_of(zone) for name, zone in listeners.items()}
+    # Kafka's listener names mean the same in capitals and small letters.
+    items = (_with_upper_name(each) for each in settings.items(LISTENER_MAP))
+    listeners = _pairs(LISTENER_MAP, items, ":", "CLIENTS_A:us-east-1a")
+    by_listener = {name: id_of(zone) for name, zone in listeners.items()}
     networks = _networks(settings.text(CIDR_MAP), id_of)
     return ZoneMaps(ids, by_listener, CidrMap(networks))
 
@@ -99,6 +101,11 @@ def check_listeners(maps: ZoneMaps, settings: BrokerSettings, listeners: Collect
 def proxied_listeners(settings: BrokerSettings) -> frozenset[str]:
     """Return the listeners whose connections begin with a PROXY header."""
     return frozenset(each.upper() for each in settings.items(PROXIED))
+
+
+def _with_upper_name(item: str) -> str:
+    name, found, zone = item.partition(":")
+    return f"{name.upper()}{found}{zone}"
 
 
 def _pairs(setting: str, items: Iterable[str], separator: str, example: str) -> dict[str, str]:
