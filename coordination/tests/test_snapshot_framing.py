@@ -17,8 +17,10 @@ from tidegate_coordination.metadata_log import (
 )
 from tidegate_coordination.snapshots import (
     frame_chunks,
+    load_newest,
     save_verified,
     trim_below_verified,
+    unframe_at,
     unframe_chunks,
 )
 
@@ -138,3 +140,26 @@ async def test_a_log_that_does_not_join_its_snapshot_is_not_trimmed() -> None:
     await later.save_snapshot(5, CHUNKS)
     with pytest.raises(LogCorrupt, match="begins after its snapshot at 5"):
         await trim_below_verified(later)
+
+
+async def test_a_snapshot_dropped_while_it_is_read_is_looked_for_anew() -> None:
+    lists = [[(1, 5)], [(2, 9)]]
+
+    async def list_complete() -> list[tuple[int, int]]:
+        await trio.lowlevel.checkpoint()
+        return lists.pop(0) if len(lists) > 1 else lists[0]
+
+    async def load(snapshot: int, position: int) -> Snapshot:
+        await trio.lowlevel.checkpoint()
+        if snapshot == 1:
+            raise LogCorrupt("its chunks are gone")
+        return Snapshot(position, [])
+
+    assert await load_newest(list_complete, load) == Snapshot(9, [])
+
+
+def test_a_snapshot_of_another_position_is_noticed() -> None:
+    framed = frame_chunks(4, CHUNKS)
+    assert unframe_at(4, framed).chunks == CHUNKS
+    with pytest.raises(LogCorrupt, match="the snapshot at 5 says it is at 4"):
+        unframe_at(5, framed)

@@ -13,7 +13,7 @@ below such a one. Log time is part of the state, and so of the payload, not of t
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 import crc32c
@@ -83,6 +83,46 @@ def unframe_chunks(framed: Sequence[bytes]) -> Snapshot:
     chunks = [each.payload for each in rest]
     _check(sum(map(len, chunks)) == total_bytes, head, f"is not {total_bytes} bytes long")
     return Snapshot(head.position, chunks)
+
+
+async def load_newest(
+    list_complete: Callable[[], Awaitable[list[tuple[int, int]]]],
+    load: Callable[[int, int], Awaitable[Snapshot]],
+) -> Snapshot | None:
+    """Return the newest snapshot that is whole; None if there is none at all.
+
+    Args:
+        list_complete: (id, position) of all that were completed, the newest first.
+        load: reads one of them; raises LogCorrupt where it is damaged.
+
+    Raises:
+        LogCorrupt: there are some, and all are damaged.
+    """
+    while True:
+        listed = await list_complete()
+        damage: LogCorrupt | None = None
+        for snapshot, position in listed:
+            try:
+                return await load(snapshot, position)
+            except LogCorrupt as error:
+                damage = damage or error
+        # What was dropped for newer ones while it was read is not damaged.
+        if listed == await list_complete():
+            if damage:
+                raise damage
+            return None
+
+
+def unframe_at(position: int, framed: Sequence[bytes]) -> Snapshot:
+    """Unframe what was stored as the snapshot of a position.
+
+    Raises:
+        LogCorrupt: as `unframe_chunks`, or it is that of another position.
+    """
+    snapshot = unframe_chunks(framed)
+    if snapshot.position != position:
+        raise LogCorrupt(f"the snapshot at {position} says it is at {snapshot.position}")
+    return snapshot
 
 
 def _frame(position: int, index: int, payload: bytes) -> bytes:

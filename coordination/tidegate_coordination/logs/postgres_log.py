@@ -21,13 +21,12 @@ from tidegate_coordination.metadata_log import (
     FIRST_POSITION,
     AppendResult,
     LogCapabilities,
-    LogCorrupt,
     LogEntry,
     LogMisuse,
     Snapshot,
     Trimmed,
 )
-from tidegate_coordination.snapshots import frame_chunks, unframe_chunks
+from tidegate_coordination.snapshots import frame_chunks, load_newest, unframe_at
 
 CAPABILITIES: Final = LogCapabilities(
     forward_to_leader=False, typical_append_seconds=0.003, max_entry_bytes=1 << 20
@@ -114,19 +113,10 @@ class PostgresLog:
         await call("drop old snapshots", saved.drop_old_snapshots)
 
     async def load_snapshot(self) -> Snapshot | None:
-        while True:
-            listed = await self._upkeep.call("list snapshots", saved.complete_snapshots)
-            damage: LogCorrupt | None = None
-            for snapshot, position in listed:
-                try:
-                    return await self._load(snapshot, position)
-                except LogCorrupt as error:
-                    damage = damage or error
-            # What was dropped for newer ones while it was read is not damaged.
-            if listed == await self._upkeep.call("list snapshots", saved.complete_snapshots):
-                if damage:
-                    raise damage
-                return None
+        call = self._upkeep.call
+        return await load_newest(
+            lambda: call("list snapshots", saved.complete_snapshots), self._load
+        )
 
     async def _load(self, snapshot: int, position: int) -> Snapshot:
         """Read a snapshot, some chunks a call: each call has its own deadline."""
@@ -141,10 +131,7 @@ class PostgresLog:
             if not (more := await self._upkeep.call("load a snapshot", read)):
                 break
             frames += more
-        loaded = await trio.to_thread.run_sync(unframe_chunks, frames)
-        if loaded.position != position:
-            raise LogCorrupt(f"the snapshot at {position} says it is at {loaded.position}")
-        return loaded
+        return await trio.to_thread.run_sync(unframe_at, position, frames)
 
     async def trim(self, before_position: int) -> None:
         call = self._upkeep.call

@@ -30,7 +30,6 @@ from tidegate_coordination.metadata_log import (
     FIRST_POSITION,
     AppendResult,
     LogCapabilities,
-    LogCorrupt,
     LogEntry,
     LogMisconfigured,
     LogMisuse,
@@ -38,7 +37,7 @@ from tidegate_coordination.metadata_log import (
     Snapshot,
     Trimmed,
 )
-from tidegate_coordination.snapshots import frame_chunks, unframe_chunks
+from tidegate_coordination.snapshots import frame_chunks, load_newest, unframe_at
 
 CAPABILITIES: Final = LogCapabilities(
     forward_to_leader=False, typical_append_seconds=0.005, max_entry_bytes=1 << 20
@@ -182,19 +181,10 @@ class SqliteLog:
         await call("drop old snapshots", tables.drop_old_snapshots)
 
     async def load_snapshot(self) -> Snapshot | None:
-        while True:
-            listed = await self._worker.call("list snapshots", self._tables.complete_snapshots)
-            damage: LogCorrupt | None = None
-            for snapshot, position in listed:
-                try:
-                    return await self._load(snapshot, position)
-                except LogCorrupt as error:
-                    damage = damage or error
-            # What was dropped for newer ones while it was read is not damaged.
-            if listed == await self._worker.call("list snapshots", self._tables.complete_snapshots):
-                if damage:
-                    raise damage
-                return None
+        list_complete = self._tables.complete_snapshots
+        return await load_newest(
+            lambda: self._worker.call("list snapshots", list_complete), self._load
+        )
 
     async def _load(self, snapshot: int, position: int) -> Snapshot:
         """Read a snapshot, some chunks a call: each call has its own deadline."""
@@ -204,10 +194,7 @@ class SqliteLog:
             "load a snapshot", partial(read, snapshot, len(frames), _LOAD_BYTES)
         ):
             frames += more
-        loaded = await self._worker.call("check a snapshot", lambda: unframe_chunks(frames))
-        if loaded.position != position:
-            raise LogCorrupt(f"the snapshot at {position} says it is at {loaded.position}")
-        return loaded
+        return await self._worker.call("check a snapshot", lambda: unframe_at(position, frames))
 
     async def trim(self, before_position: int) -> None:
         call = self._worker.call
