@@ -49,6 +49,8 @@ class PostgresServer:
         return self.url(f"d{count}")
 
     def start(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            return
         with (self.data / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [self.bin / "postgres", "-D", self.data],

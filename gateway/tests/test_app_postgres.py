@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+import trio
 from confluent_kafka import Consumer, Producer
 
 from tests.app_world import PATIENCE_SECONDS, serving, tidegate
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
+from tidegate_gateway import startup
 
 DEV = ("dev", "--port", "0", "--admin-port", "0")
 
@@ -71,3 +80,70 @@ def test_a_wrong_password_is_one_sentence(postgres_server: Any, tmp_path: Path) 
     assert "check user and password" in done.stderr
     assert "hidden" not in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+# -- a server that is away at the start -----------------------------------------------------------
+
+
+@contextmanager
+def waiting_gateway(server: Any, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A gateway that has said that the log does not answer; the server is stopped, and started."""
+    url = server.new_database()
+    server.stop()
+    try:
+        command = [sys.executable, "-m", "tidegate_gateway", *DEV, "--log", url, "--json"]
+        popen = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            assert popen.stderr is not None
+            assert any("the metadata log does not answer" in line for line in popen.stderr)
+            yield popen
+        finally:
+            popen.kill()
+            popen.communicate()
+    finally:
+        server.start()
+
+
+def test_a_gateway_waits_for_a_server_that_is_away(postgres_server: Any, tmp_path: Path) -> None:
+    with waiting_gateway(postgres_server, tmp_path) as popen:
+        postgres_server.start()
+        assert popen.stdout is not None
+        said = json.loads(popen.stdout.readline())
+        produce(said["bootstrap_servers"], "a")
+        popen.send_signal(signal.SIGTERM)
+        popen.communicate(timeout=PATIENCE_SECONDS)
+        assert popen.returncode == 0
+
+
+def test_a_gateway_that_waits_can_be_stopped(postgres_server: Any, tmp_path: Path) -> None:
+    with waiting_gateway(postgres_server, tmp_path) as popen:
+        popen.send_signal(signal.SIGTERM)
+        printed, _ = popen.communicate(timeout=PATIENCE_SECONDS)
+        assert (popen.returncode, printed) == (0, "")
+
+
+async def test_a_log_is_not_waited_for_without_end(autojump_clock: trio.abc.Clock) -> None:
+    async def away() -> MetadataLog:
+        await trio.lowlevel.checkpoint()
+        raise LogUnavailable("nobody there")
+
+    start = trio.current_time()
+    with pytest.raises(LogUnavailable, match="nobody there"):
+        await startup.open_patiently(away)
+    assert trio.current_time() - start == startup.PATIENCE_SECONDS
+
+
+async def test_a_log_that_refuses_is_not_waited_for(autojump_clock: trio.abc.Clock) -> None:
+    answers: list[Exception] = [LogUnavailable("not yet"), LogMisconfigured("wrong password")]
+
+    async def open_log() -> MetadataLog:
+        await trio.lowlevel.checkpoint()
+        if answers:
+            raise answers.pop(0)
+        return MemoryLog()
+
+    with pytest.raises(LogMisconfigured, match="wrong password"):
+        await startup.open_patiently(open_log)
+    assert isinstance(await startup.open_patiently(open_log), MemoryLog)

@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,7 @@ import trio
 
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.load import open_log
+from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_storage.disk import Disk
 from tidegate_storage.load import open_store
 from tidegate_storage.real_disk import RealDisk, RealDiskSteps
@@ -52,6 +54,7 @@ from .listener_settings import (
 )
 from .segment_disk import MAX_OPEN_FILES
 from .server import ConnectionSlots, Listener, accept_forever, open_listener, open_listeners
+from .startup import open_patiently
 from .transport import SocketTransport
 
 _log = structlog.get_logger("tidegate.app")
@@ -99,7 +102,9 @@ async def run_gateway(
     for name in settings.meaningless:
         _log.info("a setting of Kafka's has no meaning here", setting=name)
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with _opened(settings, data) as parts:
+        async with _opened(settings, data, signals) as parts:
+            if parts is None:
+                return 0
             return await _Process(parts, settings, announce).run(signals)
 
 
@@ -212,8 +217,13 @@ class _Process:
 
 
 @asynccontextmanager
-async def _opened(settings: BrokerSettings, data: Path | None) -> AsyncGenerator[_Parts, None]:
-    """Open everything a gateway needs; close it again in the opposite order."""
+async def _opened(
+    settings: BrokerSettings, data: Path | None, signals: AsyncIterator[int]
+) -> AsyncGenerator[_Parts | None, None]:
+    """Open everything a gateway needs; close it again in the opposite order.
+
+    None if it was told to stop meanwhile.
+    """
     async with AsyncExitStack() as stack:
         listeners = open_listeners(listen_addresses(settings))
         for listener in listeners:
@@ -226,7 +236,10 @@ async def _opened(settings: BrokerSettings, data: Path | None) -> AsyncGenerator
             stack.callback(folder.close)
         store = open_store(settings.text("object.store"))
         stack.push_async_callback(store.aclose)
-        log = await open_log(settings.text("metadata.log"))
+        log = await _opened_log(settings.text("metadata.log"), signals)
+        if log is None:
+            yield None
+            return
         stack.push_async_callback(log.aclose)
         cache = _hold_cache_folder(settings)
         if cache is not None:
@@ -243,6 +256,27 @@ async def _opened(settings: BrokerSettings, data: Path | None) -> AsyncGenerator
             max_open_files=_max_open_files(),
         )
         yield _Parts(gateway, listeners, admin, data)
+
+
+async def _opened_log(url: str, signals: AsyncIterator[int]) -> MetadataLog | None:
+    """Wait for the log; None if a signal comes first."""
+    opened: list[MetadataLog] = []
+    numbers: list[int] = []
+    async with trio.open_nursery() as nursery:
+
+        async def heed_signal() -> None:
+            numbers.append(await anext(signals))
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(heed_signal)
+        opened.append(await open_patiently(partial(open_log, url)))
+        nursery.cancel_scope.cancel()
+    if not numbers:
+        return opened[0]
+    _log.info("stopping", signal=signal.Signals(numbers[0]).name)
+    for each in opened:
+        await each.aclose()
+    return None
 
 
 def _hold_cache_folder(settings: BrokerSettings) -> CacheFolder | None:

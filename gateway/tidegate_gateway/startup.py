@@ -39,6 +39,24 @@ class NodeIdInUse(Exception):
     """Another gateway answers to this node id.  The text says what to do."""
 
 
+async def open_patiently(open_log: Callable[[], Awaitable[MetadataLog]]) -> MetadataLog:
+    """Open the log, waiting for one that is away.
+
+    Raises:
+      LogMisconfigured: at once.
+      LogUnavailable: it is away for too long.
+    """
+    give_up_at = trio.current_time() + PATIENCE_SECONDS
+    while True:
+        try:
+            return await open_log()
+        except LogUnavailable as error:
+            if trio.current_time() >= give_up_at:
+                raise
+            _log.warning("the metadata log does not answer", error=str(error))
+            await trio.sleep(RETRY_SECONDS)
+
+
 async def load_state(log: MetadataLog, *, deadline_seconds: float) -> ClusterState:
     """Return the state at the log's present end: the newest snapshot, and the entries behind it.
 
