@@ -523,13 +523,20 @@ async def _pump(source: trio.abc.Stream, target: trio.abc.Stream) -> None:
         (("postgres:postgres-of-tests@", "nobody:wrong-secret@"), "check user and password"),
         (("postgres:postgres-of-tests@", "nobody@"), "check user and password"),
         (("/d", "/none"), "create the database first"),
+        (("postgres:postgres-of-tests@", "barred:postgres-of-tests@"), "create it, with LOGIN"),
         (("127.0.0.1", "127.0.0.1:1,127.0.0.1"), None),
     ],
 )
 async def test_what_a_person_can_mend_is_a_sentence(
-    url: str, change: tuple[str, str], sentence: str | None, monkeypatch: pytest.MonkeyPatch
+    postgres_server: PostgresServer,
+    url: str,
+    change: tuple[str, str],
+    sentence: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("PGPASSWORD", raising=False)
+    if "barred" in change[1]:
+        postgres_server.sql("CREATE ROLE barred NOLOGIN PASSWORD 'postgres-of-tests'")
     wrong = url.replace(*change)
     assert wrong != url
     if sentence is None:
@@ -557,6 +564,32 @@ async def test_a_role_without_rights_is_told_which(
     postgres_server.sql(f"CREATE ROLE {stranger} LOGIN PASSWORD 'postgres-of-tests'")
     with pytest.raises(LogMisconfigured, match="tidegate"):
         await open_log(postgres_server.url(database, user=stranger))
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"),
+    [("28P01", LogMisconfigured), ("3D000", LogMisconfigured), ("57P03", LogUnavailable)],
+)
+async def test_a_refusal_is_known_in_any_language(state: str, kind: type[Exception]) -> None:
+    """What is refused for now is an outage."""
+    fields = ["SFATAL", "VFATAL", f"C{state}", "Mça ne va pas", ""]
+    refusal = b"".join(each.encode() + b"\0" for each in fields)
+
+    async def refuse(client: trio.SocketStream) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            assert await client.receive_some(8)  # "TLS?"
+            await client.send_all(b"N")
+            assert await client.receive_some(1000)
+            await client.send_all(b"E" + (len(refusal) + 4).to_bytes(4, "big") + refusal)
+            await client.aclose()
+
+    async with trio.open_nursery() as nursery:
+        listen = partial(trio.serve_tcp, refuse, 0, host="127.0.0.1")
+        (listener,) = await nursery.start(listen)
+        port = listener.socket.getsockname()[1]
+        with pytest.raises(kind, match="ça ne va pas"):
+            await open_log(f"postgres://ann:secret@127.0.0.1:{port}/db")
+        nursery.cancel_scope.cancel()
 
 
 async def test_the_password_may_come_from_where_libpq_looks(

@@ -28,17 +28,20 @@ _CORRUPT: Final = {
     "XX001": "",
     "XX002": "",
 }
-# Of connecting libpq tells no SQLSTATE, so it is known by the words (of a server that speaks
-# English; what another says is an outage, and is shown).
-_REFUSALS: Final = (
+# By SQLSTATE, of connecting.
+_REFUSED_BY_SERVER: Final = {
+    "28000": "let the role in, in the server's pg_hba.conf, or create it, with LOGIN",
+    "28P01": "check user and password: in the URL, PGPASSWORD or the password file",
+    "3D000": "create the database first, as with createdb",
+    "42501": "GRANT CONNECT ON DATABASE ... TO the role",
+}
+# What libpq itself refuses has no SQLSTATE. Its sentences are English here, since Python leaves the
+# locale of messages alone.
+_REFUSED_BY_LIBPQ: Final = (
     (
-        "password authentication failed|no password supplied|authentication failed",
+        "no password supplied",
         "check user and password: in the URL, PGPASSWORD or the password file",
     ),
-    ("no pg_hba.conf entry|pg_hba.conf rejects", "let the role in, in the server's pg_hba.conf"),
-    ('database ".*" does not exist', "create the database first, as with createdb"),
-    ('role ".*" does not exist|not permitted to log in', "create the role, with LOGIN"),
-    ("permission denied for database", "GRANT CONNECT ON DATABASE ... TO the role"),
     (
         "does not support SSL|certificate|invalid sslmode|SSL error",
         "see sslmode and sslrootcert in the URL",
@@ -70,9 +73,14 @@ def translated(address: Address, doing: str, error: psycopg.Error) -> Exception:
         return LogCorrupt(f"{text}{_CORRUPT[state]}")
     if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
         return error
-    advice = "" if state else _advice_on_refusal(str(error))
+    advice = "" if state else _advice_of_libpq(str(error))
     return LogMisconfigured(f"{text}; {advice}") if advice else LogUnavailable(text)
 
 
-def _advice_on_refusal(text: str) -> str:
-    return next((advice for words, advice in _REFUSALS if re.search(words, text)), "")
+def _advice_of_libpq(text: str) -> str:
+    return next((advice for words, advice in _REFUSED_BY_LIBPQ if re.search(words, text)), "")
+
+
+def advice_on_refusal(state: str) -> str:
+    """Return what a person should do about a refused connection; "" if waiting may help."""
+    return _REFUSED_BY_SERVER.get(state, "")

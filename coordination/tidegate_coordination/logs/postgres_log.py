@@ -13,16 +13,20 @@ import trio
 
 from tidegate_coordination.logs import postgres_snapshots as saved
 from tidegate_coordination.logs import postgres_tables as tables
-from tidegate_coordination.logs.postgres_lane import Lane
+from tidegate_coordination.logs.postgres_errors import advice_on_refusal
+from tidegate_coordination.logs.postgres_lane import CALL_SECONDS, Lane
 from tidegate_coordination.logs.postgres_layout import make_tables
 from tidegate_coordination.logs.postgres_listener import Listener
+from tidegate_coordination.logs.postgres_refusals import state_of_refusal
 from tidegate_coordination.logs.postgres_url import Address
 from tidegate_coordination.metadata_log import (
     FIRST_POSITION,
     AppendResult,
     LogCapabilities,
     LogEntry,
+    LogMisconfigured,
     LogMisuse,
+    LogUnavailable,
     Snapshot,
     Trimmed,
 )
@@ -43,11 +47,22 @@ async def open_address(address: Address) -> "PostgresLog":
     lane = Lane(address, is_patient=False)
     try:
         await lane.call("open its tables", lambda it: make_tables(it, address.schema))
+    except LogUnavailable as outage:
+        lane.close()
+        await _raise_if_refused(address, outage)
+        raise
     except BaseException:
         lane.close()
         raise
     lane.is_patient = True
     return PostgresLog(address, lane)
+
+
+async def _raise_if_refused(address: Address, outage: LogUnavailable) -> None:
+    look = partial(state_of_refusal, address, CALL_SECONDS)
+    state = await trio.to_thread.run_sync(look, abandon_on_cancel=True)
+    if advice := advice_on_refusal(state):
+        raise LogMisconfigured(f"{outage}; {advice}") from None
 
 
 class PostgresLog:
