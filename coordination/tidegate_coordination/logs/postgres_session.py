@@ -36,22 +36,20 @@ _STATE: Final = (
 )
 
 
-def connect(address: Address) -> Connection:
-    """Connect, and see that what is committed here stays.
+def _connect(address: Address) -> Connection:
+    parameters: dict[str, Any] = dict(address.parameters)
+    return psycopg.connect(autocommit=True, **parameters)
+
+
+def _set_up(connection: Connection, address: Address) -> None:
+    """See that what is committed here stays.
 
     Raises:
         psycopg.Error: to be translated.
         LogMisconfigured: it would not stay, or cannot be committed at all.
     """
-    parameters: dict[str, Any] = dict(address.parameters)
-    connection = psycopg.connect(autocommit=True, **parameters)
-    try:
-        connection.execute(_SET_UP.encode(), (address.schema,))
-        _make_durable(connection, address)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    connection.execute(_SET_UP.encode(), (address.schema,))
+    _make_durable(connection, address)
 
 
 def _make_durable(connection: Connection, address: Address) -> None:
@@ -88,7 +86,7 @@ class Session:
         """Do the work here, in this thread."""
         with self._guard:
             if self._is_given_up:
-                raise LogUnavailable(f"{self._address.shown}: nobody waits for it any more")
+                raise self._unwanted()
             self._is_running = True
         try:
             with translated_errors(self._address, doing):
@@ -111,13 +109,20 @@ class Session:
     def _connected(self) -> Connection:
         if self._connection is not None and not _is_stale(self._connection):
             return self._connection
-        self._close()
-        connection = connect(self._address)
+        with self._guard:
+            self._close()
+        connection = _connect(self._address)
         with self._guard:
             self._connection = connection
             # A number of its own for the socket: libpq may close its at any time.
             self._line = socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM)
+            if self._is_given_up:
+                raise self._unwanted()
+        _set_up(connection, self._address)
         return connection
+
+    def _unwanted(self) -> LogUnavailable:
+        return LogUnavailable(f"{self._address.shown}: nobody waits for it any more")
 
     def _close(self) -> None:
         if self._connection is not None:
