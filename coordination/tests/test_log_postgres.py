@@ -434,6 +434,40 @@ async def test_a_standby_that_lacked_entries_is_noticed(log: PostgresLog, url: s
         await log.append(4, b"4")
 
 
+async def end_connections(url: str) -> None:
+    for pid in backends(url, "true"):
+        raw(url, f"SELECT pg_terminate_backend({pid})")
+    await until(lambda: not backends(url, "true"))
+
+
+@pytest.mark.parametrize("length", [2, 3, 4, 9])
+async def test_a_log_that_went_on_without_an_entry_is_noticed(
+    log: PostgresLog, url: str, length: int
+) -> None:
+    """As after a standby took over that lacked what a gateway had read, and others went on."""
+    await fill(log, 4)
+    await end_connections(url)
+    raw(url, "DELETE FROM entry WHERE position > 2")
+    other = await opened_log(url)
+    for position in range(3, length + 1):
+        assert await other.append(position, b"another") is AppendResult.APPENDED
+    for attempt in (log.read(5, 100), log.append(5, b"5"), log.wait(4, 60), log.load_snapshot()):
+        with pytest.raises(LogCorrupt, match=r"entry 4 .* another one"):
+            await attempt
+    await other.aclose()
+
+
+async def test_what_was_trimmed_is_not_missed(log: PostgresLog, url: str) -> None:
+    await fill(log, 4)
+    other = await opened_log(url)
+    assert await other.append(5, b"5") is AppendResult.APPENDED
+    await other.trim(6)
+    await end_connections(url)
+    assert await log.read(5, 100) == Trimmed(6)
+    assert await log.append(6, b"6") is AppendResult.APPENDED
+    await other.aclose()
+
+
 async def test_dropped_tables_are_noticed(log: PostgresLog, url: str) -> None:
     await fill(log, 1)
     raw(url, "DROP SCHEMA tidegate CASCADE")

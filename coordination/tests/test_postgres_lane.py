@@ -43,7 +43,7 @@ class SilentServer:
 
     def lane(self) -> Lane:
         address = parse_url(f"postgres://ann@127.0.0.1:{self.port}/db?gssencmode=disable")
-        return Lane(address, is_patient=True)
+        return Lane(address, lambda _: None, is_patient=True)
 
 
 @asynccontextmanager

@@ -20,12 +20,15 @@ class Lane:
     """A session that raised or was given up is replaced by a new one at the next call.
 
     `is_patient`: the log was opened once, so what looks like a refusal is an outage: servers say
-    the same while they fail over, or while a password is being changed.
+    the same while they fail over, or while a password is being changed. `greet`: see Session.
     """
 
-    def __init__(self, address: Address, *, is_patient: bool) -> None:
+    def __init__(
+        self, address: Address, greet: Callable[[Connection], None], *, is_patient: bool
+    ) -> None:
         self.is_patient = is_patient
         self._address = address
+        self._greet = greet
         self._turn = trio.Lock()
         self._threads = trio.CapacityLimiter(_THREADS)
         self._session: Session | None = None
@@ -51,7 +54,7 @@ class Lane:
     async def _once(self, doing: str, work: Callable[[Connection], _T]) -> _T:
         if self._is_closed:
             raise LogUnavailable(f"{self._address.shown} is closed")
-        session = self._session = self._session or Session(self._address)
+        session = self._session = self._session or Session(self._address, self._greet)
         is_done = False
         try:
             result = await trio.to_thread.run_sync(

@@ -14,6 +14,7 @@ import trio
 from tidegate_coordination.logs import postgres_snapshots as saved
 from tidegate_coordination.logs import postgres_tables as tables
 from tidegate_coordination.logs.postgres_errors import advice_on_refusal
+from tidegate_coordination.logs.postgres_history import History
 from tidegate_coordination.logs.postgres_lane import CALL_SECONDS, Lane
 from tidegate_coordination.logs.postgres_layout import make_tables
 from tidegate_coordination.logs.postgres_listener import Listener
@@ -44,7 +45,8 @@ async def open_address(address: Address) -> "PostgresLog":
     Raises:
         LogMisconfigured, LogUnavailable: as `postgres.open_log`.
     """
-    lane = Lane(address, is_patient=False)
+    history = History()
+    lane = Lane(address, history.check, is_patient=False)
     try:
         await lane.call("open its tables", lambda it: make_tables(it, address.schema))
     except LogUnavailable as outage:
@@ -55,7 +57,7 @@ async def open_address(address: Address) -> "PostgresLog":
         lane.close()
         raise
     lane.is_patient = True
-    return PostgresLog(address, lane)
+    return PostgresLog(address, history, lane)
 
 
 async def _raise_if_refused(address: Address, outage: LogUnavailable) -> None:
@@ -68,10 +70,13 @@ async def _raise_if_refused(address: Address, outage: LogUnavailable) -> None:
 class PostgresLog:
     """Open it with `postgres.open_log`."""
 
-    def __init__(self, address: Address, reads: Lane) -> None:
+    def __init__(self, address: Address, history: History, reads: Lane) -> None:
         self._channel = f"tidegate_{address.schema}"
         self._reads = reads
-        self._appends, self._upkeep, listening = (Lane(address, is_patient=True) for _ in range(3))
+        self._history = history
+        self._appends, self._upkeep, listening = (
+            Lane(address, history.check, is_patient=True) for _ in range(3)
+        )
         self._listening = listening
         self._listener = Listener(listening, self._channel)
         self._last_seen = FIRST_POSITION - 1
@@ -89,11 +94,15 @@ class PostgresLog:
             "append", lambda it: tables.append(it, self._channel, position, payload)
         )
         if result is AppendResult.APPENDED:
+            self._history.note(LogEntry(position, payload))
             self._note(position)
         return result
 
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
-        return await self._reads.call("read", lambda it: tables.read(it, from_position, max_bytes))
+        found = await self._reads.call("read", lambda it: tables.read(it, from_position, max_bytes))
+        if isinstance(found, list) and found:
+            self._history.note(found[-1])
+        return found
 
     async def wait(self, after_position: int, timeout_seconds: float) -> None:
         with trio.move_on_after(timeout_seconds):

@@ -72,10 +72,14 @@ def _make_durable(connection: Connection, address: Address) -> None:
 
 
 class Session:
-    """Connects when it is first used."""
+    """Connects when it is first used.
 
-    def __init__(self, address: Address) -> None:
+    `greet`: looks at a new connection before it is used.
+    """
+
+    def __init__(self, address: Address, greet: Callable[[Connection], None]) -> None:
         self._address = address
+        self._greet = greet
         self._guard = threading.Lock()
         self._is_running = False
         self._is_given_up = False
@@ -119,6 +123,7 @@ class Session:
             if self._is_given_up:
                 raise self._unwanted()
         _set_up(connection, self._address)
+        self._greet(connection)
         return connection
 
     def _unwanted(self) -> LogUnavailable:

@@ -64,7 +64,7 @@ def append(connection: Connection, channel: str, position: int, payload: bytes) 
         {
             "position": Int8(position),
             "payload": payload,
-            "crc": Int8(_crc(position, payload)),
+            "crc": Int8(checksum_of(LogEntry(position, payload))),
             "channel": channel,
         },
         prepare=True,
@@ -106,9 +106,19 @@ def read(connection: Connection, from_position: int, max_bytes: int) -> list[Log
 
 
 def _checked(position: int, payload: bytes, crc: int) -> LogEntry:
-    if crc != _crc(position, payload):
+    entry = LogEntry(position, payload)
+    if crc != checksum_of(entry):
         raise LogCorrupt(f"entry {position} of the PostgreSQL log fails its checksum")
-    return LogEntry(position, payload)
+    return entry
+
+
+def checksum_at(connection: Connection, position: int) -> tuple[int, int | None]:
+    """Return the boundary, and the checksum of an entry; None where it is not there."""
+    query = "SELECT trimmed, (SELECT crc FROM entry WHERE position = %s) FROM boundary"
+    row = connection.execute(query, (Int8(position),)).fetchone()
+    if row is None:
+        raise LogCorrupt("the PostgreSQL log has lost its boundary; restore it")
+    return row[0], row[1]
 
 
 def last_position(connection: Connection) -> int:
@@ -147,8 +157,8 @@ def _number(connection: Connection, query: str) -> int:
     return value
 
 
-def _crc(position: int, payload: bytes) -> int:
-    return crc32c.crc32c(payload, crc32c.crc32c(position.to_bytes(8, "big")))
+def checksum_of(entry: LogEntry) -> int:
+    return crc32c.crc32c(entry.payload, crc32c.crc32c(entry.position.to_bytes(8, "big")))
 
 
 def _too_far(position: int, last: int) -> LogCorrupt:
