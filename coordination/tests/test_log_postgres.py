@@ -356,6 +356,39 @@ async def test_growth_is_seen_where_notifications_are_lost(
             raw(url, "INSERT INTO entry VALUES (1, 'unsaid', 0)")
 
 
+async def test_growth_is_seen_however_short_the_waits_are(
+    log: PostgresLog, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_listener, "POLL_SECONDS", 0.2)
+    await log.wait(0, 0.1)
+    raw(url, "INSERT INTO entry VALUES (1, 'unsaid', 0)")
+    with trio.fail_after(_PATIENCE_SECONDS):
+        while log._last_seen < 1:
+            await log.wait(0, 0.01)
+
+
+@pytest.mark.parametrize("said", ["7", "9" * 19, "9" * 7_000, "\u0667", "-1", "nonsense", ""])
+async def test_notifications_of_strangers_do_no_harm(log: PostgresLog, url: str, said: str) -> None:
+    """No right is needed to send them."""
+    await fill(log, 1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log.wait, 1, 1e6)
+        await until(lambda: bool(backends(url, "query LIKE 'SELECT coalesce%%'")))
+        raw(url, f"SELECT pg_notify('tidegate_tidegate', '{said}')")
+        raw(url, "SELECT pg_notify('tidegate_tidegate', '5')")
+    # It was told that there is more; once it has looked, it waits again.
+    assert await log.read(2, 100) == []
+    with trio.move_on_after(0.3) as waited:
+        await log.wait(1, 1e6)
+    assert waited.cancelled_caught
+    other = await opened_log(url)
+    with trio.fail_after(_PATIENCE_SECONDS):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(log.wait, 1, 1e6)
+            await other.append(2, b"2")
+    await other.aclose()
+
+
 async def test_waiting_outlives_its_connection(log: PostgresLog, url: str) -> None:
     listening = "state = 'idle' AND query LIKE 'SELECT coalesce%%'"
     with trio.fail_after(_PATIENCE_SECONDS):

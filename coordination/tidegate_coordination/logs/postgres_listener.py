@@ -1,7 +1,7 @@
 """Growth of a PostgreSQL log, heard by LISTEN: an idle gateway asks nothing.
 
-A notification is a hint. When one is lost, or the connection that should bring it, growth is seen
-by asking after a few seconds.
+A notification is a hint: whoever may connect to the database may send one, of anything. When one is
+lost, or the connection that should bring it, growth is seen by asking after a few seconds.
 """
 
 from typing import Final
@@ -17,6 +17,7 @@ from tidegate_coordination.logs.postgres_tables import last_position
 from tidegate_coordination.metadata_log import LogUnavailable
 
 POLL_SECONDS: Final = 5.0
+_POSITION_DIGITS: Final = 19  # of a bigint
 
 
 class Listener:
@@ -27,6 +28,8 @@ class Listener:
         self._channel = channel
         self._ear: PGconn | None = None
         self._overheard: list[psycopg.Notify] = []
+        # Waits may be much shorter than the time between two looks.
+        self._told_at = 0.0
 
     async def next_position(self) -> int:
         """Wait for a sign of growth; return a position that the log has, perhaps a known one.
@@ -36,9 +39,14 @@ class Listener:
         """
         if self._ear is None:
             self._ear, position = await self._lane.call("listen", self._listen)
-            return position
-        with trio.move_on_after(POLL_SECONDS):
-            return await self._hear(self._ear)
+        else:
+            position = await self._hear_or_ask(self._ear)
+        self._told_at = trio.current_time()
+        return position
+
+    async def _hear_or_ask(self, ear: PGconn) -> int:
+        with trio.move_on_at(self._told_at + POLL_SECONDS):
+            return await self._hear(ear)
         return await self._ask()
 
     def _listen(self, connection: Connection) -> tuple[PGconn, int]:
@@ -62,7 +70,7 @@ class Listener:
         self._overheard.clear()
         while notification := ear.notifies():
             heard.append(notification.extra.decode(errors="replace"))
-        return [int(each) for each in heard if each.isdecimal()]
+        return [int(each) for each in heard if _is_position(each)]
 
     async def _ask(self) -> int:
         try:
@@ -83,3 +91,7 @@ class Listener:
 
 def _look(connection: Connection) -> tuple[PGconn, int]:
     return connection.pgconn, last_position(connection)
+
+
+def _is_position(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _POSITION_DIGITS

@@ -99,7 +99,11 @@ class PostgresLog:
         return result
 
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        told = self._last_seen
         found = await self._reads.call("read", lambda it: tables.read(it, from_position, max_bytes))
+        if found == [] and self._last_seen == told >= from_position:
+            # What was told before the read began, and was not found, was not true.
+            self._last_seen = from_position - 1
         if isinstance(found, list) and found:
             self._history.note(found[-1])
         return found
