@@ -29,6 +29,15 @@ def test_what_it_leaves_out_is_libpqs_to_find() -> None:
     assert "target_session_attrs" not in parse_url("postgres://h/db").parameters
 
 
+@pytest.mark.parametrize(
+    ("hosts", "seconds"), [("h", 5), ("h1,h2", 4), ("h1,h2,h3", 2), ("h1,h2,h3,h4", 2)]
+)
+def test_all_hosts_are_tried_within_a_call(hosts: str, seconds: int) -> None:
+    found = parse_url(f"postgres://{hosts}/db").parameters["connect_timeout"]
+    assert found == str(seconds)
+    assert parse_url(f"postgres:///db?host={hosts}").parameters["connect_timeout"] == found
+
+
 @pytest.mark.parametrize("place", ["/run/postgresql", "%2Frun%2Fpostgresql"])
 def test_a_socket_is_a_host(place: str) -> None:
     assert parse_url(f"postgres:///db?host={place}").parameters["host"] == "/run/postgresql"

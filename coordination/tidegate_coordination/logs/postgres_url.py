@@ -16,9 +16,10 @@ _FORM: Final = "write postgres://USER@HOST:PORT/DATABASE?schema=NAME"
 _QUOTING: Final = (
     f"{_FORM}; in a user or password : / @ ? # and % are written %3A %2F %40 %3F %23 %25"
 )
+# So long connecting may last, in all; shorter than a call.
+_HOSTS_SECONDS: Final = 8
 # A server that went away without a word is noticed in about as long as a call lasts.
 _DEFAULTS: Final = {
-    "connect_timeout": "5",
     "keepalives_idle": "10",
     "keepalives_interval": "3",
     "keepalives_count": "3",
@@ -84,6 +85,10 @@ def _parameters(url: str, fields: list[tuple[str, str]]) -> dict[str, str]:
 
 def _with_defaults(parameters: dict[str, str]) -> dict[str, str]:
     defaults = dict(_DEFAULTS)
-    if "," in parameters.get("host", ""):
+    hosts = 1 + max(parameters.get(name, "").count(",") for name in ("host", "hostaddr"))
+    if hosts > 1:
         defaults["target_session_attrs"] = "read-write"  # of several, the one that takes writes
+    # It is of each host, and a call that has not reached the last one in time would begin again
+    # with the first. libpq knows nothing below 2.
+    defaults["connect_timeout"] = str(max(2, min(5, _HOSTS_SECONDS // hosts)))
     return {**defaults, **parameters, "client_encoding": "UTF8"}
