@@ -24,7 +24,8 @@ _MISCONFIGURED: Final = {
     "42P07": "the schema {schema} holds tables of others; name another one, as ?schema=NAME",
 }
 _CORRUPT: Final = {
-    "42P01": "; its tables were dropped: restore it with `tidegate log restore`",
+    "42P01": "; its tables were dropped: restore it with `tidegate log restore`, unless a pooler"
+    " that is not in session mode stands before it",
     "XX001": "",
     "XX002": "",
 }
