@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from socket import create_connection
+from threading import Thread
 
 import pytest
 
@@ -14,7 +18,7 @@ from tidegate_gateway.admin_pages import AdminPages, zones_of
 from tidegate_gateway.call import Peer
 from tidegate_gateway.cli.zones import NOT_TOLD, run_zones, text_of
 from tidegate_gateway.metrics import render_metrics
-from tidegate_gateway.zone_report import advice
+from tidegate_gateway.zone_report import advice, zone_report
 from tidegate_gateway.zone_traffic import MAX_CLIENTS, OTHERS, ClientTraffic, Kind, ZoneTraffic
 from tidegate_gateway.zones import NOWHERE, ClientZone, Source
 
@@ -99,6 +103,36 @@ async def test_the_page_is_there_once_the_gateway_is() -> None:
     report = json.loads(answer.body)
     assert (report["zone"], report["zones"], report["clients"]) == ("az1", ["az1"], [])
     assert text_of(report).endswith("Nobody crosses zones here.")
+
+
+def test_what_clients_say_does_not_reach_the_terminal_raw() -> None:
+    traffic = ZoneTraffic(finder("a"), "a")
+    traffic.book(Peer("h", 1, "A", client_id="x\x1b[2J,zone=b\x07", produced_bytes=1))
+    report = zone_report(traffic, {"a"}, moved=0, without_gateway=0)
+    text = text_of(json.loads(json.dumps(report)))
+    assert "x\\x1b[2J,zone=b\\x07: zone b\\x07 by client.id" in text
+    assert all(each.isprintable() for each in text.split("\n"))
+
+
+def test_a_gateway_is_asked_without_a_proxy_of_the_web(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(404)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        run_zones(f"127.0.0.1:{server.server_port}", as_json=False)
+        with suppress(OSError):
+            create_connection(server.server_address[:2]).close()
+        thread.join()
+    assert "answers 404" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

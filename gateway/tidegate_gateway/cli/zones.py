@@ -38,7 +38,9 @@ def run_zones(admin: str, *, as_json: bool) -> int:
 def _asked(host: str, port: int) -> Mapping[str, Any]:
     where = f"{url_host(host)}:{port}"
     try:
-        with urllib.request.urlopen(f"http://{where}/v1/zones", timeout=ANSWER_SECONDS) as answer:
+        # Not by way of a proxy that the environment names for the web.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"http://{where}/v1/zones", timeout=ANSWER_SECONDS) as answer:
             report: Mapping[str, Any] = json.loads(answer.read(MAX_ANSWER_BYTES))
             return report
     except urllib.error.HTTPError as error:
@@ -67,13 +69,20 @@ def text_of(report: Mapping[str, Any]) -> str:
         zone = f"zone {each['zone']} by {each['told_by']}" if each["zone"] else "zone not known"
         lines += [
             "",
-            f"{each['client_id'] or '(no client.id)'}: {zone}",
+            f"{_shown(each['client_id']) or '(no client.id)'}: {_shown(zone)}",
             f"  produced {_kinds(each['produced'])}; fetched {_kinds(each['fetched'])}",
-            f"  {each['advice']}",
+            f"  {_shown(each['advice'])}",
         ]
     if not advised:
         lines += ["", "Nobody crosses zones here."]
     return "\n".join(lines)
+
+
+def _shown(text: str) -> str:
+    """Return a text in which nothing that a client said moves the cursor of a terminal."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def _kinds(counts: Mapping[str, int]) -> str:
