@@ -182,6 +182,19 @@ async def test_nobody_is_sent_to_what_is_no_replica(autojump_clock: object) -> N
         assert ZONES[moved.preferred_read_replica] == other
 
 
+async def test_zones_as_long_as_a_book_are_not_kept(autojump_clock: object) -> None:
+    async with zoned() as (_, running):
+        here = running[1].world.connect()
+        await here.produce("t", 0, records_batch(b"v"))
+        await fetched(here, "c" * 30_000)
+        peers = [each.peer for each in running[1].gateway.connections]
+        said = [each.said_rack for each in peers if each.said_rack]
+        long_id = "app,zone=" + "b" * 30_000
+        zone = running[1].gateway.zones.of(peers[0], long_id).zone
+    assert said == [("test", "c" * 255)]
+    assert zone == "b" * 255
+
+
 async def test_a_session_is_told_where_to_go_each_time(autojump_clock: object) -> None:
     async with zoned() as (_, running):
         here = running[1].world.connect()

@@ -130,7 +130,7 @@ def test_a_gateway_is_asked_without_a_proxy_of_the_web(
         thread.start()
         run_zones(f"127.0.0.1:{server.server_port}", as_json=False)
         with suppress(OSError):
-            create_connection(server.server_address[:2]).close()
+            create_connection(("127.0.0.1", server.server_port)).close()
         thread.join()
     assert "answers 404" in capsys.readouterr().err
 

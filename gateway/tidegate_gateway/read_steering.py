@@ -21,7 +21,7 @@ from tidegate_coordination.state.topics import Topic
 
 from .call import Call
 from .cluster_view import ClusterView, ListenerView
-from .zones import Source
+from .zones import MAX_ZONE, Source
 
 RACK_FROM: Final = 11
 STAY: Final = -1
@@ -57,7 +57,7 @@ class ReadSteering:
         if call.version < RACK_FROM:
             return None
         zones = self._view.zones
-        zones.racks.say(call.peer, call.client_id, rack)
+        zones.racks.say(call.peer, call.client_id, rack[:MAX_ZONE])
         if not rack:
             return None
         zone, source = zones.of(call.peer, call.client_id)

@@ -32,6 +32,7 @@ class ZoneFinder:
         self.racks = ClientRacks()
         self._gateways = gateways
         self._by_client_id: dict[str, str] = {}
+        self._known: frozenset[str] = frozenset()
         self._version = -1
 
     def of(self, peer: Peer, client_id: str) -> ClientZone:
@@ -56,16 +57,17 @@ class ZoneFinder:
         version = self._gateways.version
         if version != self._version or len(self._by_client_id) > MAX_REMEMBERED:
             self._by_client_id.clear()
+            self._known = self._all_known()
             self._version = version
         start = client_id[:MAX_LOOKED_AT]
         zone = self._by_client_id.get(start)
         if zone is None:
             said = said_in_client_id(start)
-            zone = self.maps.id_of(without_suffixes(said, self._known())) if said else ""
+            zone = self.maps.id_of(without_suffixes(said, self._known)) if said else ""
             self._by_client_id[start] = zone
         return zone
 
-    def _known(self) -> frozenset[str]:
+    def _all_known(self) -> frozenset[str]:
         maps = self.maps
         homes = (zone for _, zone in self._gateways.homes.values())
         return frozenset((*homes, *maps.ids, *maps.ids.values(), *maps.by_listener.values()))

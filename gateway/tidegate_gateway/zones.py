@@ -34,6 +34,8 @@ KEYS: Final = frozenset(
 )
 # A client id may have 32 KiB; what says a zone stands in its first words.
 MAX_LOOKED_AT: Final = 1024
+MAX_ZONE: Final = 255
+"""Characters of a zone that a client says; what it says is kept and shown."""
 _SEPARATORS = re.compile(r"[, |&;]")
 
 
@@ -66,7 +68,7 @@ def said_in_client_id(client_id: str) -> str:
         # AutoMQ's values are URL-encoded; some tools encode the equals sign, too.
         key, _, said = unquote(word).partition("=")
         if key in KEYS and said:
-            return said
+            return said[:MAX_ZONE]
     return ""
 
 
