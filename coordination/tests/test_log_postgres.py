@@ -436,6 +436,22 @@ async def test_weak_commits_of_a_role_are_made_strong(
         await log.aclose()
 
 
+async def test_a_server_that_does_not_flush_is_refused(
+    postgres_server: PostgresServer, url: str
+) -> None:
+    def shown() -> str:
+        return str(postgres_server.sql("SHOW fsync")[0][0])
+
+    try:
+        postgres_server.sql("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
+        await until(lambda: shown() == "off")
+        with pytest.raises(LogMisconfigured, match="Set fsync=on"):
+            await open_log(url)
+    finally:
+        postgres_server.sql("ALTER SYSTEM RESET fsync", "SELECT pg_reload_conf()")
+        await until(lambda: shown() == "on")
+
+
 async def test_a_damaged_entry_is_noticed(log: PostgresLog, url: str) -> None:
     await fill(log, 3)
     raw(url, "UPDATE entry SET payload = '7' WHERE position = 2")
