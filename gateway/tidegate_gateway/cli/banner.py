@@ -94,7 +94,8 @@ def shown_log(url: str) -> str:
         return "memory"
     if scheme == "sqlite":
         return f"SQLite in {shown_path(Path(rest.removeprefix('//')))}"
-    parts = urlsplit(url)
-    schema = parse_qs(parts.query).get("schema", [""])[0]  # postgres: which log of the database
+    # All before the last @ may be of a password, which may hold what else would end it.
+    place, _, query = rest.removeprefix("//").rpartition("@")[2].partition("?")
+    schema = parse_qs(query).get("schema", [""])[0]  # postgres: which log of the database
     which = f"?schema={schema}" if schema else ""
-    return f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}{which}"
+    return f"{scheme}://{place}{which}"
