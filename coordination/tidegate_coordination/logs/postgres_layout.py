@@ -6,7 +6,7 @@
     snapshot(id, position, complete)        counts only when complete
     snapshot_chunk(snapshot, ordinal, framed)
 
-Payloads are compressed already, so they are stored as they are.
+Payloads are stored as they are: to compress them would lengthen every append.
 """
 
 from typing import Final
