@@ -60,7 +60,7 @@ async def test_ready_only_between_start_and_drain() -> None:
     assert (await page(unstarted_gateway(), "/readyz")).status == 503
     async with started_gateway() as gateway:
         assert (await page(gateway, "/readyz")).status == 200
-        gateway.is_draining = True
+        gateway.is_stopping = True
         assert (await page(gateway, "/readyz")) == Answer(503, "draining\n")
         for path in ("/livez", "/healthz", "/metrics", "/v1/status", "/version"):
             assert (await page(gateway, path)).status == 200

@@ -1,8 +1,8 @@
 """The process: everything a gateway is made of is chosen, opened and closed here, and only here.
 
 Start: sockets first (a port in use is known at once), then store and log, then the gateway loads
-its state and registers; accepting begins last.  Stop, on SIGINT or SIGTERM: accept no more, drain,
-close what is still connected, exit 0.  A second signal ends it at once, with exit code 1.
+its state and registers; accepting begins last.  Stop, on SIGINT or SIGTERM: drain, accept no
+more, close what is still connected, exit 0.  A second signal ends it at once, with exit code 1.
 """
 
 from __future__ import annotations
@@ -196,11 +196,14 @@ class _Process:
         slots = ConnectionSlots(MAX_ADMIN_CONNECTIONS, MAX_ADMIN_CONNECTIONS)
         await accept_forever(listener, lambda accepted: serve_admin(accepted, pages), slots)
 
-    async def _drain(self) -> None:
+    def _stop_listening(self) -> None:
         for listener in self._parts.listeners:
             listener.close()
+
+    async def _drain(self) -> None:
         with trio.move_on_after(self._settings.int("drain.timeout.ms") / 1000) as waited:
-            await self._gateway.drain()
+            await self._gateway.drain(self._stop_listening)
+        self._stop_listening()
         if waited.cancelled_caught:
             _log.warning("stopped before everything was drained; see drain.timeout.ms")
 

@@ -1,15 +1,17 @@
 """The cluster as the clients of one listener and zone see it, prepared until it changes.
 
-A gateway that does not advertise the client's listener is not shown and leads nothing there.
+A gateway that does not advertise the client's listener is not shown and leads nothing there;
+neither is one that drains, as long as others do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.gateways import Gateway
 from tidegate_coordination.state.topics import Topic
 
 from .call import Call
@@ -34,7 +36,7 @@ class Node:
 class Gateways:
     """The gateways of a listener.
 
-    nodes: by node id.  leaders: sorted node ids of those that take new work.
+    nodes: by node id.  leaders: their node ids.
     zone_of, by_zone: of these, zones by their ids; sorted, too.
     """
 
@@ -152,17 +154,21 @@ class ClusterView:
 
     def _make(self, listener: str) -> Gateways:
         table = self._state.gateways
-        nodes: list[Node] = []
-        for gateway in table.brokers():
-            endpoint = gateway.endpoint(listener)
-            if endpoint is not None:
-                rack = gateway.zone or None
-                nodes.append(Node(gateway.node_id, endpoint.host, endpoint.port, rack))
+        nodes = _nodes(table.serving(), listener) or _nodes(table.brokers(), listener)
         racks = {each.node_id: each.rack or "" for each in nodes}
-        serving = (each.node_id for each in table.serving())
-        leaders = tuple(node_id for node_id in serving if node_id in racks) or tuple(sorted(racks))
+        leaders = tuple(racks)
         zone_of = {node_id: self.zones.maps.id_of(racks[node_id]) for node_id in leaders}
         by_zone: dict[str, list[int]] = {zone: [] for zone in sorted(set(zone_of.values()))}
         for node_id, zone in zone_of.items():
             by_zone[zone].append(node_id)
         return Gateways(table.version, tuple(nodes), leaders, zone_of, by_zone)
+
+
+def _nodes(gateways: Iterable[Gateway], listener: str) -> list[Node]:
+    nodes: list[Node] = []
+    for gateway in gateways:
+        endpoint = gateway.endpoint(listener)
+        if endpoint is not None:
+            rack = gateway.zone or None
+            nodes.append(Node(gateway.node_id, endpoint.host, endpoint.port, rack))
+    return nodes

@@ -12,6 +12,7 @@ A reply that cannot be sent for SEND_TIMEOUT_SECONDS closes the connection.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Protocol
 
 import structlog
@@ -146,9 +147,13 @@ class Connection:
         """The request in hand is decoded: while its answer is waited for, others use its memory."""
         self.receiver.let_go(arena, self._frame_end)
 
-    def check_patience(self, now: float) -> None:
-        """Close if the client takes too long.  Call it every PATIENCE_STEP_SECONDS."""
-        reason = self.receiver.lost_patience(now, is_idle=not len(self._line))
+    def check_patience(self, now: float, idle_seconds: float = inf) -> None:
+        """Close if the client takes too long.  Call it every PATIENCE_STEP_SECONDS.
+
+        idle_seconds: how long it may be idle, if that is less than its limit.
+        """
+        idle_seconds = min(idle_seconds, self._limits.idle_seconds)
+        reason = self.receiver.lost_patience(now, idle_seconds, is_idle=not len(self._line))
         if reason is not None:
             self.abort(reason)
 

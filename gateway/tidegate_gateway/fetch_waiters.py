@@ -65,6 +65,12 @@ class FetchWaiters:
                 if not waiter.event.is_set():
                     waiter.on_change(number, partition)
 
+    def wake_all(self) -> None:
+        """Let everybody look again."""
+        for waiters in self._by_number.values():
+            for waiter in waiters:
+                waiter.event.set()
+
     async def wait(
         self,
         seen: Mapping[int, int],

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from random import Random
 
 import structlog
@@ -64,6 +65,9 @@ _log = structlog.get_logger("tidegate.gateway")
 LOAD_SECONDS = 120.0
 # Half of the shortest session of a group's member: see the coordinator's head.
 AWAY_SECONDS = 3.0
+# Of drain.timeout.ms: how long clients may take to go; the rest is for what is in flight.
+GOODBYE_SHARE = 2 / 3
+LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +125,15 @@ class Gateway:
         self.counters = GatewayCounters()
         self.connections: set[Connection] = set()
         self.is_ready = False
-        self.is_draining = False
+        self.is_stopping = False
         self._store = store
         self._log = log
         self._rng = rng
         self._wall_clock = wall_clock
         self._blocking = blocking
         self._max_open_files = max_open_files
+        self._grace_seconds = settings.int("drain.grace.ms") / 1000
+        self._goodbye_seconds = GOODBYE_SHARE * settings.int("drain.timeout.ms") / 1000
         self._zone_maps = zone_maps(settings)
         self._proxied = proxied_listeners(settings)
         check_listeners(self._zone_maps, settings, [each.listener for each in identity.endpoints])
@@ -332,19 +338,49 @@ class Gateway:
         while True:
             await trio.sleep(PATIENCE_STEP_SECONDS)
             now = trio.current_time()
+            idle_seconds = self._grace_seconds if self.sends_away else inf
             for connection in tuple(self.connections):
-                connection.check_patience(now)
+                connection.check_patience(now, idle_seconds)
 
-    async def drain(self) -> None:
-        """Answer what is in flight, commit, and leave the cluster.  Close the listeners first."""
-        self.is_draining = True
+    @property
+    def is_draining(self) -> bool:
+        """Whether it takes no new work."""
+        if not self.is_ready:
+            return self.is_stopping
+        me = self.coordinator.state.gateways.live.get(self.coordinator.incarnation)
+        return self.is_stopping or me is None or me.draining
+
+    @property
+    def sends_away(self) -> bool:
+        """Whether it drains, and there are others for its clients to go to."""
+        coordinator = self.coordinator
+        return coordinator.state.gateways.sends_away(coordinator.incarnation)
+
+    async def drain(self, stop_listening: Callable[[], None] = lambda: None) -> None:
+        """Send clients away, answer what is in flight, commit, and leave the cluster.
+
+        Clients that know nothing yet may connect until stop_listening is called: who is refused a
+        connection learns less than who is told where to go.
+        """
+        self.is_stopping = True
         try:
             await self.coordinator.propose(StartDraining(self.coordinator.incarnation))
+            self.groups.step_aside()
+            await self._clients_gone()
+            stop_listening()
             await self.groups.hand_over()
             await self.writer.drain()
             await self.coordinator.leave()
         except (CoordinatorUnavailable, ProposalFailed) as error:
             _log.warning("left without saying so", error=str(error))
+
+    async def _clients_gone(self) -> None:
+        """Wait until no client is connected, if there are other gateways; not for ever."""
+        with trio.move_on_after(self._goodbye_seconds) as waited:
+            while self.sends_away and self.connections:  # noqa: ASYNC110 - changed by many
+                await trio.sleep(LOOK_SECONDS)
+        if waited.cancelled_caught:
+            _log.warning("clients stayed to the end", connections=len(self.connections))
 
 
 def _with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -> BrokerSettings:

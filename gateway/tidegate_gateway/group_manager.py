@@ -79,6 +79,10 @@ class GroupManager:
         """
         await self._groups.hand_over()
 
+    def step_aside(self) -> None:
+        """Leave the groups to others, if there are others, while this gateway drains."""
+        self._groups.step_aside()
+
     def fresh_id(self) -> str:
         """Return a random text for a member id, shaped like a UUID as Kafka's are."""
         return str(UUID(bytes=self._rng.randbytes(16), version=4))

@@ -153,6 +153,18 @@ class HostedGroups:
           CoordinatorUnavailable
         """
         self._leaving = True
+        self._release_all()
+        await self._coordinator.propose(Renew())  # behind them all
+
+    def step_aside(self) -> None:
+        """Do the same, but for good only as long as this gateway drains and others do not.
+
+        Their members find who serves them now, and go on there: it knows them from the state.
+        """
+        if not may_serve(self._coordinator.state, self._coordinator.incarnation):
+            self._release_all()
+
+    def _release_all(self) -> None:
         for hosted in list(self._hosted.values()):
             self.lose(hosted, Refusal.NOT_COORDINATOR)
         groups = self._coordinator.state.groups
@@ -161,7 +173,6 @@ class HostedGroups:
             self._coordinator.submit(ReleaseClaim(group_claim(group_id)), _done, _failed)
         for group_id in sorted(self._uncertain - held):
             self._coordinator.submit(ForgetGroup(group_id), _done, _failed)
-        await self._coordinator.propose(Renew())  # behind them all
 
     async def run(self) -> None:
         """Serve the timers; forever."""
@@ -170,6 +181,7 @@ class HostedGroups:
             self._tick_due(now)
             if now >= self._look_at:
                 self._look_at = now + LOOK_SECONDS
+                self.step_aside()
                 self._look()
             if now >= self._adopt_at:
                 self._adopt_at = now + ADOPT_SECONDS

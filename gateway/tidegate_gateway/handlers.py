@@ -104,14 +104,15 @@ def _data_handlers(
     blocking: Blocking,
 ) -> list[Handler]:
     waiters = FetchWaiters(coordinator.state.partitions)
-    coordinator.listen(waiters.on_change)
     fetch_settings = FetchSettings(
         max_bytes=settings.int("fetch.max.bytes"),
         min_file_bytes=settings.int("disk.cache.send.min.bytes"),
     )
     sessions = FetchSessions(rng)
+    fetch = Fetch(coordinator, reader, waiters, sessions, fetch_settings, read_ahead, steering)
+    coordinator.listen(fetch.on_change)
     return [
-        Fetch(coordinator, reader, waiters, sessions, fetch_settings, read_ahead, steering),
+        fetch,
         ListOffsets(coordinator, reader, fetch_settings, blocking),
         OffsetForLeaderEpoch(coordinator),
         InitProducerId(ProducerIds(coordinator)),

@@ -105,12 +105,12 @@ class Receiver:
             size_bytes >= FLOWING_BYTES and self._received_in_a_row % RECEIVES_IN_A_ROW != 0
         )
 
-    def lost_patience(self, now: float, *, is_idle: bool) -> str | None:
+    def lost_patience(self, now: float, idle_seconds: float, *, is_idle: bool) -> str | None:
         """Return why to close, "" for no reason worth a word; None to go on.
 
         Call it every PATIENCE_STEP_SECONDS.  is_idle: the client waits for no answer; idleness
-        counts from then on.  A frame that has begun must end in time, however it trickles: it holds
-        memory.
+        counts from then on, and ends the patience after idle_seconds.  A frame that has begun must
+        end in time, however it trickles: it holds memory.
         """
         if self._has_received or not (self._is_waiting and is_idle):
             self._has_received = False
@@ -120,7 +120,7 @@ class Receiver:
         if self._partial_since is not None:
             is_late = now - self._partial_since >= self._limits.frame_seconds
             return "a request was not sent to its end in time" if is_late else None
-        return "" if now - self._idle_since >= self._limits.idle_seconds else None
+        return "" if now - self._idle_since >= idle_seconds else None
 
     def _take_arena(self) -> Arena:
         """Never waits: what comes next may be other than Produce."""

@@ -35,8 +35,11 @@ OWN_SETTINGS = (
          "What that folder's files may take of the disk."),
     _own("disk.cache.send.min.bytes", _INT, 32_768, at_least(1),
          "What is at least this large the kernel sends from its file; what is smaller is copied."),
+    _own("drain.grace.ms", _LONG, 4000, at_least(0),
+         "A gateway that drains closes connections that were silent for so long.  If that is longer"
+         " than clients take between two heartbeats, they hear from it where to go."),
     _own("drain.timeout.ms", _LONG, 30_000, at_least(0),
-         "How long a gateway that stops serves those who are still connected."),
+         "How long a gateway may take to stop; two thirds of it wait for its clients to go."),
     _own("fetch.cache.bytes", _LONG, 256 * _MIB, at_least(0),
          "Memory for parts of objects that were written or read."),
     _own("housekeeping.interval.ms", _LONG, 60_000, at_least(1000),

@@ -136,7 +136,8 @@ class ExpireGateways:
 class TakeClaim:
     """Become the one that may write what a name guards.
 
-    Answer: the claim's epoch when the writer holds it now, None when another live gateway does.
+    Answer: the claim's epoch when the writer holds it now, None when another live gateway does, or
+    when the writer drains and others do not.
     """
 
     name: str
@@ -157,6 +158,8 @@ class TakeClaim:
         if claim is not None and claim.incarnation == view.writer:
             return Decided((), claim.epoch)
         if claim is not None and view.state.gateways.is_live(claim.incarnation):
+            return Decided((), None)
+        if view.state.gateways.sends_away(view.writer):
             return Decided((), None)
         epoch = claim.epoch + 1 if claim is not None else 1
         return Decided((ClaimTaken(self.name, view.writer, epoch),), epoch)

@@ -79,6 +79,16 @@ class GatewayTable:
         live = self.brokers()
         return [each for each in live if not each.draining] or live
 
+    def sends_away(self, incarnation: int) -> bool:
+        """Tell whether clients should turn from a gateway to others: it drains, some other not.
+
+        A lone gateway serves to its end; so do all when all of them drain.
+        """
+        me = self.live.get(incarnation)
+        if me is not None and not me.draining:
+            return False
+        return any(not each.draining for each in self.brokers())
+
     def median_clock_ms(self, writer: int, clock_ms: int) -> int:
         """Return the lower median of the live gateways' clocks, the writer's being clock_ms."""
         clocks = {each.incarnation: each.clock_ms for each in self._clocks()}

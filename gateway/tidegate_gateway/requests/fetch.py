@@ -4,7 +4,8 @@ Partitions are served in the order asked, whole batches only, the one that holds
 Data that is there is answered at once; else the fetch waits for the metadata log to grow.
 
 A consumer that says its rack and is of another zone is sent to a gateway there (KIP-392), which
-answers at once and without records, as Kafka does; see read_steering.py.
+answers at once and without records, as Kafka does; see read_steering.py.  A gateway that drains
+answers NOT_LEADER_OR_FOLLOWER, so that consumers look for the leader anew.
 
 Differs from Kafka: an answer never ends in a cut batch; an OFFSET_OUT_OF_RANGE names high watermark
 and log start; a fetch with a replica id is refused, since gateways do not follow each other, and
@@ -91,6 +92,18 @@ class Fetch:
     steering: ReadSteering
     api_key: ClassVar[int] = 1
     messages: ClassVar[ModuleType] = codec
+
+    @property
+    def sends_away(self) -> bool:
+        """Whether clients should turn to others."""
+        coordinator = self.coordinator
+        return coordinator.state.gateways.sends_away(coordinator.incarnation)
+
+    def on_change(self, touched: set[int]) -> None:
+        """Wake the fetches that wait for what changed; a listener of the coordinator."""
+        self.waiters.on_change(touched)
+        if self.sends_away:
+            self.waiters.wake_all()
 
     async def handle(self, call: Call, request: FetchRequest) -> FetchResponse:
         """Answer with records, or with none once max_wait_ms is over."""
@@ -222,8 +235,9 @@ class _Reading:
             is_proven=self._proof is not False,
             elsewhere=self._elsewhere,
             min_file_bytes=settings.min_file_bytes,
+            sends_away=fetch.sends_away,
         )
-        last = self._last
+        last = self._last if not fetch.sends_away else None
         for at, wanted in enumerate(self._wanted):
             if last is None or not look.repeat(last, at):
                 look.add(wanted)
@@ -254,6 +268,7 @@ class _Look:
         "_min_file_bytes",
         "_plan",
         "_read_up",
+        "_sends_away",
         "_state",
         "_uses_topic_ids",
         "answers",
@@ -273,7 +288,9 @@ class _Look:
         is_proven: bool,
         elsewhere: Elsewhere | None,
         min_file_bytes: int,
+        sends_away: bool,
     ) -> None:
+        self._sends_away = sends_away
         self._elsewhere = elsewhere
         self._state = state
         self._plan = plan
@@ -341,6 +358,9 @@ class _Look:
             self._fail(request.partition, _UNKNOWN[unknown_id], None)
             return
         code = _check(request, partition)
+        if self._sends_away:
+            # Retriable, and consumers look for the leader anew: the metadata name another by now.
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if code:
             self._fail(request.partition, code, partition)
             return

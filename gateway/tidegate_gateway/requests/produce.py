@@ -241,12 +241,9 @@ class Produce:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether clients should turn to others: this gateway drains, and some other does not."""
-        gateways = self.coordinator.state.gateways
-        me = gateways.live.get(self.coordinator.incarnation)
-        if me is not None and not me.draining:
-            return False
-        return any(not each.draining for each in gateways.brokers())
+        """Whether clients should turn to others."""
+        coordinator = self.coordinator
+        return coordinator.state.gateways.sends_away(coordinator.incarnation)
 
     async def start(
         self, connection: Connection, header: RequestHeader, body: memoryview, arena: Arena
