@@ -162,6 +162,7 @@ def draw_settings(rng: Random) -> dict[str, str]:
         "fetch.max.bytes": rng.choice(("1024", "57671680")),
         "connections.max.idle.ms": rng.choice(("15000", "600000")),
         "group.initial.rebalance.delay.ms": "0",
+        "drain.grace.ms": "1000",
     }
 
 

@@ -191,6 +191,8 @@ class Reader:
             self.history.fail(invoke, error=code.name)
             if code == ErrorCode.CORRUPT_MESSAGE and not self._may_be_corrupt(key):
                 self.workload.world.complain("false error", f"fetch of {key}: {code.name}")
+            if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                await self._turn_elsewhere()
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._reset(key)
             return
@@ -210,6 +212,12 @@ class Reader:
             return True
         landed = world.strikes.landed if hasattr(world, "strikes") else world.landed
         return any(landed[each] for each in list(landed) if "flip" in each)
+
+    async def _turn_elsewhere(self) -> None:
+        """The gateway drains."""
+        self.client.close()
+        self._session = _Session()
+        await self.client.pause(0.5)
 
     async def _reset(self, key: Key) -> None:
         """Go on at the log's start, as auto.offset.reset=earliest does."""
