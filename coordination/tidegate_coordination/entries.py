@@ -22,6 +22,8 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     ev.GatewayRegistered,
     ev.GatewayRenewed,
     ev.GatewayDraining,
+    ev.GatewayResumed,
+    ev.GatewayDrained,
     ev.GatewayExpired,
     ev.ClaimTaken,
     ev.ClaimReleased,

@@ -58,9 +58,13 @@ class GatewayRenewed(Event, frozen=True, tag=3):
 
 
 class GatewayDraining(Event, frozen=True, tag=4):
-    """The gateway takes no new work."""
+    """The gateway takes no new work.
+
+    stops: it ends once nothing of its work is left.
+    """
 
     incarnation: int
+    stops: bool = False
 
 
 class GatewayExpired(Event, frozen=True, tag=5):
@@ -94,6 +98,18 @@ class TimelineOpened(Event, frozen=True, tag=8):
     first_incarnation: int
     first_producer_id: int
     restore_id: str
+
+
+class GatewayResumed(Event, frozen=True, tag=15):
+    """A gateway that was draining takes new work again."""
+
+    incarnation: int
+
+
+class GatewayDrained(Event, frozen=True, tag=16):
+    """Nothing is left of the work of a gateway that drains: no client, no group."""
+
+    incarnation: int
 
 
 class FormerLife(msgspec.Struct, array_like=True, frozen=True, gc=False):

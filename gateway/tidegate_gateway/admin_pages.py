@@ -84,7 +84,7 @@ class AdminPages:
 
     async def _ready(self) -> Answer:
         if self._gateway.is_draining:
-            return Answer(503, "draining\n")
+            return Answer(503, f"{state_of(self._gateway)}\n")
         if not self._gateway.is_ready:
             return Answer(503, "starting\n")
         return Answer(200, "ready\n")
@@ -104,6 +104,15 @@ class AdminPages:
         return json_answer(zones_of(self._gateway))
 
 
+def state_of(gateway: Gateway) -> str:
+    """Return starting, serving, draining or drained."""
+    if not gateway.is_ready:
+        return "starting"
+    if not gateway.is_draining:
+        return "serving"
+    return "drained" if gateway.draining.is_over else "draining"
+
+
 def status_of(gateway: Gateway) -> dict[str, object]:
     """Return what a gateway knows, as builtins."""
     me = gateway.identity
@@ -112,6 +121,7 @@ def status_of(gateway: Gateway) -> dict[str, object]:
         "node_id": me.node_id,
         "zone": me.zone,
         "ready": gateway.is_ready,
+        "state": state_of(gateway),
         "draining": gateway.is_draining,
         "connections": len(gateway.connections),
         "listeners": [msgspec.structs.asdict(each) for each in me.endpoints],

@@ -144,6 +144,11 @@ class _Process:
             _log.info("stopping", signal=signal.Signals(number).name)
             self._stop.set()
 
+    async def _heed_operators(self) -> None:
+        await self._gateway.draining.stop_asked.wait()
+        _log.info("stopping, as an operator asked")
+        self._stop.set()
+
     async def _started(self, nursery: trio.Nursery) -> bool:
         """Start the gateway; False when told to stop before it was ready."""
         async with trio.open_nursery() as starting:
@@ -164,6 +169,7 @@ class _Process:
             for listener in self._parts.listeners:
                 nursery.start_soon(self._serve_listener, listener, slots)
             self._announce(self._running())
+            nursery.start_soon(self._heed_operators)
             await self._stop.wait()
             await self._drain()
             nursery.cancel_scope.cancel()

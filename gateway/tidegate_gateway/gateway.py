@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 from random import Random
 
 import structlog
@@ -20,7 +19,7 @@ from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailabl
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.object_keys import object_key
-from tidegate_coordination.rules.gateways import Register, StartDraining
+from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.objects import WalName
 from tidegate_storage.disk import Disk
 from tidegate_storage.disk_cache import DiskCache
@@ -36,6 +35,7 @@ from .call import Handler, Peer
 from .cluster_view import ClusterView
 from .connection import Connection, ReplyFlusher
 from .dispatch import Dispatcher
+from .draining import Draining
 from .fetch_plan import FetchSettings
 from .group_manager import GroupManager
 from .handlers import group_settings, make_handlers
@@ -65,9 +65,6 @@ _log = structlog.get_logger("tidegate.gateway")
 LOAD_SECONDS = 120.0
 # Half of the shortest session of a group's member: see the coordinator's head.
 AWAY_SECONDS = 3.0
-# Of drain.timeout.ms: how long clients may take to go; the rest is for what is in flight.
-GOODBYE_SHARE = 2 / 3
-LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +129,6 @@ class Gateway:
         self._wall_clock = wall_clock
         self._blocking = blocking
         self._max_open_files = max_open_files
-        self._grace_seconds = settings.int("drain.grace.ms") / 1000
-        self._goodbye_seconds = GOODBYE_SHARE * settings.int("drain.timeout.ms") / 1000
         self._zone_maps = zone_maps(settings)
         self._proxied = proxied_listeners(settings)
         check_listeners(self._zone_maps, settings, [each.listener for each in identity.endpoints])
@@ -168,6 +163,7 @@ class Gateway:
         if self.disk_cache is not None:
             nursery.start_soon(self.disk_cache.run)
         nursery.start_soon(self.groups.run)
+        nursery.start_soon(self.draining.run)
         nursery.start_soon(self.housekeeper.run)
         nursery.start_soon(self.backup.run)
         self.is_ready = True
@@ -209,6 +205,13 @@ class Gateway:
         self.pool = ArenaPool(settings.int("buffered.bytes.max"))
         self.writer = self._make_writer()
         self.groups = GroupManager(self.coordinator, group_settings(settings), rng=self._rng)
+        self.draining = Draining(
+            self.coordinator,
+            self.groups,
+            self.connections,
+            grace_seconds=settings.int("drain.grace.ms") / 1000,
+            timeout_seconds=settings.int("drain.timeout.ms") / 1000,
+        )
         self.backup = self._make_backup()
         self.housekeeper = self._make_housekeeper()
         state = self.coordinator.state
@@ -338,23 +341,13 @@ class Gateway:
         while True:
             await trio.sleep(PATIENCE_STEP_SECONDS)
             now = trio.current_time()
-            idle_seconds = self._grace_seconds if self.sends_away else inf
             for connection in tuple(self.connections):
-                connection.check_patience(now, idle_seconds)
+                connection.check_patience(now, self.draining.idle_seconds)
 
     @property
     def is_draining(self) -> bool:
         """Whether it takes no new work."""
-        if not self.is_ready:
-            return self.is_stopping
-        me = self.coordinator.state.gateways.live.get(self.coordinator.incarnation)
-        return self.is_stopping or me is None or me.draining
-
-    @property
-    def sends_away(self) -> bool:
-        """Whether it drains, and there are others for its clients to go to."""
-        coordinator = self.coordinator
-        return coordinator.state.gateways.sends_away(coordinator.incarnation)
+        return self.is_stopping or (self.is_ready and self.draining.is_marked)
 
     async def drain(self, stop_listening: Callable[[], None] = lambda: None) -> None:
         """Send clients away, answer what is in flight, commit, and leave the cluster.
@@ -364,23 +357,13 @@ class Gateway:
         """
         self.is_stopping = True
         try:
-            await self.coordinator.propose(StartDraining(self.coordinator.incarnation))
-            self.groups.step_aside()
-            await self._clients_gone()
+            await self.draining.begin()
             stop_listening()
             await self.groups.hand_over()
             await self.writer.drain()
             await self.coordinator.leave()
         except (CoordinatorUnavailable, ProposalFailed) as error:
             _log.warning("left without saying so", error=str(error))
-
-    async def _clients_gone(self) -> None:
-        """Wait until no client is connected, if there are other gateways; not for ever."""
-        with trio.move_on_after(self._goodbye_seconds) as waited:
-            while self.sends_away and self.connections:  # noqa: ASYNC110 - changed by many
-                await trio.sleep(LOOK_SECONDS)
-        if waited.cancelled_caught:
-            _log.warning("clients stayed to the end", connections=len(self.connections))
 
 
 def _with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -> BrokerSettings:

@@ -9,10 +9,13 @@ from ..events import Event
 from ..group_events import GroupChanged, GroupDeleted
 from .proposal import Decided, View, claim_scope
 
+GROUP_CLAIMS = "group/"
+"""What the names of all groups' claims begin with."""
+
 
 def group_claim(group_id: str) -> str:
     """Return the name of the claim that guards a group."""
-    return f"group/{group_id}"
+    return f"{GROUP_CLAIMS}{group_id}"
 
 
 def group_scope(group_id: str) -> str:

@@ -77,6 +77,8 @@ class ClusterState:
             ev.GatewayRegistered: self._fold_registered,
             ev.GatewayRenewed: self._fold_nothing,
             ev.GatewayDraining: self.gateways.fold_draining,
+            ev.GatewayResumed: self.gateways.fold_resumed,
+            ev.GatewayDrained: self.gateways.fold_drained,
             ev.GatewayExpired: self._fold_expired,
             ev.ClaimTaken: self.claims.fold_taken,
             ev.ClaimReleased: self.claims.fold_released,

@@ -13,7 +13,14 @@ from typing import Any
 
 import msgspec
 
-from ..events import Endpoint, GatewayDraining, GatewayExpired, GatewayRegistered
+from ..events import (
+    Endpoint,
+    GatewayDrained,
+    GatewayDraining,
+    GatewayExpired,
+    GatewayRegistered,
+    GatewayResumed,
+)
 from .broken import expect
 
 DEFAULT_LEASE_MS = 30_000
@@ -24,6 +31,7 @@ class Gateway:
     """One live incarnation.
 
     renewed_at_ms: in lease time.  clock_ms, uptime_ms: of its last entry.
+    stops, is_drained: of one that drains; see events.py.
     """
 
     incarnation: int
@@ -36,6 +44,8 @@ class Gateway:
     renewed_at_ms: int
     clock_ms: int
     uptime_ms: int = -1
+    stops: bool = False
+    is_drained: bool = False
 
     @property
     def is_broker(self) -> bool:
@@ -156,8 +166,25 @@ class GatewayTable:
     def fold_draining(self, event: GatewayDraining) -> None:
         """Mark a gateway that is about to leave."""
         expect(event.incarnation in self.live, f"draining {event.incarnation} is not live")
-        self.live[event.incarnation].draining = True
+        gateway = self.live[event.incarnation]
+        gateway.draining, gateway.stops = True, gateway.stops or event.stops
         self.version += 1
+
+    def fold_resumed(self, event: GatewayResumed) -> None:
+        """Take back that a gateway drains."""
+        gateway = self._draining(event.incarnation)
+        gateway.draining = gateway.stops = gateway.is_drained = False
+        self.version += 1
+
+    def fold_drained(self, event: GatewayDrained) -> None:
+        """Take note that a gateway may be stopped."""
+        self._draining(event.incarnation).is_drained = True
+
+    def _draining(self, incarnation: int) -> Gateway:
+        expect(incarnation in self.live, f"gateway {incarnation} is not live")
+        gateway = self.live[incarnation]
+        expect(gateway.draining, f"gateway {incarnation} is not draining")
+        return gateway
 
     def fold_expired(self, event: GatewayExpired) -> None:
         """End an incarnation."""
@@ -192,6 +219,8 @@ class GatewayTable:
                 each.renewed_at_ms,
                 each.clock_ms,
                 each.uptime_ms,
+                each.stops,
+                each.is_drained,
             ]
             for _, each in sorted(self.live.items())
         ]

@@ -1,0 +1,78 @@
+"""Draining as an operator asks for it, by node id, through anybody who writes to the log.
+
+A gateway that is told to drain by its own process says so itself: StartDraining.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ..events import Event, GatewayDrained, GatewayDraining, GatewayResumed
+from .proposal import GATEWAYS, Decided, View
+
+_GATEWAYS = frozenset({GATEWAYS})
+
+
+class Marked(Enum):
+    """What became of an operator's wish."""
+
+    DONE = "done"
+    ALREADY = "it was so already"
+    UNKNOWN = "no live gateway has this node id"
+
+
+@dataclass(frozen=True, slots=True)
+class DrainGateway:
+    """Let a gateway take no new work; stops: and end its process once nothing is left.
+
+    Answer: Marked.
+    """
+
+    node_id: int
+    stops: bool = False
+    reads: frozenset[str] = field(default=_GATEWAYS, init=False)
+    writes: frozenset[str] = field(default=_GATEWAYS, init=False)
+
+    def decide(self, view: View) -> Decided[Marked]:
+        """See the class."""
+        gateway = view.state.gateways.by_node_id(self.node_id)
+        if gateway is None or not gateway.is_broker:
+            return Decided((), Marked.UNKNOWN)
+        if gateway.draining and (gateway.stops or not self.stops):
+            return Decided((), Marked.ALREADY)
+        return Decided((GatewayDraining(gateway.incarnation, self.stops),), Marked.DONE)
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeGateway:
+    """Let a gateway that drains take new work again.  Answer: Marked."""
+
+    node_id: int
+    reads: frozenset[str] = field(default=_GATEWAYS, init=False)
+    writes: frozenset[str] = field(default=_GATEWAYS, init=False)
+
+    def decide(self, view: View) -> Decided[Marked]:
+        """See the class."""
+        gateway = view.state.gateways.by_node_id(self.node_id)
+        if gateway is None or not gateway.is_broker:
+            return Decided((), Marked.UNKNOWN)
+        if not gateway.draining:
+            return Decided((), Marked.ALREADY)
+        return Decided((GatewayResumed(gateway.incarnation),), Marked.DONE)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDrained:
+    """Say that nothing is left of the writer's work.  Answer: None."""
+
+    reads: frozenset[str] = field(default=_GATEWAYS, init=False)
+    writes: frozenset[str] = field(default=_GATEWAYS, init=False)
+
+    def decide(self, view: View) -> Decided[None]:
+        """See the class."""
+        events: list[Event] = []
+        me = view.state.gateways.live.get(view.writer)
+        if me is not None and me.draining and not me.is_drained:
+            events.append(GatewayDrained(view.writer))
+        return Decided(events, None)
