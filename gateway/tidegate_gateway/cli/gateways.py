@@ -1,0 +1,219 @@
+"""`tidegate gateway list`, `drain` and `undrain`: through the metadata log, so from anywhere.
+
+A mark in the log reaches every gateway, also one whose admin listener does not answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import trio
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.metadata_log import LogMisconfigured
+from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
+from tidegate_coordination.rules.groups import GROUP_CLAIMS
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.gateways import Gateway
+
+from ..listener_settings import url_host
+from ..logs import configure_logs
+from ..refusals_to_start import sentence_of
+from ..settings_sources import BadSource
+from ..startup import check_cluster, load_state
+from .dev_pipeline import default_log
+from .log_backup_running import open_existing_log
+
+LOAD_SECONDS: Final = 120.0
+LOOK_SECONDS: Final = 0.2
+NOT_DONE: Final = 1
+NOT_TOLD: Final = 2
+_HEADS: Final = ("ID", "ZONE", "ADDRESS", "VERSION", "STATE", "GROUPS")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Where the cluster is, as it was typed."""
+
+    data: Path
+    log: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DrainOptions:
+    """As they were typed.  timeout_seconds: how long to wait until nothing is left; 0: do not."""
+
+    node_id: int
+    stops: bool
+    timeout_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One gateway.  state: serving, draining or drained.  groups: that it serves."""
+
+    node_id: int
+    zone: str
+    addresses: list[str]
+    version: str
+    state: str
+    groups: int
+
+
+def run_list(cluster: ClusterOptions, *, as_json: bool) -> int:
+    """Print all gateways; return the exit code."""
+
+    async def work() -> int:
+        async with _opened(cluster) as coordinator:
+            rows = rows_of(coordinator.state)
+        print(json.dumps([asdict(each) for each in rows]) if as_json else text_of(rows))
+        return 0
+
+    return _run(work)
+
+
+def run_drain(cluster: ClusterOptions, options: DrainOptions) -> int:
+    """Mark a gateway, and wait until nothing is left of its work; return the exit code."""
+
+    async def work() -> int:
+        async with _opened(cluster) as coordinator:
+            return await _drain(coordinator, options)
+
+    return _run(work)
+
+
+def run_undrain(cluster: ClusterOptions, node_id: int) -> int:
+    """Let a gateway take new work again; return the exit code."""
+
+    async def work() -> int:
+        async with _opened(cluster) as coordinator:
+            marked = await coordinator.propose(ResumeGateway(node_id))
+            _check_known(coordinator.state, node_id, marked)
+        was = "takes new work again" if marked is Marked.DONE else "was not draining"
+        print(f"gateway {node_id} {was}")
+        return 0
+
+    return _run(work)
+
+
+def _run(work: Callable[[], Awaitable[int]]) -> int:
+    configure_logs("critical")
+    try:
+        return trio.run(work)
+    except Exception as error:
+        sentence = sentence_of(error)
+        if sentence is None:
+            raise
+        print(f"tidegate: {sentence}", file=sys.stderr)
+        return NOT_TOLD
+
+
+@asynccontextmanager
+async def _opened(cluster: ClusterOptions) -> AsyncGenerator[Coordinator, None]:
+    """A coordinator of a cluster that exists; it is no gateway, and nobody sees it."""
+    async with AsyncExitStack() as stack:
+        log = await open_existing_log(cluster.log or default_log(cluster.data))
+        stack.push_async_callback(log.aclose)
+        state = await load_state(log, deadline_seconds=LOAD_SECONDS)
+        check_cluster(state, "")
+        if not state.cluster_id:
+            raise LogMisconfigured("it is empty: no gateway has used it yet")
+        rng = Random(os.urandom(32))
+        coordinator = Coordinator(log, state, rng=rng, wall_clock=time.time)
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        nursery.start_soon(coordinator.run)
+        yield coordinator
+        nursery.cancel_scope.cancel()
+
+
+async def _drain(coordinator: Coordinator, options: DrainOptions) -> int:
+    state, node_id = coordinator.state, options.node_id
+    marked = await coordinator.propose(DrainGateway(node_id, options.stops))
+    _check_known(state, node_id, marked)
+    print(f"gateway {node_id} is draining", flush=True)
+    gateway = state.gateways.by_node_id(node_id)
+    if gateway is None or not options.timeout_seconds:
+        return 0
+    if not options.stops and not state.gateways.sends_away(gateway.incarnation):
+        print("No other gateway takes new work, so it goes on serving until one does.")
+        return NOT_DONE
+    with trio.move_on_after(options.timeout_seconds):
+        await _over(state, gateway.incarnation, stops=options.stops)
+        end = "has stopped" if options.stops else "is drained and may be stopped"
+        print(f"gateway {node_id} {end}")
+        return 0
+    left = state.claims.held_by(gateway.incarnation, GROUP_CLAIMS)
+    print(
+        f"gateway {node_id} is not drained after {options.timeout_seconds} s: {left} groups and"
+        " perhaps clients are left; it goes on draining"
+    )
+    return NOT_DONE
+
+
+async def _over(state: ClusterState, incarnation: int, *, stops: bool) -> None:
+    while True:
+        gateway = state.gateways.live.get(incarnation)
+        if gateway is None or (gateway.is_drained and not stops):
+            return
+        await trio.sleep(LOOK_SECONDS)
+
+
+def _check_known(state: ClusterState, node_id: int, marked: Marked) -> None:
+    if marked is not Marked.UNKNOWN:
+        return
+    known = ", ".join(str(each.node_id) for each in state.gateways.brokers())
+    there = f"there are {known}" if known else "none is running"
+    raise BadSource(f"no gateway has the id {node_id}: {there}; see `tidegate gateway list`")
+
+
+def rows_of(state: ClusterState) -> list[Row]:
+    """Return all gateways, by node id."""
+    return [
+        Row(
+            each.node_id,
+            each.zone,
+            [f"{point.listener}://{url_host(point.host)}:{point.port}" for point in each.endpoints],
+            each.software_version,
+            _state_of(each),
+            state.claims.held_by(each.incarnation, GROUP_CLAIMS),
+        )
+        for each in state.gateways.brokers()
+    ]
+
+
+def _state_of(gateway: Gateway) -> str:
+    if not gateway.draining:
+        return "serving"
+    return "drained" if gateway.is_drained else "draining"
+
+
+def text_of(rows: Sequence[Row]) -> str:
+    """Return a table for a person."""
+    if not rows:
+        return "No gateway is running."
+    cells = [
+        _HEADS,
+        *(
+            (
+                str(each.node_id),
+                each.zone,
+                ",".join(each.addresses),
+                each.version,
+                each.state,
+                str(each.groups),
+            )
+            for each in rows
+        ),
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
+    return "\n".join(lines)
