@@ -74,9 +74,7 @@ def unframe_chunks(framed: Sequence[bytes]) -> Snapshot:
     if not framed:
         raise LogCorrupt("a snapshot has no chunks at all")
     head, *rest = (_unframe(index, frame) for index, frame in enumerate(framed))
-    if len(head.payload) != _HEAD.size:
-        raise LogCorrupt(f"the head of the snapshot at {head.position} has the wrong size")
-    count, total_bytes, digest = _HEAD.unpack(head.payload)
+    count, total_bytes, digest = _unpack_head(head)
     _check(len(rest) == count, head, f"has {len(rest)} chunks instead of {count}")
     _check(all(each.position == head.position for each in rest), head, "has a foreign chunk")
     _check(_digest([each.crc for each in rest]) == digest, head, "fails its digest")
@@ -123,6 +121,23 @@ def unframe_at(position: int, framed: Sequence[bytes]) -> Snapshot:
     if snapshot.position != position:
         raise LogCorrupt(f"the snapshot at {position} says it is at {snapshot.position}")
     return snapshot
+
+
+def chunks_after_head(framed_head: bytes) -> int:
+    """How many chunks belong to a snapshot, by its first one.
+
+    Raises:
+        LogCorrupt: as `unframe_chunks`.
+    """
+    return _unpack_head(_unframe(0, framed_head))[0]
+
+
+def _unpack_head(head: _Chunk) -> tuple[int, int, int]:
+    """Chunks after the head, bytes in them, digest."""
+    if len(head.payload) != _HEAD.size:
+        raise LogCorrupt(f"the head of the snapshot at {head.position} has the wrong size")
+    count, total_bytes, digest = _HEAD.unpack(head.payload)
+    return count, total_bytes, digest
 
 
 def _frame(position: int, index: int, payload: bytes) -> bytes:
