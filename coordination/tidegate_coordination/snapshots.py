@@ -132,6 +132,16 @@ def chunks_after_head(framed_head: bytes) -> int:
     return _unpack_head(_unframe(0, framed_head))[0]
 
 
+def check_chunk(index: int, framed: bytes) -> bytes:
+    """A framed chunk as it is, once its own checksum agrees.
+
+    Raises:
+        LogCorrupt: as `unframe_chunks`.
+    """
+    _unframe(index, framed)
+    return framed
+
+
 def _unpack_head(head: _Chunk) -> tuple[int, int, int]:
     """Chunks after the head, bytes in them, digest."""
     if len(head.payload) != _HEAD.size:

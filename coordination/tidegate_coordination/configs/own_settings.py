@@ -54,7 +54,7 @@ OWN_SETTINGS = (
          "How often new entries of the metadata log are copied to the object store; 0: never."),
     _own("metadata.log", _ADDRESS, "sqlite:data/metadata.db", None,
          "Where the metadata log is: memory:, sqlite:<file>, postgres://<user>@<host>/<database>,"
-         " or a plug-in's address."),
+         " s3://<bucket>/<prefix>, or a plug-in's address."),
     _own("object.delete.grace.ms", _LONG, 600_000, at_least(0),
          "How long an object that nothing refers to is kept for reads under way."),
     _own("object.store", _ADDRESS, "file:data/objects", None,

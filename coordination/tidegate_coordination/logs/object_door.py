@@ -131,7 +131,12 @@ def _translated_errors() -> Generator[None]:
     try:
         yield
     except (StoreUnavailable, StoreMisconfigured) as error:
-        raise LogUnavailable(f"the log of objects: {error}") from error
+        raise LogUnavailable(told(error)) from error
+
+
+def told(error: Exception) -> str:
+    """What the store said, on one line: servers answer with pages of markup."""
+    return f"the log of objects: {' '.join(str(error).split())}"
 
 
 async def each_at_once(

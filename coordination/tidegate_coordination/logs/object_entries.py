@@ -72,13 +72,16 @@ class EntryReader:
         check = partial(unframe, Kind.ENTRY, position)
         return await self._objects.get_checked(entry_name(position), check)
 
-    async def get_ahead(self, position: int, max_bytes: int, *, known: int) -> dict[int, Found]:
+    async def get_ahead(
+        self, position: int, max_bytes: int, *, first: bytes | None, known: int
+    ) -> dict[int, Found]:
         """What is found from a position on, until something is missing or `max_bytes` are there.
 
-        `known`: so many entries are there for certain.
+        `first` is the entry there, if somebody got it already; `known` entries are there for
+        certain.
         """
-        found: dict[int, Found] = {}
-        window, got_bytes = min(max(known, 0) + 1, _UNSEEN_AHEAD), 0
+        found: dict[int, Found] = {} if first is None else {position: first}
+        window, got_bytes = min(max(known - len(found), 0) + 1, _UNSEEN_AHEAD), 0
         while got_bytes < max_bytes:
             positions = await self._plan(position + len(found), window, max_bytes - got_bytes)
             more: dict[int, Found] = await each_at_once(self.get, positions, at_once=_AT_ONCE)

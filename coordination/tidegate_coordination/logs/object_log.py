@@ -84,6 +84,8 @@ class ObjectLog:
         self._snapshots = ObjectSnapshots(self._objects, new_nonce, in_loop=in_loop)
         self._kept = KeptEntries()
         self._last_seen = FIRST_POSITION - 1  # the log reaches at least as far
+        self._end_is_known = False
+        self._glimpsed: tuple[int, bytes | None] = 0, None  # by looking; does not count yet
         self._pace = Pace()
         self._grown = trio.lowlevel.ParkingLot()
 
@@ -94,6 +96,7 @@ class ObjectLog:
     async def find_boundary(self) -> None:
         """For who opens it: what lies below need not be asked for."""
         await self._boundary.find()
+        self._note(self._boundary.position - 1)
 
     # -- appending --------------------------------------------------------------------------------
 
@@ -140,7 +143,9 @@ class ObjectLog:
         if kept := self._kept.run(from_position):
             return _fitting(from_position, kept, max_bytes)
         known = self._last_seen - from_position + 1
-        found = await self._entries.get_ahead(from_position, max_bytes, known=known)
+        position, first = self._glimpsed
+        first = first if position == from_position else None
+        found = await self._entries.get_ahead(from_position, max_bytes, first=first, known=known)
         # After the entries, and before they count.
         if from_position < await self._checked_boundary():
             return Trimmed(self._boundary.position)
@@ -163,8 +168,10 @@ class ObjectLog:
         self, from_position: int, found: dict[int, Found]
     ) -> list[LogEntry] | Trimmed:
         """What to answer where nothing was found; the log may end here."""
-        is_within = from_position <= self._last_seen or any(
-            isinstance(each, bytes) for each in found.values()
+        is_within = (
+            from_position <= self._last_seen
+            or any(isinstance(each, bytes) for each in found.values())
+            or await self._is_followed(from_position)
         )
         if not is_within and await self._joins(from_position):
             self._pace.looked(trio.current_time())
@@ -175,6 +182,17 @@ class ObjectLog:
         if payload is None:
             raise LogCorrupt(f"entry {from_position} is missing from the log of objects")
         return self._delivered(from_position, [payload], len(payload))
+
+    async def _is_followed(self, position: int) -> bool:
+        """Whether the log goes on after a position; looks only until it is seen not to.
+
+        At a start this tells the end of the log from an entry that was lost, before anything is
+        appended in its place.
+        """
+        if not self._end_is_known:
+            listed = await self._objects.page(ENTRIES, after=entry_name(position), limit=1)
+            self._end_is_known = not listed
+        return not self._end_is_known
 
     async def wait(self, after_position: int, timeout_seconds: float) -> None:
         await trio.lowlevel.checkpoint()
@@ -188,7 +206,9 @@ class ObjectLog:
 
     async def _look_for(self, position: int) -> None:
         self._pace.looked_in_vain(trio.current_time())
-        if await self._objects.get(entry_name(position)) is not None:
+        payload = await self._entries.get(position)
+        if payload is not None:
+            self._glimpsed = position, payload
             self._note(position)
 
     async def _park(self, pause_seconds: float) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from tidegate_coordination.logs.object_door import told
 from tidegate_coordination.logs.object_names import FORMAT, FORMAT_NAME
 from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable
 from tidegate_storage.object_store import (
@@ -38,9 +39,9 @@ async def check_marker(store: ObjectStore, prefix: str) -> None:
     try:
         await _check(store, prefix + FORMAT_NAME)
     except StoreMisconfigured as error:
-        raise LogMisconfigured(f"the log of objects: {error}") from error
+        raise LogMisconfigured(told(error)) from error
     except StoreUnavailable as error:
-        raise LogUnavailable(f"the log of objects: {error}") from error
+        raise LogUnavailable(told(error)) from error
 
 
 async def _check(store: ObjectStore, key: str) -> None:

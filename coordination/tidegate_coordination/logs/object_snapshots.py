@@ -21,7 +21,12 @@ from tidegate_coordination.logs.object_names import (
     snapshot_name,
 )
 from tidegate_coordination.metadata_log import LogCorrupt, LogUnavailable, Snapshot
-from tidegate_coordination.snapshots import chunks_after_head, frame_chunks, unframe_chunks
+from tidegate_coordination.snapshots import (
+    check_chunk,
+    chunks_after_head,
+    frame_chunks,
+    unframe_chunks,
+)
 
 _AT_ONCE: Final = 8  # chunks
 
@@ -75,7 +80,7 @@ class ObjectSnapshots:
             damage: LogCorrupt | None = None
             for snapshot in sorted(complete, reverse=True):
                 try:
-                    return await self._load_or_again(snapshot)
+                    return await self._load(snapshot)
                 except LogCorrupt as error:
                     damage = damage or error
             # What was dropped for newer ones while it was read is not damaged.
@@ -84,18 +89,12 @@ class ObjectSnapshots:
                     raise damage
                 return None
 
-    async def _load_or_again(self, snapshot: SnapshotId) -> Snapshot:
-        try:
-            return await self._load(snapshot)
-        except LogCorrupt:  # perhaps only on its way
-            return await self._load(snapshot)
-
     async def _load(self, snapshot: SnapshotId) -> Snapshot:
-        head = await self._objects.get(snapshot_name(snapshot))
+        head = await self._get_chunk(snapshot_name(snapshot), 0)
         if head is None:
             raise LogCorrupt(f"the snapshot {snapshot} is gone")
         chunks = await each_at_once(
-            lambda index: self._objects.get(chunk_name(snapshot, index)),
+            lambda index: self._get_chunk(chunk_name(snapshot, index), index),
             range(1, chunks_after_head(head) + 1),
             at_once=_AT_ONCE,
         )
@@ -106,6 +105,9 @@ class ObjectSnapshots:
         if loaded.position != snapshot.position:
             raise LogCorrupt(f"the snapshot {snapshot} says it is at {loaded.position}")
         return loaded
+
+    async def _get_chunk(self, name: str, index: int) -> bytes | None:
+        return await self._objects.get_checked(name, partial(check_chunk, index))
 
     async def _complete(self) -> list[SnapshotId]:
         return [snapshot_id(each) for each in await self._objects.names(SNAPSHOTS)]

@@ -53,7 +53,7 @@ LogUrl = Annotated[
     typer.Option(
         "--log",
         metavar="URL",
-        help="memory:, sqlite:FILE, postgres://..., http://... or a plug-in's.",
+        help="memory:, sqlite:FILE, postgres://..., s3://..., http://... or a plug-in's.",
     ),
 ]
 Memory = Annotated[bool, typer.Option("--memory", help="Keep everything in memory only.")]
@@ -160,7 +160,9 @@ def serve_log(
 LogThatExists = Annotated[
     str | None,
     typer.Option(
-        "--log", metavar="URL", help="sqlite:FILE, postgres://..., http://... or a plug-in's."
+        "--log",
+        metavar="URL",
+        help="sqlite:FILE, postgres://..., s3://..., http://... or a plug-in's.",
     ),
 ]
 StoreThatExists = Annotated[
@@ -196,7 +198,9 @@ def inspect(
 LogToRead = Annotated[
     str,
     typer.Option(
-        "--log", metavar="URL", help="sqlite:FILE, postgres://..., http://... or a plug-in's."
+        "--log",
+        metavar="URL",
+        help="sqlite:FILE, postgres://..., s3://..., http://... or a plug-in's.",
     ),
 ]
 StoreWithData = Annotated[
