@@ -114,7 +114,7 @@ class Writer:
 
     async def write(self, *slices: tuple[str, bytes]) -> list[BatchOutcome]:
         stored = await self.store_object(*slices)
-        return await self.coordinator.propose(CommitWal(*stored, lambda topic: False))
+        return await self.coordinator.propose(CommitWal(*stored))
 
 
 @asynccontextmanager

@@ -153,7 +153,7 @@ class Traffic:
             self.objects.setdefault(batch, set()).add(name)
         if self._rng.random() < 0.1:
             return  # the gateway ended before it was committed
-        proposal = CommitWal(name, size_bytes, facts, lambda topic: False)
+        proposal = CommitWal(name, size_bytes, facts)
         outcomes = await gateway.coordinator.propose(proposal)
         for fact, outcome in zip(facts, outcomes, strict=True):
             if outcome.refusal is None:

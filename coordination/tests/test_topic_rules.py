@@ -22,6 +22,7 @@ from tidegate_coordination.rules.topics import (
     Created,
     CreatePartitions,
     CreateTopics,
+    Deleted,
     DeleteRecords,
     DeleteTopics,
     Deletion,
@@ -29,13 +30,13 @@ from tidegate_coordination.rules.topics import (
     Growth,
     NewTopic,
     Refused,
+    TopicKey,
     TopicRefusal,
     duplicates,
 )
 from tidegate_coordination.rules.wal import CommitWal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.objects import WalName
-from tidegate_coordination.state.topics import Topic
 
 NOW_MS = 1_000_000
 
@@ -177,8 +178,8 @@ def test_defaults_and_assignments_count(world: World) -> None:
     )
     assert isinstance(default, Created)
     assert isinstance(listed, Created)
-    assert default[1:] == (4, 2, {"retention.ms": "5"})
-    assert listed[1:] == (2, 2, {})
+    assert default == Created(default.topic_id, 4, 2, {"retention.ms": "5"})
+    assert listed == Created(listed.topic_id, 2, 2, {})
     assert world.state.topics.by_name["n"].topic_id == default.topic_id
 
 
@@ -200,8 +201,10 @@ def test_ten_thousand_partitions_fit(world: World) -> None:
 
 def test_deletion_by_name_and_id(world: World) -> None:
     topic_id = world.state.topics.by_name["a.b"].topic_id
-    answers = world.propose(DeleteTopics(["t", topic_id, "t", "nope", b"?" * 16]))
-    assert [each.name for each in answers if isinstance(each, Topic)] == ["t", "a.b"]
+    names = TopicKey("t"), TopicKey(None, topic_id), TopicKey("t"), TopicKey("nope")
+    wanted = [*names, TopicKey(None, b"?" * 16)]
+    answers = world.propose(DeleteTopics(wanted))
+    assert [each.name for each in answers if isinstance(each, Deleted)] == ["t", "a.b"]
     assert [each.reason for each in answers if isinstance(each, Refused)] == [
         TopicRefusal.UNKNOWN_NAME,
         TopicRefusal.UNKNOWN_NAME,
@@ -287,7 +290,7 @@ def test_the_policy_is_the_effective_one(world: World) -> None:
 
 
 def test_deletion_never_shares_an_entry_with_an_earlier_commit() -> None:
-    commit = CommitWal(WalName(1, 1), 1, [], lambda _: False)
+    commit = CommitWal(WalName(1, 1), 1, [])
     assert commit.writes & DeleteRecords([]).reads == {HEADS}
 
 

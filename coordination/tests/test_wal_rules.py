@@ -84,7 +84,7 @@ class World:
 
 
 def commit_of(name: WalName, batches: Sequence[BatchFacts]) -> CommitWal:
-    return CommitWal(name, 100, batches, lambda topic: topic.topic_id == STAMPED)
+    return CommitWal(name, 100, batches, frozenset({STAMPED}))
 
 
 def batch(

@@ -21,7 +21,7 @@ log is away, for a commit that waits holds up the heartbeats behind it on its co
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, MutableSequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -69,7 +69,7 @@ class GatewayFenced(Exception):
 
 
 @dataclass(eq=False, slots=True)
-class _Waiting(Generic[Answer]):
+class Waiting(Generic[Answer]):
     """A proposal on its way, and who wants its answer."""
 
     proposal: Proposal[Answer]
@@ -84,9 +84,7 @@ class _Draft:
     clock_ms: int
     events: list[msgspec.Raw] = field(default_factory=list[msgspec.Raw])
     size_bytes: int = 0
-    answers: list[tuple[_Waiting[Any], Any]] = field(
-        default_factory=list[tuple[_Waiting[Any], Any]]
-    )
+    answers: list[tuple[Waiting[Any], Any]] = field(default_factory=list[tuple[Waiting[Any], Any]])
 
 
 class Coordinator:
@@ -116,7 +114,7 @@ class Coordinator:
         self._deadline_seconds = deadline_seconds
         self._away_seconds = away_seconds
         self._max_entry_bytes = log.capabilities.max_entry_bytes
-        self._queue: deque[_Waiting[Any]] = deque()
+        self._queue: deque[Waiting[Any]] = deque()
         self._barriers: list[trio.Event] = []
         self._log_grew = False
         self._work = trio.Event()
@@ -146,8 +144,35 @@ class Coordinator:
 
         The callbacks must not wait and must not raise.
         """
-        self._queue.append(_Waiting(proposal, deliver, fail))
+        self._enqueue(Waiting(proposal, deliver, fail))
+
+    def submit_here(
+        self,
+        proposal: Proposal[Answer],
+        deliver: Callable[[Answer], None],
+        fail: Callable[[ProposalFailed], None],
+    ) -> None:
+        """Do as submit(), and see that it is this gateway that decides and appends."""
+        self._decide_here(Waiting(proposal, deliver, fail))
+
+    def _enqueue(self, waiting: Waiting[Any]) -> None:
+        self._decide_here(waiting)
+
+    def _decide_here(self, waiting: Waiting[Any]) -> None:
+        self._queue.append(waiting)
         self._work.set()
+
+    def _withdraw(self, waiting: Waiting[Any]) -> None:
+        """Nobody waits for it any more."""
+        self._forget(waiting)
+
+    def _forget(self, waiting: Waiting[Any]) -> bool:
+        """Take a proposal out of the queue; False when it is in the entry under way."""
+        try:
+            self._queue.remove(waiting)
+        except ValueError:
+            return False
+        return True
 
     async def propose(self, proposal: Proposal[Answer]) -> Answer:
         """Make a proposal true and return its answer.
@@ -168,17 +193,16 @@ class Coordinator:
             failures.append(failure)
             done.set()
 
-        waiting = _Waiting(proposal, deliver, fail)
-        self._queue.append(waiting)
-        self._work.set()
-        await self._patiently(done, self._queue, waiting)
+        waiting = Waiting(proposal, deliver, fail)
+        self._enqueue(waiting)
+        await self._patiently(done, lambda: self._withdraw(waiting))
         if failures:
             raise failures[0]
         if not answers:
             raise CoordinatorUnavailable("the metadata log did not answer in time")
         return answers[0]
 
-    async def _patiently(self, done: trio.Event, queue: MutableSequence[Any], mine: object) -> None:
+    async def _patiently(self, done: trio.Event, withdraw: Callable[[], None]) -> None:
         """Wait for an event until the deadline, or as long as the log is not away.
 
         While the log is away, what nobody waits for any more must not pile up in the queue.
@@ -186,15 +210,20 @@ class Coordinator:
         deadline = trio.current_time() + self._deadline_seconds
         try:
             while not done.is_set() and (now := trio.current_time()) < deadline:
-                away_at = self._away_seconds + (now if self._asked_at is None else self._asked_at)
+                silent_since = self._silent_since
+                away_at = self._away_seconds + (now if silent_since is None else silent_since)
                 if now >= away_at:
                     return
                 with trio.move_on_at(min(deadline, away_at)):
                     await done.wait()
         finally:
             if not done.is_set():
-                with suppress(ValueError):  # it is in the entry under way
-                    queue.remove(mine)
+                withdraw()
+
+    @property
+    def _silent_since(self) -> float | None:
+        """Return since when what was asked is not answered."""
+        return self._asked_at
 
     async def catch_up(self) -> None:
         """Wait until the replica holds everything that was committed before this call.
@@ -205,7 +234,12 @@ class Coordinator:
         reached = trio.Event()
         self._barriers.append(reached)
         self._work.set()
-        await self._patiently(reached, self._barriers, reached)
+
+        def withdraw() -> None:
+            with suppress(ValueError):
+                self._barriers.remove(reached)
+
+        await self._patiently(reached, withdraw)
         if not reached.is_set():
             raise CoordinatorUnavailable("the metadata log could not be read in time")
 
@@ -293,12 +327,12 @@ class Coordinator:
                 break
         return draft
 
-    def _add(self, draft: _Draft, view: View, waiting: _Waiting[Any]) -> bool:
+    def _add(self, draft: _Draft, view: View, waiting: Waiting[Any]) -> bool:
         """Decide one proposal; False when it must wait for the next entry."""
         decided = self._decide(waiting, view)
         if decided is None:
             return True
-        if decided.events and self._has_ended:
+        if decided.events and self.has_left:
             waiting.fail(ProposalFailed("this gateway has left the cluster and writes no more"))
             return True
         encoded = encode_events(decided.events)
@@ -316,7 +350,7 @@ class Coordinator:
             view.written |= waiting.proposal.writes
         return True
 
-    def _decide(self, waiting: _Waiting[Any], view: View) -> Decided[Any] | None:
+    def _decide(self, waiting: Waiting[Any], view: View) -> Decided[Any] | None:
         try:
             return waiting.proposal.decide(view)
         except Exception as error:
@@ -366,7 +400,7 @@ class Coordinator:
     def _fold(self, entries: list[LogEntry]) -> None:
         for each in entries:
             self.state.apply(each.position, decode_entry(each.payload, each.position))
-        if self._has_ended and not self._is_leaving:
+        if self.has_left and not self._is_leaving:
             raise GatewayFenced(f"incarnation {self.incarnation} was ended by another gateway")
         touched = set(self.state.touched)
         self.state.touched.clear()
@@ -374,7 +408,7 @@ class Coordinator:
             listener(touched)
 
     @property
-    def _has_ended(self) -> bool:
+    def has_left(self) -> bool:
         """Tell whether this incarnation is over: no entry of it may follow, or nobody can fold it.
 
         That is so between the entry of leave() and the end of the process, too.

@@ -44,6 +44,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     ev.RunsSkipped,
     ev.ProducerIdsReserved,
     ev.ProducersExpired,
+    ev.Proposed,
     gev.GroupChanged,
     gev.OffsetsCommitted,
     gev.OffsetsDeleted,

@@ -349,3 +349,19 @@ class ProducersExpired(Event, frozen=True, tag=25):
     """Producer states last written before the log time (ms) are forgotten."""
 
     before_ms: int
+
+
+class Proposed(Event, frozen=True, tag=30):
+    """The events behind it, up to the next of its kind, come of a numbered proposal.
+
+    incarnation, number: whose, and which of its proposals.  acknowledged: its author never asks
+    again for this number or a lower one.  clock_ms, uptime_ms: the author's when it asked, as in
+    the head of an entry.  answer: see forwarding/codec.py; given again when it is asked again.
+    """
+
+    incarnation: int
+    number: int
+    acknowledged: int
+    clock_ms: int
+    uptime_ms: int
+    answer: bytes

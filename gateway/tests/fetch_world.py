@@ -15,8 +15,8 @@ from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.housekeeping import MoveLogStarts
-from tidegate_coordination.rules.topics import CreateTopics, DeleteTopics, NewTopic
-from tidegate_coordination.rules.wal import BatchFacts, BatchOutcome, CommitWal
+from tidegate_coordination.rules.topics import CreateTopics, DeleteTopics, NewTopic, TopicKey
+from tidegate_coordination.rules.wal import BatchFacts, BatchOutcome, CommitWal, append_time_topics
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.objects import WalName
 from tidegate_coordination.state.partitions import Partition
@@ -144,7 +144,7 @@ class World:
         return topic_id
 
     async def delete(self, name: str) -> None:
-        await self.coordinator.propose(DeleteTopics([name]))
+        await self.coordinator.propose(DeleteTopics([TopicKey(name)]))
 
     async def move_log_start(self, name: str, partition: int, offset: int) -> None:
         number = self.partition(name, partition).number
@@ -196,9 +196,8 @@ class World:
         ]
         if self.adopts:
             self.reader.adopt(name_of, sealed.body)
-        return await self.coordinator.propose(
-            CommitWal(name_of, len(sealed.body), facts, is_append_time)
-        )
+        stamped = append_time_topics(self.coordinator.state, facts, is_append_time)
+        return await self.coordinator.propose(CommitWal(name_of, len(sealed.body), facts, stamped))
 
     async def ask(self, request: FetchRequest, version: int = 12) -> FetchResponse:
         """Fetch over the wire's bytes, so that the answer is what a client would see."""

@@ -38,9 +38,7 @@ async def write(gateway: AdminGateway, name: str, records: int, size_bytes: int)
     topic_id = gateway.state.topics.by_name[name].topic_id
     batch = BatchFacts(topic_id, 0, 0, size_bytes, records, 1, 0, -1, -1, -1, -1)
     name_of_object = WalName(gateway.coordinator.incarnation, 1)
-    outcomes = await gateway.coordinator.propose(
-        CommitWal(name_of_object, size_bytes, [batch], lambda _: False)
-    )
+    outcomes = await gateway.coordinator.propose(CommitWal(name_of_object, size_bytes, [batch]))
     assert [each.refusal for each in outcomes] == [None]
 
 

@@ -49,7 +49,7 @@ def publishes_over_anything(patch: pytest.MonkeyPatch) -> None:
 
 def publishes_after_its_end(patch: pytest.MonkeyPatch) -> None:
     """A driver does not look who lives, itself included."""
-    has_ended = Coordinator._has_ended.fget  # type: ignore[attr-defined]
+    has_ended = Coordinator.has_left.fget  # type: ignore[attr-defined]
 
     def decide(self: PublishSegments, view: Any) -> Any:
         answers = tuple(segment_rules._judge(view, each, set()) for each in self.units)
@@ -63,7 +63,7 @@ def publishes_after_its_end(patch: pytest.MonkeyPatch) -> None:
         return bool(home[0] >= 0 and has_ended(self))
 
     patch.setattr(PublishSegments, "decide", decide)
-    patch.setattr(Coordinator, "_has_ended", property(is_gateway_and_has_ended))
+    patch.setattr(Coordinator, "has_left", property(is_gateway_and_has_ended))
 
 
 def releases_parents_twice(patch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def applies_entries_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def goes_on_when_it_has_ended(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Coordinator, "_has_ended", False)
+    patch.setattr(Coordinator, "has_left", False)
 
 
 def answers_from_where_it_stands(patch: pytest.MonkeyPatch) -> None:

@@ -119,7 +119,7 @@ async def _commit(store: ObjectStore, coordinator: Coordinator, wal: OpenWal, co
     await store.put(key, sealed.body)
     facts = [_facts(each) for each in sealed.batches]
     name = WalName(incarnation, counter)
-    outcomes = await coordinator.propose(CommitWal(name, len(sealed.body), facts, _never))
+    outcomes = await coordinator.propose(CommitWal(name, len(sealed.body), facts))
     if any(each.refusal is not None for each in outcomes):
         raise BenchError("batches were refused")
 

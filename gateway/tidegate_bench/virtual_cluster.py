@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from tidegate_coordination.entries import decode_entry, encode_entry, encode_events
 from tidegate_coordination.events import RUN_SEGMENT, Segment
@@ -190,7 +190,7 @@ class VirtualCluster:
             for place, number in enumerate(drawn)
         ]
         name = WalName(incarnation, counter)
-        proposal = CommitWal(name, size_bytes * len(drawn), batches, _never)
+        proposal = CommitWal(name, size_bytes * len(drawn), batches)
         _ = self._propose(incarnation, proposal)
         self._counters[incarnation] = counter + 1
         self.done.commits += 1
@@ -279,10 +279,6 @@ def _merged(planned: PlannedUnit, load: Load) -> SegmentUnit:
     )
     records = unit.next_offset - unit.base_offset
     return SegmentUnit(planned.partition, planned.parents, (segment,), records, unit.number)
-
-
-def _never(_topic: Any) -> bool:
-    return False
 
 
 def _never_paused(_stretch: Stretch) -> bool:

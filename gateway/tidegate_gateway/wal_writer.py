@@ -27,6 +27,7 @@ from tidegate_coordination.rules.wal import (
     BatchOutcome,
     CommitWal,
     Refusal,
+    append_time_topics,
 )
 from tidegate_coordination.state.objects import WalName
 from tidegate_coordination.state.topics import Topic
@@ -335,7 +336,8 @@ class WalWriter:
             self._abandon(wal)
 
         facts = [_facts(each) for each in wal.batches]
-        proposal = CommitWal(_name(wal), len(wal.body), facts, self._is_append_time)
+        stamped = append_time_topics(self._coordinator.state, facts, self._is_append_time)
+        proposal = CommitWal(_name(wal), len(wal.body), facts, stamped)
         self.counters.objects += 1
         self.counters.bytes += len(wal.body)
         self.counters.batches += len(wal.batches)

@@ -23,7 +23,7 @@ from tidegate_storage.object_store import (
 from tidegate_storage.wal_reader import read_wal
 
 from ..coordinator import Coordinator
-from ..rules.wal import BatchFacts, BatchOutcome, Refusal
+from ..rules.wal import BatchFacts, BatchOutcome, Refusal, append_time_topics
 from ..state.cluster import ClusterState
 from ..state.objects import WalName, WalStatus
 from ..state.topics import Topic
@@ -178,10 +178,9 @@ class Salvage:
             if is_all:
                 return
         before = _next_offsets(self._state, found.batches)
+        stamped = append_time_topics(self._state, found.batches, _is_append_time)
         outcomes = await self._coordinator.propose(
-            SalvageWal(
-                found.name, found.size_bytes, found.batches, self._is_append_time, gaps.bridges
-            )
+            SalvageWal(found.name, found.size_bytes, found.batches, stamped, gaps.bridges)
         )
         self._count(found.batches, outcomes, before)
 
@@ -223,9 +222,10 @@ class Salvage:
         if report.objects % SAID_EVERY == 0:
             self._say(f"salvaged {report.records} records of {report.objects} objects")
 
-    def _is_append_time(self, topic: Topic) -> bool:
-        """As the topic says; what a gateway was set up with at its start is not known here."""
-        return topic.configs.get(_TIMESTAMP_TYPE) == "LogAppendTime"
+
+def _is_append_time(topic: Topic) -> bool:
+    """As the topic says; what a gateway was set up with at its start is not known here."""
+    return topic.configs.get(_TIMESTAMP_TYPE) == "LogAppendTime"
 
 
 def _found(name: WalName, info: ObjectInfo, body: bytes) -> _Found:

@@ -36,6 +36,8 @@ class Register:
     cluster_id, lease_ms: used only if the log is empty.  silent: (incarnation, clock_ms) of the
     gateway with this node id that the caller has watched for a whole lease; it is ended if it has
     not written since, for where nobody else lives, nobody else can end it.
+    before: what the next incarnation was when this was asked, 0 where it cannot come late; asked
+    through others it can, and must not end the life that its first arrival began.
     Answer: the incarnation, or why not.
     """
 
@@ -47,6 +49,7 @@ class Register:
     cluster_id: str
     lease_ms: int = DEFAULT_LEASE_MS
     silent: tuple[int, int] | None = None
+    before: int = 0
     reads: frozenset[str] = field(default=_GATEWAYS, init=False)
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)
 
@@ -55,6 +58,8 @@ class Register:
         gateways = view.state.gateways
         present = gateways.by_node_id(self.node_id)
         events: list[Event] = []
+        if present is not None and 0 < self.before <= present.incarnation:
+            return Decided((), NodeIdTaken(present.zone, present.software_version))
         if present is not None and present.instance_key != self.instance_key:
             if self.silent != (present.incarnation, present.clock_ms):
                 return Decided((), NodeIdTaken(present.zone, present.software_version))
@@ -127,8 +132,9 @@ class ExpireGateways:
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)
 
     def decide(self, view: View) -> Decided[list[int]]:
-        """The writer lives: it writes this very entry."""
-        ended = [each for each in view.state.gateways.expired() if each != view.writer]
+        """The writer lives, and so does who asked: they write this very entry."""
+        alive = {view.writer, view.appender}
+        ended = [each for each in view.state.gateways.expired() if each not in alive]
         return Decided([GatewayExpired(each) for each in ended], ended)
 
 

@@ -39,7 +39,8 @@ class View:
     """The state as it will be when the entry under construction is folded.
 
     clock_ms: the writer's clock, which the entry will carry.  log_time_ms: see
-    ClusterState.log_time_after.  writer: incarnation, 0 before registration.
+    ClusterState.log_time_after.  writer: incarnation whose proposal it is, 0 before registration.
+    appender: the one that appends the entry, where that is another.
     """
 
     state: ClusterState
@@ -52,6 +53,7 @@ class View:
         default_factory=dict[tuple[int, int], ProducerState]
     )
     wal_ids: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    appender: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,8 @@ class Refused(NamedTuple):
     text: str
 
 
-class Created(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Created:
     """A topic as it is, or would be with validate_only."""
 
     topic_id: bytes
@@ -188,33 +189,45 @@ def _assigned_numbers(view: View, topic: NewTopic) -> tuple[int, int]:
     return len(lists), len(lists[0])
 
 
+class TopicKey(NamedTuple):
+    """A topic by its name, or by its 16-byte id where there is no name."""
+
+    name: str | None
+    topic_id: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A topic that is no more."""
+
+    topic_id: bytes
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class DeleteTopics:
-    """Answer: per topic the deleted Topic, or Refused.
+    """Answer: per topic Deleted or Refused."""
 
-    topics: names, or 16-byte ids.
-    """
-
-    topics: Sequence[str | bytes]
+    topics: Sequence[TopicKey]
     reads: frozenset[str] = field(default=_TOPICS, init=False)
     writes: frozenset[str] = field(default=frozenset({TOPICS, HEADS}), init=False)
 
-    def decide(self, view: View) -> Decided[list[Topic | Refused]]:
+    def decide(self, view: View) -> Decided[list[Deleted | Refused]]:
         """The second mention of a topic finds it gone."""
         gone: set[bytes] = set()
         answers = [self._delete(view, each, gone) for each in self.topics]
-        events = [TopicDeleted(each.topic_id) for each in answers if isinstance(each, Topic)]
+        events = [TopicDeleted(each.topic_id) for each in answers if isinstance(each, Deleted)]
         return Decided(events, answers)
 
-    def _delete(self, view: View, wanted: str | bytes, gone: set[bytes]) -> Topic | Refused:
-        if isinstance(wanted, str):
-            topic, reason = view.state.topics.by_name.get(wanted), TopicRefusal.UNKNOWN_NAME
+    def _delete(self, view: View, wanted: TopicKey, gone: set[bytes]) -> Deleted | Refused:
+        if wanted.name is not None:
+            topic, reason = view.state.topics.by_name.get(wanted.name), TopicRefusal.UNKNOWN_NAME
         else:
-            topic, reason = view.state.topics.by_id.get(wanted), TopicRefusal.UNKNOWN_ID
+            topic, reason = view.state.topics.by_id.get(wanted.topic_id), TopicRefusal.UNKNOWN_ID
         if topic is None or topic.topic_id in gone:
             return Refused(reason, "")
         gone.add(topic.topic_id)
-        return topic
+        return Deleted(topic.topic_id, topic.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from tidegate_storage.runs import run_check
 
 from ..events import RUN_LOG_APPEND_TIME, ProducerBatch, Run, WalAbandoned, WalCommitted
+from ..state.cluster import ClusterState
 from ..state.objects import WalName, WalStatus
 from ..state.partitions import Partition
 from ..state.producers import KeptBatch, ProducerState, with_batch
@@ -68,6 +69,14 @@ class BatchOutcome(NamedTuple):
     log_start_offset: int
 
 
+def append_time_topics(
+    state: ClusterState, batches: Iterable[BatchFacts], is_append_time: Callable[[Topic], bool]
+) -> frozenset[bytes]:
+    """Return the ids of the batches' topics that have LogAppendTime."""
+    topics = (state.topics.by_id.get(each) for each in {each.topic_id for each in batches})
+    return frozenset(each.topic_id for each in topics if each is not None and is_append_time(each))
+
+
 _REFUSED = {reason: BatchOutcome(reason, -1, -1, -1) for reason in Refusal}
 _COMMITTED_BEFORE = BatchOutcome(None, -1, -1, -1)
 
@@ -76,14 +85,14 @@ _COMMITTED_BEFORE = BatchOutcome(None, -1, -1, -1)
 class CommitWal:
     """Make the batches of a stored object readable.
 
-    batches: in object order.  is_append_time: tells if a topic has LogAppendTime.
+    batches: in object order.  append_time_topics: ids of those that have LogAppendTime.
     Answer: one BatchOutcome per batch.
     """
 
     name: WalName
     size_bytes: int
     batches: Sequence[BatchFacts]
-    is_append_time: Callable[[Topic], bool]
+    append_time_topics: frozenset[bytes] = frozenset()
     reads: frozenset[str] = field(default=frozenset({TOPICS, GATEWAYS}), init=False)
     writes: frozenset[str] = field(default=frozenset({HEADS}), init=False)
 
@@ -92,7 +101,7 @@ class CommitWal:
         refused = self._refused_as_a_whole(view)
         if refused is not None:
             return Decided((), [refused] * len(self.batches))
-        judge = _Judge(view, self.is_append_time)
+        judge = _Judge(view, self.append_time_topics)
         outcomes = [judge.judge(batch) for batch in self.batches]
         event = WalCommitted(
             self.name.incarnation,
@@ -132,9 +141,9 @@ class _OpenRun:
 class _Judge:
     """Judges the batches of one object in order."""
 
-    def __init__(self, view: View, is_append_time: Callable[[Topic], bool]) -> None:
+    def __init__(self, view: View, append_time_topics: frozenset[bytes]) -> None:
         self._view = view
-        self._is_append_time = is_append_time
+        self._append_time_topics = append_time_topics
         self._append_time_ms = _append_time(view)
         self._next_offsets: dict[int, int] = {}
         self._producers: dict[tuple[int, int], ProducerState] = {}
@@ -190,7 +199,7 @@ class _Judge:
             return
         number = topic.partition_numbers[index]
         partition = self._partition = self._view.state.partitions[number]
-        self._stamp_ms = self._append_time_ms if self._is_append_time(topic) else -1
+        self._stamp_ms = self._append_time_ms if topic_id in self._append_time_topics else -1
         overlaid = self._next_offsets.get(number, self._view.next_offsets.get(number))
         self._next_offset = partition.next_offset if overlaid is None else overlaid
 

@@ -28,6 +28,7 @@ from .objects import ObjectTable, SegmentName, WalName
 from .partitions import Partition, PartitionTable
 from .pipeline_reports import ReportTable
 from .producer_ids import ProducerIdTable
+from .proposals import ProposalTable
 from .runs import RunRow
 from .timelines import TimelineTable
 from .topics import TopicTable
@@ -68,6 +69,7 @@ class ClusterState:
         self.groups: Final = GroupTable()
         self.configs: Final = ConfigTable()
         self.pipeline_reports: Final = ReportTable()
+        self.proposals: Final = ProposalTable()
         self.touched: Final[set[int]] = set()
         self._writer_clock_ms = 0
         self._writer_uptime_ms = -1
@@ -99,6 +101,7 @@ class ClusterState:
             ev.RunsSkipped: self._fold_skipped,
             ev.ProducerIdsReserved: self._fold_ids_reserved,
             ev.ProducersExpired: self._fold_producers_expired,
+            ev.Proposed: self._fold_proposed,
             gev.GroupChanged: self._fold_group,
             gev.OffsetsCommitted: self._fold_group,
             gev.OffsetsDeleted: self._fold_group,
@@ -134,6 +137,12 @@ class ClusterState:
             raise StateBroken(f"metadata log entry {position}: {error!r}") from error
         self.position = position
 
+    def _fold_proposed(self, event: ev.Proposed) -> None:
+        """Its author lives, as if it had written an entry of its own."""
+        expect(event.incarnation > 0, "a numbered proposal of nobody")
+        self.gateways.fold_clock(event.incarnation, event.clock_ms, event.uptime_ms)
+        self.proposals.fold_proposed(event)
+
     def _fold_nothing(self, event: ev.GatewayRenewed) -> None:
         """Writing the entry was the renewal."""
 
@@ -152,6 +161,7 @@ class ClusterState:
         self.timelines.fold_opened(event.restore_id, self.timeline, self.gateways.homes)
         self.timelines.salvageable.update(self.gateways.live)
         self.gateways.fold_all_ended(event.first_incarnation)
+        self.proposals.end_all()
         self.producer_ids.fold_skipped(event.first_producer_id)
         self.timeline = event.timeline
 
@@ -179,6 +189,7 @@ class ClusterState:
         if event.supersedes:
             self.claims.inherit(event.supersedes, event.incarnation)
             self.objects.end_incarnation(event.supersedes)
+            self.proposals.end(event.supersedes)
 
     def _trust_clock(self, clock_ms: int) -> None:
         """Nobody else is there to ask: begin with this clock, but let nothing expire yet."""
@@ -189,6 +200,7 @@ class ClusterState:
     def _fold_expired(self, event: ev.GatewayExpired) -> None:
         self.gateways.fold_expired(event)
         self.objects.end_incarnation(event.incarnation)
+        self.proposals.end(event.incarnation)
 
     def _fold_topic_created(self, event: ev.TopicCreated) -> None:
         numbers = self.partitions.add(event.topic_id, 0, event.partition_count)
@@ -372,6 +384,7 @@ class ClusterState:
             "producer_ids": self.producer_ids.encode(),
             "configs": self.configs.encode(),
             "pipeline": self.pipeline_reports.encode(),
+            "proposals": self.proposals.encode(),
         }
 
     def encode(self) -> bytes:
@@ -415,3 +428,4 @@ class ClusterState:
         self.producer_ids.decode(table["producer_ids"])
         self.configs.decode(table["configs"])
         self.pipeline_reports.decode(table.get("pipeline", []))
+        self.proposals.decode(table.get("proposals", []))

@@ -11,8 +11,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.rules.topics import DeleteTopics, Refused
-from tidegate_coordination.state.topics import Topic
+from tidegate_coordination.rules.topics import Deleted, DeleteTopics, Refused, TopicKey
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import delete_topics as wire
 from tidegate_protocol.messages.delete_topics import (
@@ -47,17 +46,17 @@ class DeleteTopicsHandler:
             return DeleteTopicsResponse(responses=[_disabled(each, call) for each in asked])
         counts = Counter((each.name, each.topic_id) for each in asked)
         results: list[DeletableTopicResult] = []
-        wanted: list[str | bytes] = []
+        wanted: list[TopicKey] = []
         for (name, topic_id), count in counts.items():
             text = _wrong(name, topic_id, count)
             if text is None:
-                wanted.append(topic_id if name is None else name)
+                wanted.append(TopicKey(name, topic_id))
             else:
                 results.append(_refused(name, topic_id, ErrorCode.INVALID_REQUEST, text))
         results += await self._delete(wanted)
         return DeleteTopicsResponse(responses=results)
 
-    async def _delete(self, wanted: list[str | bytes]) -> list[DeletableTopicResult]:
+    async def _delete(self, wanted: list[TopicKey]) -> list[DeletableTopicResult]:
         results: list[DeletableTopicResult] = []
         for first in range(0, len(wanted), TOPICS_PER_PROPOSAL):
             part = wanted[first : first + TOPICS_PER_PROPOSAL]
@@ -76,12 +75,11 @@ def _wrong(name: str | None, topic_id: bytes, count: int) -> str | None:
     return None
 
 
-def _result(wanted: str | bytes, answer: Topic | Refused) -> DeletableTopicResult:
-    if isinstance(answer, Topic):
+def _result(wanted: TopicKey, answer: Deleted | Refused) -> DeletableTopicResult:
+    if isinstance(answer, Deleted):
         return DeletableTopicResult(name=answer.name, topic_id=answer.topic_id)
-    if isinstance(wanted, str):
-        return _refused(wanted, ZERO_UUID, *topic_error(answer))
-    return _refused(None, wanted, *topic_error(answer))
+    topic_id = wanted.topic_id if wanted.name is None else ZERO_UUID
+    return _refused(wanted.name, topic_id, *topic_error(answer))
 
 
 def _refused(name: str | None, topic_id: bytes, code: int, text: str) -> DeletableTopicResult:

@@ -1,0 +1,145 @@
+"""Gateways that forward to each other, over links that lose, repeat and delay."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+
+import trio
+
+from tidegate_coordination.entries import decode_entry
+from tidegate_coordination.events import Endpoint, Proposed
+from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_coordination.forwarding.messages import (
+    Ask,
+    NotSpoken,
+    Told,
+    decode_ask,
+    decode_told,
+    encode,
+)
+from tidegate_coordination.forwarding.peers import PeerUnavailable
+from tidegate_coordination.forwarding.service import ProposalService
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.metadata_log import MetadataLog, Trimmed
+from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.gateways import Gateway
+
+CLUSTER = "cluster"
+LATE_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Links:
+    """Between all gateways.  faults: how often (0 to 1) something befalls a question, by kind."""
+
+    rng: Random
+    nursery: trio.Nursery
+    faults: dict[str, float] = field(default_factory=dict[str, float])
+    services: dict[int, ProposalService] = field(default_factory=dict[int, ProposalService])
+    down: set[int] = field(default_factory=set[int])
+    befell: Counter[str] = field(default_factory=Counter[str])
+
+    def _befalls(self, kind: str) -> bool:
+        if self.rng.random() >= self.faults.get(kind, 0.0):
+            return False
+        self.befell[kind] += 1
+        return True
+
+    async def ask(self, gateway: Gateway, question: Ask, timeout_seconds: float) -> Told:
+        await trio.sleep(self.rng.random() * 0.01)
+        data = encode(question)
+        if gateway.node_id in self.down or self._befalls("question lost"):
+            await trio.sleep(timeout_seconds)
+            raise PeerUnavailable("lost")
+        if self._befalls("question again, late"):
+            self.nursery.start_soon(self._again, gateway.node_id, data)
+        with trio.move_on_after(timeout_seconds):
+            told = await self._answer(gateway.node_id, data)
+            if self._befalls("answer lost"):
+                raise PeerUnavailable("reset")
+            if self._befalls("answer cut"):
+                told = told[: len(told) // 2]
+            try:
+                return decode_told(told)
+            except NotSpoken as error:
+                raise PeerUnavailable(str(error)) from error
+        raise PeerUnavailable("too slow")
+
+    async def _answer(self, node_id: int, data: bytes) -> bytes:
+        return encode(await self.services[node_id].answer(decode_ask(data)))
+
+    async def _again(self, node_id: int, data: bytes) -> None:
+        await trio.sleep(self.rng.random() * LATE_SECONDS)
+        await self._answer(node_id, data)
+
+
+@dataclass(slots=True)
+class World:
+    """Gateways 1, 2, ... on one log, the registered ones in `gateways`."""
+
+    nursery: trio.Nursery
+    links: Links
+    rng: Random
+    log: MetadataLog = field(default_factory=MemoryLog)
+    gateways: dict[int, ForwardingCoordinator] = field(
+        default_factory=dict[int, ForwardingCoordinator]
+    )
+
+    async def start(
+        self, node_id: int, *, leads: bool = True, reaches_log: bool = True
+    ) -> ForwardingCoordinator:
+        """Start and register a gateway; leads: whether others can reach it."""
+        state = ClusterState()
+        entries = await self.log.read(1, 1 << 30)
+        assert not isinstance(entries, Trimmed)
+        for each in entries:
+            state.apply(each.position, decode_entry(each.payload, each.position))
+        coordinator = ForwardingCoordinator(
+            self.log,
+            state,
+            self.links,
+            rng=Random(node_id),
+            wall_clock=lambda: 1_000_000.0 + trio.current_time(),
+            reaches_log=reaches_log,
+        )
+        self.nursery.start_soon(coordinator.run)
+        endpoints = (Endpoint("PLAINTEXT", "h", 1), Endpoint(PEER_LISTENER, "h", node_id))
+        registration = Register(
+            node_id, f"key-{node_id}", "az1", endpoints if leads else endpoints[:1], "0", CLUSTER
+        )
+        answer = await coordinator.propose(registration)
+        assert isinstance(answer, int)
+        coordinator.incarnation = answer
+        self.links.services[node_id] = ProposalService(coordinator)
+        self.gateways[node_id] = coordinator
+        return coordinator
+
+    async def settle(self) -> None:
+        """Let everybody read what was written."""
+        for each in self.gateways.values():
+            await each.catch_up()
+
+    async def entries(self) -> list[tuple[int, list[Proposed]]]:
+        """Return the writer and the numbered proposals of each entry."""
+        found = await self.log.read(1, 1 << 30)
+        assert not isinstance(found, Trimmed)
+        decoded = [decode_entry(each.payload, each.position) for each in found]
+        return [
+            (each.writer, [event for event in each.events if isinstance(event, Proposed)])
+            for each in decoded
+        ]
+
+
+@asynccontextmanager
+async def forwarding_world(seed: int = 0) -> AsyncIterator[World]:
+    """A world without gateways yet."""
+    rng = Random(seed)
+    async with trio.open_nursery() as nursery:
+        yield World(nursery, Links(rng, nursery), rng)
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,139 @@
+"""Proposals and their answers <-> bytes (msgpack), for the network and for the log.
+
+A proposal is a map of its fields by name, so that a newer release may add fields with defaults; its
+kind is the name of its class.  An answer is what its `decide` is declared to return.  Nothing here
+is made by hand: what a class declares is its wire format, and test_forwarding_codec.py pins it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final, cast, get_args, get_type_hints
+
+import msgspec
+
+from ..rules import (
+    configs,
+    gateways,
+    groups,
+    housekeeping,
+    offset_expiry,
+    offsets,
+    pipeline_reports,
+    producer_ids,
+    segments,
+    skips,
+    topics,
+    wal,
+)
+from ..rules.proposal import Proposal
+
+KINDS: Final[tuple[type[Any], ...]] = (
+    configs.SetConfigs,
+    gateways.Register,
+    gateways.Renew,
+    gateways.StartDraining,
+    gateways.Leave,
+    gateways.ExpireGateways,
+    gateways.TakeClaim,
+    gateways.ReleaseClaim,
+    groups.ChangeGroup,
+    groups.DeleteGroup,
+    groups.ForgetGroup,
+    housekeeping.MoveLogStarts,
+    housekeeping.ForgetObjects,
+    offset_expiry.ExpireOffsets,
+    offsets.CommitOffsets,
+    offsets.DeleteOffsets,
+    pipeline_reports.ReportPipeline,
+    producer_ids.ReserveProducerIds,
+    producer_ids.ExpireProducers,
+    segments.PublishSegments,
+    segments.PublishCompaction,
+    skips.SkipRuns,
+    topics.CreateTopics,
+    topics.DeleteTopics,
+    topics.CreatePartitions,
+    topics.DeleteRecords,
+    wal.CommitWal,
+    wal.AbandonWal,
+)
+
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class UnknownKind(Exception):
+    """A proposal of a kind that this release does not know: decide it somewhere else."""
+
+
+class Unreadable(ValueError):
+    """Bytes that are no proposal of their kind, or no answer to one."""
+
+
+class _Codec:
+    """The wire format of one kind of proposal."""
+
+    def __init__(self, kind: type[Any]) -> None:
+        self.kind = kind
+        self.fields = [each for each in dataclasses.fields(kind) if each.init]
+        hints = get_type_hints(kind)
+        shape = msgspec.defstruct(
+            kind.__name__, [_field(each, hints[each.name]) for each in self.fields]
+        )
+        self.proposals = msgspec.msgpack.Decoder(shape)
+        [answer] = get_args(get_type_hints(kind.decide)["return"])
+        self.answers: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(answer)
+
+
+def _field(field: dataclasses.Field[Any], hint: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
+    if field.default is not dataclasses.MISSING:
+        return (field.name, hint, field.default)
+    if field.default_factory is not dataclasses.MISSING:
+        return (field.name, hint, msgspec.field(default_factory=field.default_factory))
+    return (field.name, hint)
+
+
+_CODECS: Final = {each.__name__: _Codec(each) for each in KINDS}
+
+
+def kind_of(proposal: Proposal[Any]) -> str | None:
+    """Return the name of a proposal's kind; None for one that is never sent."""
+    name = type(proposal).__name__
+    codec = _CODECS.get(name)
+    return name if codec is not None and codec.kind is type(proposal) else None
+
+
+def encode_proposal(proposal: Proposal[Any]) -> bytes:
+    """Return the bytes of a proposal that has a kind."""
+    fields = _CODECS[type(proposal).__name__].fields
+    return encode({each.name: getattr(proposal, each.name) for each in fields})
+
+
+def decode_proposal(kind: str, data: bytes) -> Proposal[Any]:
+    """Return the proposal.
+
+    Raises:
+      UnknownKind, Unreadable: see there.
+    """
+    codec = _CODECS.get(kind)
+    if codec is None:
+        raise UnknownKind(kind)
+    try:
+        shape = codec.proposals.decode(data)
+    except _DECODE_ERRORS as error:
+        raise Unreadable(f"not a proposal of kind {kind}: {error}") from error
+    values = {each.name: getattr(shape, each.name) for each in codec.fields}
+    return cast("Proposal[Any]", codec.kind(**values))
+
+
+def decode_answer(kind: str, data: bytes) -> Any:
+    """Return the answer to a proposal of a kind that is known.
+
+    Raises:
+      Unreadable: see there.
+    """
+    try:
+        return _CODECS[kind].answers.decode(data)
+    except _DECODE_ERRORS as error:
+        raise Unreadable(f"not an answer to a proposal of kind {kind}: {error}") from error

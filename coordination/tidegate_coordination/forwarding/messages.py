@@ -1,0 +1,116 @@
+"""What gateways say to each other about proposals; the protocol's version 1.
+
+    POST /v1/proposals    body: Ask    200: Told
+
+Both are msgpack arrays: fields are only added at the end, with a default.  coordination/README.md
+has the contract.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, TypeVar
+
+import msgspec
+
+VERSION: Final = 1
+PROPOSALS_PATH: Final = "/v1/proposals"
+MAX_ASK_BYTES: Final = 8 << 20
+
+
+class Sent(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One proposal.  body: see codec.encode_proposal."""
+
+    number: int
+    kind: str
+    body: bytes
+
+
+class Ask(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Proposals of one gateway, to be decided in this order.
+
+    acknowledged, clock_ms, uptime_ms: see events.Proposed.
+    """
+
+    version: int
+    cluster_id: str
+    incarnation: int
+    acknowledged: int
+    clock_ms: int
+    uptime_ms: int
+    proposals: list[Sent]
+
+
+class Outcome(IntEnum):
+    """What became of a proposal.  Any that is not known is taken for UNKNOWN."""
+
+    ANSWERED = 0  # body: see codec.decode_answer
+    FAILED = 1  # nothing came of it and nothing will; body: why, UTF-8
+    ENDED = 2  # its author's incarnation has ended
+    ACKNOWLEDGED = 3  # its author had said that it asks no more
+    UNKNOWN = 4  # it may have come true: ask again, here or elsewhere
+    LEFT = 5  # this gateway has left the cluster: ask elsewhere
+    NEWER = 6  # this gateway's release does not know its kind: nothing came of it
+
+
+class Answered(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What became of one proposal."""
+
+    number: int
+    outcome: int
+    body: bytes
+
+
+class Told(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """position: of the log, at which all that is answered here had come true."""
+
+    version: int
+    position: int
+    answers: list[Answered]
+
+
+_ask = msgspec.msgpack.Decoder(Ask)
+_told = msgspec.msgpack.Decoder(Told)
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+Message = TypeVar("Message", Ask, Told)
+
+
+class NotSpoken(ValueError):
+    """Not a message of this protocol, or of a version that is not spoken here."""
+
+
+def encode(message: Ask | Told) -> bytes:
+    """Return the bytes of a message."""
+    return msgspec.msgpack.encode(message)
+
+
+def decode_ask(data: bytes) -> Ask:
+    """Read a question.
+
+    Raises:
+      NotSpoken: see there.
+    """
+    return _checked(_ask, data)
+
+
+def decode_told(data: bytes) -> Told:
+    """Read an answer.
+
+    Raises:
+      NotSpoken: see there.
+    """
+    return _checked(_told, data)
+
+
+def _checked(decoder: msgspec.msgpack.Decoder[Message], data: bytes) -> Message:
+    try:
+        message = decoder.decode(data)
+    except _DECODE_ERRORS as error:
+        raise NotSpoken(f"not a message of the forwarding protocol: {error}") from error
+    if message.version != VERSION:
+        raise NotSpoken(
+            f"version {message.version} of the forwarding protocol was sent, {VERSION} is spoken"
+        )
+    return message

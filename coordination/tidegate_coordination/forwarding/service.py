@@ -1,0 +1,126 @@
+"""The side that decides for others: their proposals go the way of its own.
+
+What is asked here is never sent on, so no chain of gateways can form a loop.  It need not be the
+leader: whoever reaches the log may be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from ..coordinator import Coordinator, ProposalFailed
+from ..rules.gateways import NodeIdTaken, Register
+from ..rules.numbered import NotDecided, Numbered
+from ..rules.proposal import Proposal
+from . import codec
+from .messages import VERSION, Answered, Ask, Outcome, Sent, Told
+
+ANSWER_SECONDS: Final = 10.0
+
+_NOT_DECIDED: Final = {
+    NotDecided.ENDED: Outcome.ENDED,
+    NotDecided.ACKNOWLEDGED: Outcome.ACKNOWLEDGED,
+}
+
+
+class OtherCluster(Exception):
+    """The question is from a gateway of another cluster."""
+
+
+class ProposalService:
+    """Decides the proposals of other gateways.  served: how many, for metrics."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self.served = 0
+
+    async def answer(self, ask: Ask) -> Told:
+        """Decide what is asked, in order, and say what became of it.
+
+        What is not decided in time goes on, and is answered UNKNOWN.
+
+        Raises:
+          OtherCluster: see there.
+        """
+        state = self._coordinator.state
+        if ask.cluster_id != state.cluster_id:
+            raise OtherCluster(
+                f"a gateway of cluster {ask.cluster_id} asked one of cluster {state.cluster_id}:"
+                " see the addresses of metadata.log"
+            )
+        self.served += len(ask.proposals)
+        round_ = _Round(len(ask.proposals))
+        for sent in ask.proposals:
+            self._submit(ask, sent, partial(round_.note, sent.number))
+        with trio.move_on_after(ANSWER_SECONDS):
+            await round_.is_over.wait()
+        answers = [
+            Answered(each.number, *round_.answers.get(each.number, (Outcome.UNKNOWN, b"")))
+            for each in ask.proposals
+        ]
+        return Told(VERSION, state.position, answers)
+
+    def _submit(self, ask: Ask, sent: Sent, note: Callable[[Outcome, bytes], None]) -> None:
+        try:
+            proposal = codec.decode_proposal(sent.kind, sent.body)
+        except codec.UnknownKind:
+            return note(Outcome.NEWER, b"")
+        except codec.Unreadable as error:
+            return note(Outcome.FAILED, str(error).encode())
+        if not ask.incarnation:
+            return self._submit_unnumbered(proposal, note)
+        numbered = Numbered(
+            ask.incarnation,
+            sent.number,
+            ask.acknowledged,
+            ask.clock_ms,
+            ask.uptime_ms,
+            proposal,
+            codec.encode,
+        )
+
+        def deliver(answer: bytes | NotDecided) -> None:
+            if isinstance(answer, NotDecided):
+                note(_NOT_DECIDED[answer], b"")
+            else:
+                note(Outcome.ANSWERED, answer)
+
+        self._coordinator.submit_here(numbered, deliver, partial(self._fail, note))
+
+    def _submit_unnumbered(
+        self, proposal: Proposal[Any], note: Callable[[Outcome, bytes], None]
+    ) -> None:
+        """Who has no incarnation may begin one, and nothing else."""
+        if not isinstance(proposal, Register) or not proposal.before:
+            return note(Outcome.ENDED, b"")
+
+        def deliver(answer: int | NodeIdTaken) -> None:
+            note(Outcome.ANSWERED, codec.encode(answer))
+
+        self._coordinator.submit_here(proposal, deliver, partial(self._fail, note))
+
+    def _fail(self, note: Callable[[Outcome, bytes], None], failure: ProposalFailed) -> None:
+        # One that left writes no more, but others do.
+        outcome = Outcome.LEFT if self._coordinator.has_left else Outcome.FAILED
+        note(outcome, str(failure).encode())
+
+
+class _Round:
+    """The answers to one question, as they come."""
+
+    def __init__(self, count: int) -> None:
+        self._open = count
+        self.answers: dict[int, tuple[Outcome, bytes]] = {}
+        self.is_over = trio.Event()
+        if not count:
+            self.is_over.set()
+
+    def note(self, number: int, outcome: Outcome, body: bytes) -> None:
+        self.answers[number] = (outcome, body)
+        self._open -= 1
+        if not self._open:
+            self.is_over.set()
