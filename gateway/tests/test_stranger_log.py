@@ -55,6 +55,22 @@ def test_a_gateway_runs_on_it(tmp_path: Path) -> None:
         assert process.get("/readyz")[0] == 200
 
 
+def test_a_gateway_starts_on_no_log_that_overwrites(tmp_path: Path) -> None:
+    install(tmp_path / "site", "stranger_five", "notebook = stranger_five:open_log")
+    module = tmp_path / "site" / "stranger_five.py"
+    check = "        if position in self.pages:\n            return AppendResult.CONFLICT\n"
+    assert check in module.read_text()
+    module.write_text(module.read_text().replace(check, ""))
+    done = tidegate(
+        *("dev", "--port", "0", "--admin-port", "0", "--log", "notebook:a"),
+        cwd=tmp_path,
+        PYTHONPATH=str(tmp_path / "site"),
+    )
+    assert done.returncode == 1
+    assert "took a second entry at position" in done.stderr
+    assert "tidegate log verify" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("entry_points", "words"),
     [

@@ -54,7 +54,7 @@ from .listener_settings import (
 )
 from .segment_disk import MAX_OPEN_FILES
 from .server import ConnectionSlots, Listener, accept_forever, open_listener, open_listeners
-from .startup import open_patiently
+from .startup import open_patiently, see_compare_and_set
 from .transport import SocketTransport
 
 _log = structlog.get_logger("tidegate.app")
@@ -82,6 +82,7 @@ class Running:
 @dataclass(frozen=True, slots=True)
 class _Parts:
     gateway: Gateway
+    log: MetadataLog
     listeners: tuple[Listener, ...]
     admin: Listener | None
     data: Path | None
@@ -159,6 +160,8 @@ class _Process:
 
             starting.start_soon(give_up)
             await self._gateway.start(nursery)
+            position = self._gateway.coordinator.state.position
+            await see_compare_and_set(self._parts.log, position)
             starting.cancel_scope.cancel()
         _calm_collector()
         return self._gateway.is_ready
@@ -264,7 +267,7 @@ async def _opened(
             cache_disk=_cache_disk(cache),
             max_open_files=_max_open_files(),
         )
-        yield _Parts(gateway, listeners, admin, data)
+        yield _Parts(gateway, log, listeners, admin, data)
 
 
 async def _opened_log(url: str, signals: AsyncIterator[int]) -> MetadataLog | None:

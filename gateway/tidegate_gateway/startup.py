@@ -14,6 +14,7 @@ import trio
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.entries import decode_entry
 from tidegate_coordination.metadata_log import (
+    AppendResult,
     LogEntry,
     LogMisconfigured,
     LogUnavailable,
@@ -157,6 +158,27 @@ async def register(coordinator: Coordinator, proposal: Register) -> int:
         f"node.id={proposal.node_id} belongs to another live gateway. Give this one another"
         " node.id, or stop the other; if this is a restart of it, give both the same instance.key"
     )
+
+
+async def see_compare_and_set(log: MetadataLog, position: int) -> None:
+    """See that the log takes no second entry at a position: it is offered the bytes that hold it.
+
+    A log that takes them holds what it held, so that asking changes nothing.
+
+    Raises:
+      LogMisconfigured: it took them.  Gateways would overwrite each other's entries there.
+      TooSlowError: the log is away for too long.
+    """
+    with trio.fail_after(PATIENCE_SECONDS):
+        held = await _patiently(_reading(log, position), LogUnavailable)
+        if isinstance(held, Trimmed) or not held:
+            return  # another gateway was faster, and saw to it at its own start
+        result = await _patiently(partial(log.append, *held[0]), LogUnavailable)
+    if result is AppendResult.APPENDED:
+        raise LogMisconfigured(
+            f"it took a second entry at position {position}, which was held, so it would lose"
+            " entries: use another, and see `tidegate log verify` for what it must promise"
+        )
 
 
 async def see_prefix(
