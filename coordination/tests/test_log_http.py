@@ -2,12 +2,14 @@
 
 import json
 import random
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
 import pytest
 import trio
+import trustme
 
 from tests.http_log_server import log_server, tcp_server
 from tidegate_coordination.http.values import HttpAnswer, HttpRequest
@@ -313,3 +315,21 @@ async def test_a_bad_url_is_told(url: str, words: str) -> None:
     with pytest.raises(LogMisconfigured, match=words) as refused:
         await open_log(url)
     assert "s3cret" not in str(refused.value)
+
+
+async def test_over_tls_only_a_trusted_certificate_will_do(opened: Opened, tmp_path: Path) -> None:
+    authority, stranger = trustme.CA(), trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    stranger.cert_pem.write_to_path(tmp_path / "stranger.pem")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    service = LogService(MemoryLog(), token="s3cret")
+    async with tcp_server(service.handle, tls=tls) as address:
+        url = f"https://:s3cret@{address}/?ca-file={tmp_path}"
+        log = await opened(f"{url}/ca.pem")
+        assert await log.append(1, b"x") is AppendResult.APPENDED
+        assert await log.read(1, 10) == [LogEntry(1, b"x")]
+        with pytest.raises(LogMisconfigured, match=r"is not trusted .*ca-file=FILE"):
+            await open_log(f"{url}/stranger.pem")
+        with pytest.raises(LogUnavailable):
+            await open_log(f"http://:s3cret@{address}/")
