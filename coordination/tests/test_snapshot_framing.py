@@ -163,3 +163,20 @@ def test_a_snapshot_of_another_position_is_noticed() -> None:
     assert unframe_at(4, framed).chunks == CHUNKS
     with pytest.raises(LogCorrupt, match="the snapshot at 5 says it is at 4"):
         unframe_at(5, framed)
+
+
+async def test_two_who_trim_at_once_find_nothing_wrong() -> None:
+    """The other saves a newer snapshot, and trims, after the first has loaded the older one."""
+
+    class Shared(MemoryLog):
+        async def load_snapshot(self) -> Snapshot | None:
+            loaded = await super().load_snapshot()
+            await self.save_snapshot(8, CHUNKS)
+            await self.trim(9)
+            return loaded
+
+    log = Shared()
+    for position in range(1, 10):
+        await log.append(position, b"x")
+    await log.save_snapshot(5, CHUNKS)
+    assert await trim_below_verified(log) == 9

@@ -236,8 +236,11 @@ async def trim_below_verified(log: MetadataLog, *, keep_entries: int = 0) -> int
     if snapshot is None:
         raise LogUnavailable("nothing is trimmed: there is no snapshot yet")
     # The log must join the snapshot; one that is shorter than its snapshot raises here.
-    if isinstance(await log.read(snapshot.position + 1, max_bytes=1), Trimmed):
-        raise LogCorrupt(f"the log begins after its snapshot at {snapshot.position}")
+    while isinstance(await log.read(snapshot.position + 1, max_bytes=1), Trimmed):
+        newer = await log.load_snapshot()  # another may have saved one meanwhile, and trimmed
+        if newer is None or newer.position <= snapshot.position:
+            raise LogCorrupt(f"the log begins after its snapshot at {snapshot.position}")
+        snapshot = newer
     first_kept = max(FIRST_POSITION, snapshot.position + 1 - keep_entries)
     await log.trim(first_kept)
     return first_kept
