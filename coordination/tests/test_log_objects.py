@@ -181,7 +181,7 @@ async def test_a_newer_format_is_refused_and_left_alone() -> None:
     await MemoryObjectStore.put(store, PREFIX + "format.json", b'{"format": 2, "more": []}')
     with pytest.raises(LogMisconfigured, match="format 2; this release reads 1"):
         await opened(store)
-    assert store.requests == {"get": 1}
+    assert store.requests == {"get": 2}  # once more, since bytes can be damaged on their way
 
 
 async def test_what_others_wrote_is_refused(store: WatchedStore) -> None:

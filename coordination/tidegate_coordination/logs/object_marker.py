@@ -46,20 +46,28 @@ async def check_marker(store: ObjectStore, prefix: str) -> None:
 
 async def _check(store: ObjectStore, key: str) -> None:
     try:
-        _check_format(await store.get(key))
+        await _check_stored(store, key)
     except NoSuchObject:
         with suppress(ObjectExists):
             await store.put(key, _MARKER)
     try:
         await store.put(key, _MARKER)
     except ObjectExists:
-        _check_format(await store.get(key))
+        await _check_stored(store, key)
         return
     raise LogMisconfigured(
         "the object store ignores create-if-absent: two gateways would overwrite each other's"
         " entries. Use a store that keeps If-None-Match on PUT (`tidegate doctor` tells), or"
         " another metadata log"
     )
+
+
+async def _check_stored(store: ObjectStore, key: str) -> None:
+    try:
+        _check_format(await store.get(key))
+    except LogMisconfigured:
+        # Bytes can be damaged on their way, and a person shall act on this.
+        _check_format(await store.get(key))
 
 
 def _check_format(body: bytes) -> None:
