@@ -272,13 +272,19 @@ class Coordinator:
                 round_done.set()
 
     async def _serve_once(self) -> None:
-        """Commit what waits, or read the tail: either proves to be at the log's end."""
+        """Commit what waits, or read the tail: either proves to be at the log's end.
+
+        Where nobody asks for that, one read is enough to follow the log: the next wait tells of
+        more.
+        """
         barriers, self._barriers = self._barriers, []
         self._log_grew = False
         if self._queue:
             await self._commit_waiting()
-        else:
+        elif barriers:
             await self._read_tail()
+        else:
+            await self._read_on()
         for barrier in barriers:
             barrier.set()
 
@@ -369,33 +375,42 @@ class Coordinator:
         result = await self._retry(lambda: self._log.append(position, payload))
         if result is AppendResult.TRIMMED:
             raise _left_behind(position)
-        # The position may hold this very entry: an earlier attempt whose answer was lost, here or
-        # inside the log's own client.
-        if result is AppendResult.CONFLICT and not await self._holds(position, nonce):
-            await self._read_tail()
-            return False
+        if result is AppendResult.CONFLICT:
+            winners = await self._read()
+            if not winners:
+                raise LogCorrupt(f"position {position} was taken, and then gone")
+            # The position may hold this very entry: an earlier attempt whose answer was lost, here
+            # or inside the log's own client.
+            if not self._is_own(winners[0], nonce):
+                self._fold(winners)
+                return False
         self._fold([LogEntry(position, payload)])
         return True
 
-    async def _holds(self, position: int, nonce: bytes) -> bool:
-        entries = await self._retry(lambda: self._log.read(position, 1))
-        if isinstance(entries, Trimmed):
-            raise _left_behind(position)
-        if not entries:
-            raise LogCorrupt(f"position {position} was taken, and then gone")
-        return entry_nonce(entries[0].payload) == nonce
+    @staticmethod
+    def _is_own(winner: LogEntry, nonce: bytes) -> bool:
+        return entry_nonce(winner.payload) == nonce
 
     async def _read_tail(self) -> bool:
         """Fold everything up to the log's end; tell if there was anything."""
         grew = False
-        while True:
-            entries = await self._retry(lambda: self._log.read(self.state.position + 1, READ_BYTES))
-            if isinstance(entries, Trimmed):
-                raise _left_behind(self.state.position + 1)
-            if not entries:
-                return grew
+        while await self._read_on():
             grew = True
+        return grew
+
+    async def _read_on(self) -> bool:
+        """Fold what one read gives; tell if that was anything."""
+        entries = await self._read()
+        if entries:
             self._fold(entries)
+        return bool(entries)
+
+    async def _read(self) -> list[LogEntry]:
+        position = self.state.position + 1
+        entries = await self._retry(lambda: self._log.read(position, READ_BYTES))
+        if isinstance(entries, Trimmed):
+            raise _left_behind(position)
+        return entries
 
     def _fold(self, entries: list[LogEntry]) -> None:
         for each in entries:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import trio
 
 from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator import Coordinator
@@ -32,19 +31,11 @@ from tidegate_gateway.requests import fetch
 
 
 def forgets_its_nonce(patch: pytest.MonkeyPatch) -> None:
-    async def holds(self: Any, position: int, nonce: bytes) -> bool:
-        await trio.lowlevel.checkpoint()
-        return False
-
-    patch.setattr(Coordinator, "_holds", holds)
+    patch.setattr(Coordinator, "_is_own", lambda *_: False)
 
 
 def takes_any_entry_for_its_own(patch: pytest.MonkeyPatch) -> None:
-    async def holds(self: Any, position: int, nonce: bytes) -> bool:
-        await trio.lowlevel.checkpoint()
-        return True
-
-    patch.setattr(Coordinator, "_holds", holds)
+    patch.setattr(Coordinator, "_is_own", lambda *_: True)
 
 
 def drops_what_met_a_conflict(patch: pytest.MonkeyPatch) -> None:
