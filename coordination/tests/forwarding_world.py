@@ -24,6 +24,7 @@ from tidegate_coordination.forwarding.messages import (
 )
 from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.forwarding.service import ProposalService
+from tidegate_coordination.logs.forward import ForwardLog
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import MetadataLog, Trimmed
 from tidegate_coordination.rules.gateways import Register
@@ -86,7 +87,7 @@ class World:
     nursery: trio.Nursery
     links: Links
     rng: Random
-    log: MetadataLog = field(default_factory=MemoryLog)
+    log: MemoryLog = field(default_factory=MemoryLog)
     gateways: dict[int, ForwardingCoordinator] = field(
         default_factory=dict[int, ForwardingCoordinator]
     )
@@ -101,12 +102,11 @@ class World:
         for each in entries:
             state.apply(each.position, decode_entry(each.payload, each.position))
         coordinator = ForwardingCoordinator(
-            self.log,
+            self.log if reaches_log else await self._through_others(),
             state,
             self.links,
             rng=Random(node_id),
             wall_clock=lambda: 1_000_000.0 + trio.current_time(),
-            reaches_log=reaches_log,
         )
         self.nursery.start_soon(coordinator.run)
         endpoints = (Endpoint("PLAINTEXT", "h", 1), Endpoint(PEER_LISTENER, "h", node_id))
@@ -119,6 +119,15 @@ class World:
         self.links.services[node_id] = ProposalService(coordinator)
         self.gateways[node_id] = coordinator
         return coordinator
+
+    async def _through_others(self) -> MetadataLog:
+        async def opened() -> MetadataLog:
+            await trio.lowlevel.checkpoint()
+            return self.log
+
+        log = ForwardLog([opened])
+        await log.begin()
+        return log
 
     async def settle(self) -> None:
         """Let everybody read what was written."""

@@ -46,11 +46,13 @@ class LogCapabilities:
     """What callers may expect of a log.
 
     `forward_to_leader`: the log bears few writers, so gateways send proposals to one of them.
+    `can_append`: False for one that is only read here; others append what is proposed here.
     """
 
     forward_to_leader: bool
     typical_append_seconds: float
     max_entry_bytes: int
+    can_append: bool = True
 
 
 class AppendResult(Enum):

@@ -26,6 +26,8 @@ import structlog
 import trio
 
 from tidegate_coordination.events import Endpoint
+from tidegate_coordination.http.server import serve_http
+from tidegate_coordination.http.tcp import tcp_connector
 from tidegate_coordination.load import open_log
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_storage.disk import Disk
@@ -52,6 +54,9 @@ from .listener_settings import (
     listen_addresses,
     url_host,
 )
+from .peer_listener import peer_address, peer_endpoint
+from .peer_service import MAX_BODY_BYTES
+from .peers import HttpPeers
 from .segment_disk import MAX_OPEN_FILES
 from .server import ConnectionSlots, Listener, accept_forever, open_listener, open_listeners
 from .startup import open_patiently, see_compare_and_set
@@ -62,6 +67,7 @@ _log = structlog.get_logger("tidegate.app")
 # A gateway without a zone of its own; the name is part of its objects' keys.
 NO_ZONE: Final = "default"
 MAX_ADMIN_CONNECTIONS: Final = 64
+MAX_PEER_CONNECTIONS: Final = 256
 # Files, threads and sockets that are not connections.
 SPARE_DESCRIPTORS: Final = 128
 CACHE_THREADS: Final = 4
@@ -77,6 +83,7 @@ class Running:
     cluster_id: str
     settings: BrokerSettings
     data: Path | None
+    peer: Endpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,7 @@ class _Parts:
     log: MetadataLog
     listeners: tuple[Listener, ...]
     admin: Listener | None
+    peer: Listener | None
     data: Path | None
 
 
@@ -161,7 +169,8 @@ class _Process:
             starting.start_soon(give_up)
             await self._gateway.start(nursery)
             position = self._gateway.coordinator.state.position
-            await see_compare_and_set(self._parts.log, position)
+            if self._parts.log.capabilities.can_append:
+                await see_compare_and_set(self._parts.log, position)
             starting.cancel_scope.cancel()
         _calm_collector()
         return self._gateway.is_ready
@@ -171,6 +180,8 @@ class _Process:
         async with trio.open_nursery() as nursery:
             for listener in self._parts.listeners:
                 nursery.start_soon(self._serve_listener, listener, slots)
+            if self._parts.peer is not None:
+                nursery.start_soon(self._serve_peers, self._parts.peer)
             self._announce(self._running())
             nursery.start_soon(self._heed_operators)
             await self._stop.wait()
@@ -209,6 +220,17 @@ class _Process:
         for listener in self._parts.listeners:
             listener.close()
 
+    async def _serve_peers(self, listener: Listener) -> None:
+        service = self._gateway.peer_service
+        assert service is not None, "it has started"
+
+        async def serve(accepted: socket.socket) -> None:
+            stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+            await serve_http(stream, service.handle, max_body_bytes=MAX_BODY_BYTES)
+
+        slots = ConnectionSlots(MAX_PEER_CONNECTIONS, MAX_PEER_CONNECTIONS)
+        await accept_forever(listener, serve, slots)
+
     async def _drain(self) -> None:
         with trio.move_on_after(self._settings.int("drain.timeout.ms") / 1000) as waited:
             await self._gateway.drain(self._stop_listening)
@@ -225,6 +247,7 @@ class _Process:
             cluster_id=self._gateway.coordinator.state.cluster_id,
             settings=self._settings,
             data=self._parts.data,
+            peer=self._gateway.identity.peer,
         )
 
 
@@ -243,6 +266,9 @@ async def _opened(
         admin = _open_admin(settings)
         if admin is not None:
             stack.callback(admin.close)
+        peer = _open_peer(settings)
+        if peer is not None:
+            stack.callback(peer.close)
         folder = hold_data_folder(data) if data is not None else None
         if folder is not None:
             stack.callback(folder.close)
@@ -253,21 +279,24 @@ async def _opened(
             yield None
             return
         stack.push_async_callback(log.aclose)
+        peers = HttpPeers(tcp_connector, settings.text("peer.token"))
+        stack.push_async_callback(peers.aclose)
         cache = _hold_cache_folder(settings)
         if cache is not None:
             stack.callback(cache.close)
         gateway = Gateway(
-            _identity(settings, listeners, folder),
+            _identity(settings, listeners, peer, folder),
             settings,
             store=store,
             log=log,
             rng=random.Random(os.urandom(32)),
             wall_clock=time.time,
             blocking=InThread(),
+            peers=peers,
             cache_disk=_cache_disk(cache),
             max_open_files=_max_open_files(),
         )
-        yield _Parts(gateway, log, listeners, admin, data)
+        yield _Parts(gateway, log, listeners, admin, peer, data)
 
 
 async def _opened_log(url: str, signals: AsyncIterator[int]) -> MetadataLog | None:
@@ -316,7 +345,10 @@ def _max_open_files() -> int:
 
 
 def _identity(
-    settings: BrokerSettings, listeners: tuple[Listener, ...], folder: DataFolder | None
+    settings: BrokerSettings,
+    listeners: tuple[Listener, ...],
+    peer: Listener | None,
+    folder: DataFolder | None,
 ) -> Identity:
     bound = [each.address for each in listeners]
     kept_key = folder.instance_key if folder is not None else new_instance_key()
@@ -327,7 +359,13 @@ def _identity(
         endpoints=advertised_endpoints(settings, bound, socket.getfqdn()),
         software_version=version("tidegate"),
         cluster_id=settings.text("cluster.id") or new_cluster_id(),
+        peer=peer_endpoint(settings, peer.address if peer else None, socket.getfqdn()),
     )
+
+
+def _open_peer(settings: BrokerSettings) -> Listener | None:
+    address = peer_address(settings)
+    return open_listener(address) if address is not None else None
 
 
 def _open_admin(settings: BrokerSettings) -> Listener | None:

@@ -17,9 +17,12 @@ import trio
 
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
 from tidegate_coordination.events import Endpoint
+from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.forwarding.peers import Peers
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.objects import WalName
 from tidegate_storage.disk import Disk
 from tidegate_storage.disk_cache import DiskCache
@@ -41,6 +44,8 @@ from .group_manager import GroupManager
 from .handlers import group_settings, make_handlers
 from .housekeeper import Housekeeper, HousekeeperSettings
 from .log_reader import LogReader
+from .peer_listener import forwards
+from .peer_service import PeerService
 from .produce_deadlines import ProduceDeadlines
 from .proxied import source_of
 from .read_ahead import MAX_BYTES as READ_AHEAD_BYTES
@@ -71,7 +76,8 @@ AWAY_SECONDS = 3.0
 class Identity:
     """Who this gateway is.
 
-    instance_key: the same for every life of it.  cluster_id: used if the log is empty.
+    instance_key: the same for every life of it.  cluster_id: used if the log is empty.  peer: where
+    other gateways reach it; None for nowhere.
     """
 
     node_id: int
@@ -80,6 +86,7 @@ class Identity:
     endpoints: tuple[Endpoint, ...]
     software_version: str
     cluster_id: str
+    peer: Endpoint | None = None
 
 
 @dataclass(slots=True)
@@ -101,6 +108,7 @@ class GatewayCounters:
 class Gateway:
     """See the module's head.  The parts are public for metrics and the admin server; read only.
 
+    peers: how other gateways are asked; None for a gateway that asks nobody.
     cache_disk: where parts of segments are kept; None for nowhere.  max_open_files: of them.
     """
 
@@ -114,6 +122,7 @@ class Gateway:
         rng: Random,
         wall_clock: Callable[[], float],
         blocking: Blocking,
+        peers: Peers | None = None,
         cache_disk: Disk | None = None,
         max_open_files: int = MAX_OPEN_FILES,
     ) -> None:
@@ -129,6 +138,8 @@ class Gateway:
         self._wall_clock = wall_clock
         self._blocking = blocking
         self._max_open_files = max_open_files
+        self._peers = peers
+        self.peer_service: PeerService | None = None
         self._zone_maps = zone_maps(settings)
         self._proxied = proxied_listeners(settings)
         check_listeners(self._zone_maps, settings, [each.listener for each in identity.endpoints])
@@ -145,13 +156,7 @@ class Gateway:
         state = await load_state(self._log, deadline_seconds=LOAD_SECONDS)
         state = await see_prefix(self._store, self._log, state, deadline_seconds=LOAD_SECONDS)
         check_cluster(state, self.settings.text("cluster.id"))
-        self.coordinator = Coordinator(
-            self._log,
-            state,
-            rng=self._rng,
-            wall_clock=self._wall_clock,
-            away_seconds=AWAY_SECONDS,
-        )
+        self.coordinator = self._make_coordinator(state)
         nursery.start_soon(self.coordinator.run)
         await register(self.coordinator, self._registration())
         await own_prefix(self._store, self.coordinator, version=self.identity.software_version)
@@ -166,7 +171,27 @@ class Gateway:
         nursery.start_soon(self.draining.run)
         nursery.start_soon(self.housekeeper.run)
         nursery.start_soon(self.backup.run)
+        token = self.settings.text("peer.token")
+        self.peer_service = PeerService(self.coordinator, self._log, token)
         self.is_ready = True
+
+    def _make_coordinator(self, state: ClusterState) -> Coordinator:
+        if self._peers is None or not forwards(self.settings, self._log):
+            return Coordinator(
+                self._log,
+                state,
+                rng=self._rng,
+                wall_clock=self._wall_clock,
+                away_seconds=AWAY_SECONDS,
+            )
+        return ForwardingCoordinator(
+            self._log,
+            state,
+            self._peers,
+            rng=self._rng,
+            wall_clock=self._wall_clock,
+            away_seconds=AWAY_SECONDS,
+        )
 
     def _registration(self) -> Register:
         me = self.identity
@@ -174,7 +199,7 @@ class Gateway:
             me.node_id,
             me.instance_key,
             me.zone,
-            me.endpoints,
+            (*me.endpoints, me.peer) if me.peer is not None else me.endpoints,
             me.software_version,
             me.cluster_id,
             self.settings.int("lease.ms"),

@@ -114,7 +114,8 @@ class Housekeeper:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._renew)
             nursery.start_soon(self._keep_house)
-            nursery.start_soon(self._take_snapshots)
+            if self._log.capabilities.can_append:
+                nursery.start_soon(self._take_snapshots)
             nursery.start_soon(self._look_for_orphans)
 
     async def _renew(self) -> None:

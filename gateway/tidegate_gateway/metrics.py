@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.state.partitions import Partition
 from tidegate_protocol.apis import APIS
 from tidegate_storage.disk_cache import DiskCache
@@ -69,6 +70,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
         yield from _reader(gateway)
         yield from _zones(gateway)
         yield from _cluster(gateway)
+        yield from _forwarding(gateway)
         yield from _partitions(gateway)
 
 
@@ -259,6 +261,25 @@ def _cluster(gateway: Gateway) -> Iterator[Metric]:
         "Appends that another gateway was faster with",
         gateway.coordinator.lost_conflicts,
     )
+
+
+def _forwarding(gateway: Gateway) -> Iterator[Metric]:
+    """Who appends for whom: only where gateways forward."""
+    coordinator = gateway.coordinator
+    if not isinstance(coordinator, ForwardingCoordinator):
+        return
+    counters = coordinator.counters
+    service = gateway.peer_service
+    leads = bool(coordinator.leading)
+    yield _gauge("tidegate_forwarding_leader", "1 while it appends for the others", leads)
+    for name, help_text, value in (
+        ("leaderships", "Times it began to append for the others", counters.leaderships),
+        ("asked", "Questions sent to who appends", counters.asked),
+        ("proposals", "Proposals in them", counters.proposals),
+        ("unanswered", "Questions without an answer", counters.unanswered),
+        ("served", "Proposals of others", service.proposals.served if service else 0),
+    ):
+        yield _counter(f"tidegate_forwarding_{name}", help_text, value)
 
 
 def _partitions(gateway: Gateway) -> Iterator[Metric]:

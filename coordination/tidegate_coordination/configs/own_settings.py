@@ -42,6 +42,9 @@ OWN_SETTINGS = (
          "How long a gateway may take to stop; two thirds of it wait for its clients to go."),
     _own("fetch.cache.bytes", _LONG, 256 * _MIB, at_least(0),
          "Memory for parts of objects that were written or read."),
+    _own("forwarding", _STRING, "auto", one_of("auto", "on", "off"),
+         "Whether one gateway appends to the metadata log for all: auto does as the log asks.  Only"
+         " gateways with a peer.listener can be that one."),
     _own("housekeeping.interval.ms", _LONG, 60_000, at_least(1000),
          "How often expired records and objects nobody needs are looked for."),
     _own("instance.key", _STRING, None, None,
@@ -61,6 +64,12 @@ OWN_SETTINGS = (
          "Where records are: memory:, file:<folder>, s3://<bucket>/<prefix>."),
     _own("orphan.scan.interval.ms", _LONG, 86_400_000, at_least(0),
          "How often the object store is listed for objects that nothing names; 0: never."),
+    _own("peer.advertised.listener", _STRING, None, None,
+         "host:port at which other gateways reach peer.listener; not set: as it listens."),
+    _own("peer.listener", _STRING, None, None,
+         "host:port where other gateways ask this one; not set: none do."),
+    _own("peer.token", _ADDRESS, "", None,
+         "A secret that gateways send each other, the same for all; empty: none is asked for."),
     _own("proxy.protocol.listeners", _LIST, "", None,
          "Listeners behind a load balancer that sends a PROXY header, version 1 or 2: a connection"
          " without one is closed."),

@@ -14,6 +14,7 @@ import msgspec
 
 from ..rules import (
     configs,
+    draining,
     gateways,
     groups,
     housekeeping,
@@ -34,6 +35,9 @@ KINDS: Final[tuple[type[Any], ...]] = (
     gateways.Renew,
     gateways.StartDraining,
     gateways.Leave,
+    draining.DrainGateway,
+    draining.ResumeGateway,
+    draining.ReportDrained,
     gateways.ExpireGateways,
     gateways.TakeClaim,
     gateways.ReleaseClaim,

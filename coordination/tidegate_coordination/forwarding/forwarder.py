@@ -67,11 +67,7 @@ class _Outgoing:
 
 
 class ForwardingCoordinator(Coordinator):
-    """See the module's head.
-
-    Args:
-      reaches_log: False for a gateway that reads the log through others, and never appends.
-    """
+    """See the module's head.  peers: how the others are asked."""
 
     def __init__(
         self,
@@ -81,7 +77,6 @@ class ForwardingCoordinator(Coordinator):
         *,
         rng: Random,
         wall_clock: Callable[[], float],
-        reaches_log: bool = True,
         deadline_seconds: float = 30.0,
         away_seconds: float = float("inf"),
     ) -> None:
@@ -96,7 +91,7 @@ class ForwardingCoordinator(Coordinator):
         self.counters = ForwardingCounters()
         self.leading: bool | None = None
         self._peers = peers
-        self._reaches_log = reaches_log
+        self._reaches_log = log.capabilities.can_append
         self._outbox: deque[_Outgoing] = deque()
         self._outgoing = trio.Event()
         self._asking: list[_Outgoing] = []

@@ -16,6 +16,7 @@ import msgspec
 VERSION: Final = 1
 PROPOSALS_PATH: Final = "/v1/proposals"
 MAX_ASK_BYTES: Final = 8 << 20
+MAX_ANSWER_BYTES: Final = 32 << 20
 
 
 class Sent(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -127,6 +127,11 @@ def _not_the_log(answer: HttpAnswer, where: str, *, is_opening: bool) -> Excepti
         return LogMisconfigured(
             f"something before the log at {where} lets nobody pass ({found}): see its settings"
         )
+    if answer.status == 421:
+        return LogMisconfigured(
+            f"the gateway at {where} does not reach the metadata log itself: give the address of"
+            " one that does"
+        )
     return LogMisconfigured(
         f"what answers at {where} is no metadata log ({found}): check host, port and path"
     )

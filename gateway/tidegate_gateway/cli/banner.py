@@ -60,6 +60,7 @@ def banner_json(running: Running) -> str:
             "data": str(running.data) if running.data else None,
             "bootstrap_servers": bootstrap_servers(running),
             "admin_url": running.admin_url,
+            "peer": f"{url_host(running.peer.host)}:{running.peer.port}" if running.peer else None,
             "object_store": shown_store(running.settings.text("object.store")),
             "metadata_log": shown_log(running.settings.text("metadata.log")),
             "cluster_id": running.cluster_id,

@@ -1,0 +1,134 @@
+"""`forward:HOST:PORT,HOST:PORT?token-file=FILE`: the log as other gateways show it.
+
+For a gateway that cannot, or may not, reach the log itself. It reads through the peer.listener of
+gateways that do, and sends them what it proposes (forwarding/forwarder.py); it never appends and
+can never lead. One address is enough to begin with; of several, the one that answered last is asked
+first.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import NoReturn, TypeVar
+
+from tidegate_coordination.logs import http
+from tidegate_coordination.metadata_log import (
+    AppendResult,
+    LogCapabilities,
+    LogEntry,
+    LogMisconfigured,
+    LogMisuse,
+    LogUnavailable,
+    MetadataLog,
+    Snapshot,
+    Trimmed,
+)
+
+Result = TypeVar("Result")
+Open = Callable[[], Awaitable[MetadataLog]]
+
+_FORM = "write forward:HOST:PORT, or forward:HOST:PORT,HOST:PORT, as the others' peer.listener says"
+
+
+async def open_log(url: str) -> "ForwardLog":
+    """Open the log through the first gateway that answers.
+
+    Raises:
+        LogMisconfigured: the URL, or what answers there, is not fit for it.
+        LogUnavailable: no gateway answers now.
+    """
+    places, question_mark, query = url.removeprefix("forward:").partition("?")
+    addresses = [each.strip().strip("/") for each in places.split(",")]
+    if not all(addresses):
+        raise LogMisconfigured(_FORM)
+    log = ForwardLog(
+        [_opening(f"http://{address}/{question_mark}{query}") for address in addresses]
+    )
+    try:
+        await log.begin()
+    except BaseException:
+        await log.aclose()
+        raise
+    return log
+
+
+def _opening(url: str) -> Open:
+    async def opened() -> MetadataLog:
+        return await http.open_log(url)
+
+    return opened
+
+
+class ForwardLog:
+    """openings: of the same log, through one gateway each."""
+
+    def __init__(self, openings: Sequence[Open]) -> None:
+        self._openings = list(openings)
+        self._open: dict[int, MetadataLog] = {}
+        self._first = 0
+        self._capabilities = LogCapabilities(
+            forward_to_leader=True,
+            typical_append_seconds=0.0,
+            max_entry_bytes=0,
+            can_append=False,
+        )
+
+    async def begin(self) -> None:
+        """Learn what the log can do; raises as `open_log`."""
+        await self._ask(self._learn)
+
+    async def _learn(self, log: MetadataLog) -> None:
+        told = log.capabilities
+        self._capabilities = replace(told, forward_to_leader=True, can_append=False)
+
+    @property
+    def capabilities(self) -> LogCapabilities:
+        return self._capabilities
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        _refuse()
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        return await self._ask(lambda log: log.read(from_position, max_bytes))
+
+    async def wait(self, after_position: int, timeout_seconds: float) -> None:
+        await self._ask(lambda log: log.wait(after_position, timeout_seconds))
+
+    async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
+        _refuse()
+
+    async def load_snapshot(self) -> Snapshot | None:
+        return await self._ask(lambda log: log.load_snapshot())
+
+    async def trim(self, before_position: int) -> None:
+        _refuse()
+
+    async def aclose(self) -> None:
+        opened, self._open = self._open, {}
+        for each in opened.values():
+            await each.aclose()
+
+    async def _ask(self, call: Callable[[MetadataLog], Awaitable[Result]]) -> Result:
+        """Make a call that changes nothing, of the first gateway that answers it."""
+        failures: list[str] = []
+        for _ in self._openings:
+            number = self._first
+            try:
+                return await call(await self._opened(number))
+            except LogUnavailable as error:
+                failures.append(str(error))
+                if self._first == number:
+                    self._first = (number + 1) % len(self._openings)
+        raise LogUnavailable(f"no gateway shows the metadata log: {'; '.join(failures)}")
+
+    async def _opened(self, number: int) -> MetadataLog:
+        if number not in self._open:
+            log = await self._openings[number]()
+            if number in self._open:
+                await log.aclose()
+            else:
+                self._open[number] = log
+        return self._open[number]
+
+
+def _refuse() -> NoReturn:
+    raise LogMisuse("a log that is read through other gateways is changed by them alone")

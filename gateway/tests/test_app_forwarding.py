@@ -1,0 +1,99 @@
+"""Gateways that let one of them append to the metadata log, as their users see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer
+
+from tests.app_world import PATIENCE_SECONDS, Process, serving, tidegate
+
+SHARED = (
+    *("serve", "--set", "object.store=file:objects", "--set", "forwarding=on"),
+    *("--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", "admin.listener=127.0.0.1:0"),
+    *("--set", "peer.token=shared-secret", "--set", "lease.ms=6000"),
+)
+PEER = ("--set", "peer.listener=127.0.0.1:0")
+LOG = ("--set", "metadata.log=sqlite:metadata.db")
+
+
+def gateway(node_id: int, *more: str) -> tuple[str, ...]:
+    return (*SHARED, "--set", f"node.id={node_id}", "--data", f"data-{node_id}", *more)
+
+
+@contextmanager
+def cluster(cwd: Path) -> Iterator[list[Process]]:
+    """Two gateways that reach the log, and one that only forwards."""
+    (cwd / "token").write_text("shared-secret\n")
+    with ExitStack() as stack:
+        found = [
+            stack.enter_context(serving(*gateway(each, *LOG, *PEER), cwd=cwd)) for each in (1, 2)
+        ]
+        peers = ",".join(str(each.said["peer"]) for each in found)
+        forward = ("--set", f"metadata.log=forward:{peers}?token-file=token")
+        found.append(stack.enter_context(serving(*gateway(3, *forward, *PEER), cwd=cwd)))
+        yield found
+
+
+def produce(process: Process, values: list[str]) -> None:
+    producer = Producer({"bootstrap.servers": process.servers, "enable.idempotence": True})
+    for value in values:
+        producer.produce("greetings", value)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+
+
+def consume(process: Process, count: int) -> list[str]:
+    settings = {"bootstrap.servers": process.servers, "group.id": "g"}
+    consumer = Consumer(settings | {"auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe(["greetings"])
+        messages = consumer.consume(count, PATIENCE_SECONDS)
+        assert [each.error() for each in messages] == [None] * count
+        return sorted((each.value() or b"").decode() for each in messages)
+    finally:
+        consumer.close()
+
+
+def metric(process: Process, name: str) -> float:
+    _, text = process.get("/metrics")
+    [line] = [each for each in text.splitlines() if each.startswith(f"tidegate_forwarding_{name} ")]
+    return float(line.split()[1])
+
+
+def test_one_appends_for_all_until_it_is_killed(tmp_path: Path) -> None:
+    with cluster(tmp_path) as processes:
+        produce(processes[2], ["a", "b"])
+        produce(processes[0], ["c"])
+        leading = [bool(metric(each, "leader")) for each in processes]
+        assert sum(leading) == 1
+        assert not leading[2]
+        leader = processes[leading.index(True)]
+        rest = [each for each in processes if each is not leader]
+        assert metric(leader, "served_total") > 0
+        assert all(metric(each, "proposals_total") > 0 for each in rest)
+        leader.popen.kill()
+        leader.popen.wait()
+        produce(rest[1], ["d"])
+        assert consume(rest[0], 4) == ["a", "b", "c", "d"]
+        for each in rest[::-1]:
+            code, errors = each.stop()
+            assert (code, "shared-secret" in errors) == (0, False)
+
+
+def test_what_a_wrong_address_says(tmp_path: Path) -> None:
+    with cluster(tmp_path) as processes:
+        mine = str(processes[2].said["peer"])
+        for log, words in (
+            (f"forward:{mine}?token-file=token", "does not reach the metadata log itself"),
+            (f"forward:{processes[0].said['peer']}", "token"),
+            ("forward:", "write forward:HOST:PORT"),
+        ):
+            failed = tidegate(*gateway(4, "--set", f"metadata.log={log}"), cwd=tmp_path)
+            assert (failed.returncode, failed.stdout) == (1, "")
+            assert words in failed.stderr
+        off = ("--set", f"metadata.log=forward:{processes[0].said['peer']}?token-file=token")
+        failed = tidegate(*gateway(4, *off, "--set", "forwarding=off"), cwd=tmp_path)
+        assert (failed.returncode, failed.stdout) == (1, "")
+        assert "leave out forwarding" in failed.stderr

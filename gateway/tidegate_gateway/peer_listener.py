@@ -1,0 +1,61 @@
+"""Where other gateways reach this one, and whether it asks them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
+
+from .broker_settings import BrokerSettings, SettingsError
+from .listener_settings import ListenerAddress, host_port
+
+ALWAYS: Final = "on"
+NEVER: Final = "off"
+EVERYWHERE: Final = ("", "0.0.0.0", "::")
+
+
+def forwards(settings: BrokerSettings, log: MetadataLog) -> bool:
+    """Tell whether proposals go to a leader.
+
+    Raises:
+      LogMisconfigured: it is switched off where there is no other way.
+    """
+    wanted = settings.text("forwarding")
+    if wanted == NEVER and not log.capabilities.can_append:
+        raise LogMisconfigured(
+            "this metadata log is only read, and forwarding=off: leave out forwarding, or give"
+            " metadata.log the address of the log itself"
+        )
+    return log.capabilities.forward_to_leader if wanted not in (ALWAYS, NEVER) else wanted == ALWAYS
+
+
+def peer_address(settings: BrokerSettings) -> ListenerAddress | None:
+    """Return where to listen for other gateways; None for nowhere.
+
+    Raises:
+      SettingsError: the setting is no host:port.
+    """
+    text = settings.text("peer.listener")
+    return ListenerAddress(PEER_LISTENER, *host_port("peer.listener", text)) if text else None
+
+
+def peer_endpoint(
+    settings: BrokerSettings, bound: ListenerAddress | None, host_name: str
+) -> Endpoint | None:
+    """Return what the other gateways are told, given where this one really listens.
+
+    Raises:
+      SettingsError: an address is advertised that is no host:port, or none listened at.
+    """
+    text = settings.text("peer.advertised.listener")
+    if bound is None:
+        if text:
+            raise SettingsError("peer.advertised.listener needs peer.listener=host:port")
+        return None
+    if not text:
+        host = host_name if bound.host in EVERYWHERE else bound.host
+        return Endpoint(PEER_LISTENER, host, bound.port)
+    host, port = host_port("peer.advertised.listener", text)
+    return Endpoint(PEER_LISTENER, host, port or bound.port)

@@ -1,0 +1,61 @@
+"""What a gateway answers to other gateways, on peer.listener.
+
+POST /v1/proposals     decides proposals of others: the forwarding protocol
+everything else        the metadata log, read only, for gateways that do not reach it themselves
+
+coordination/README.md has both contracts.
+"""
+
+from __future__ import annotations
+
+from hmac import compare_digest
+from typing import Final
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.forwarding.messages import (
+    MAX_ASK_BYTES,
+    PROPOSALS_PATH,
+    NotSpoken,
+    decode_ask,
+    encode,
+)
+from tidegate_coordination.forwarding.service import OtherCluster, ProposalService
+from tidegate_coordination.http.values import BINARY, HttpAnswer, HttpRequest
+from tidegate_coordination.log_service import LogService
+from tidegate_coordination.metadata_log import MetadataLog
+
+# A question's frame around its proposals.
+MAX_BODY_BYTES: Final = 2 * MAX_ASK_BYTES
+
+
+class PeerService:
+    """`handle` is for http.server.serve_http.  token: what peers have to send; "" for nothing."""
+
+    def __init__(self, coordinator: Coordinator, log: MetadataLog, token: str) -> None:
+        self.proposals = ProposalService(coordinator)
+        self._reaches_log = log.capabilities.can_append
+        self._token = token
+        self._log = LogService(log, token=token or None, read_only=True)
+
+    async def handle(self, request: HttpRequest) -> HttpAnswer:
+        """Answer one request."""
+        if not self._reaches_log:
+            return _said(421, "this gateway does not reach the metadata log itself: ask another")
+        if request.target != PROPOSALS_PATH:
+            return await self._log.handle(request)
+        given = request.header("authorization") or ""
+        if self._token and not compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+            return _said(401, "gateways of this cluster ask each other for a token: see peer.token")
+        if request.method != "POST":
+            return _said(405, "proposals are sent with POST")
+        try:
+            told = await self.proposals.answer(decode_ask(request.body))
+        except NotSpoken as error:
+            return _said(400, str(error))
+        except OtherCluster as error:
+            return _said(409, str(error))
+        return HttpAnswer(200, encode(told), BINARY)
+
+
+def _said(status: int, text: str) -> HttpAnswer:
+    return HttpAnswer(status, f"{text}\n".encode())
