@@ -139,7 +139,3 @@ def _facts(batch: PlacedBatch) -> BatchFacts:
         -1,
         -1,
     )
-
-
-def _never(_topic: object) -> bool:
-    return False
