@@ -13,6 +13,7 @@ from .checks_groups import commits, expired_early, generations, static_members
 from .checks_liveness import late_wakeups, unfinished
 from .checks_reads import deleted_reads, ends, false_errors, links, log_starts_moved, polls, seeks
 from .checks_records import losses, offsets, refusals, sends, strangers, zombies
+from .checks_steady import forced_rejoins
 from .facts import Facts, gather
 from .facts import Violation as Violation
 from .history import Event
@@ -35,6 +36,7 @@ _CHECKS: Final[tuple[Callable[[Facts], Iterator[Violation]], ...]] = (
     generations,
     static_members,
     expired_early,
+    forced_rejoins,
     late_wakeups,
     unfinished,
 )

@@ -141,6 +141,10 @@ class FaultPlan:
             disks=disks,
         )
 
+    def with_events(self, *kinds: str) -> FaultPlan:
+        """Return a plan with events that were drawn apart."""
+        return replace(self, kinds=(*self.kinds, *kinds), events=(*self.events, *kinds))
+
     @property
     def has_wrong_clocks(self) -> bool:
         """Tell whether a gateway's clock is wrong, or will be."""

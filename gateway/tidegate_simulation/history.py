@@ -42,6 +42,8 @@ that is created again has new keys), and values of records are integers, each se
                ["instance"] a static member's, ["session_ms"].  info: ["error"], and then "member",
                "" for a new one
     heartbeat  {"group", "member", "generation"}.  fail: "error"
+    steady     note ok {"group", "members"}: a group with so many members, who only ever stay
+    counted    note ok {"group", "generation", "count"}: members, as a steady group's leader learnt
     left       note ok {"group", "member"}: the member is about to leave
     healed     note info, value null: no faults from here on
     drained    note ok {"key", "offset"}: a last reader reached this end of the key

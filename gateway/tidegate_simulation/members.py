@@ -40,7 +40,7 @@ class Rejoin(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Joined:
+class Joined:
     """JoinGroup's answer, as far as it matters."""
 
     generation: int
@@ -86,7 +86,7 @@ class GroupMember:
             await self._haunt(keys[0], former)
         await self._read(joined.generation)
 
-    async def join(self) -> tuple[_Joined, list[Key]]:
+    async def join(self) -> tuple[Joined, list[Key]]:
         """Join, and return what the leader dealt.
 
         Raises:
@@ -106,7 +106,7 @@ class GroupMember:
         self._joined(began, joined, keys)
         return joined, keys
 
-    def _joined(self, began: Event, joined: _Joined, keys: list[Key]) -> None:
+    def _joined(self, began: Event, joined: Joined, keys: list[Key]) -> None:
         self._history.ok(
             began,
             generation=joined.generation,
@@ -165,7 +165,7 @@ class GroupMember:
 
     # -- requests ---------------------------------------------------------------------------------
 
-    async def _join(self) -> _Joined:
+    async def _join(self) -> Joined:
         metadata = encode_subscription(
             ConsumerProtocolSubscription(sorted({key.topic for key in self._workload.keys})), 0
         )
@@ -187,9 +187,9 @@ class GroupMember:
             self._heed(ErrorCode(answer.error_code))
             self._member_id = answer.member_id
             members = tuple(each.member_id for each in answer.members)
-            return _Joined(answer.generation_id, answer.leader == answer.member_id, members)
+            return Joined(answer.generation_id, answer.leader == answer.member_id, members)
 
-    async def _sync(self, joined: _Joined) -> list[Key]:
+    async def _sync(self, joined: Joined) -> list[Key]:
         request = sync_group.SyncGroupRequest(
             self._group.group_id,
             joined.generation,

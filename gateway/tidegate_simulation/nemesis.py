@@ -12,10 +12,13 @@ from contextlib import ExitStack
 
 import trio
 
+from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
 from tidegate_coordination.logs.faulty import LogFaults
+from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
 
 from .crash_points import PIPELINE_PLACES, PLACES
 from .disk_plan import PREFIX as DISK
+from .drain_plan import DRAIN_KIND
 from .host import Host
 from .network import Link
 from .node import Node
@@ -25,6 +28,7 @@ from .pipelines import Pipeline
 from .store import StoreFaults
 from .world import World
 
+_STOP_SHARE = 0.2
 _NO_FAULTS = (LogFaults(), StoreFaults())
 _LOOK_SECONDS = 0.25
 _UP_SECONDS = 30.0
@@ -64,6 +68,7 @@ class Nemesis:
             "crash_all": self._crash_all,
             "restart_storm": self._restart_storm,
             "rolling_restart": self._rolling_restart,
+            DRAIN_KIND: self._operator_drain,
             "log_outage": self._log_outage,
             "store_outage": self._store_outage,
             "cut": self._cut,
@@ -105,6 +110,8 @@ class Nemesis:
             node.disk.trouble = ""
             for link in node.links:
                 link.flow()
+            if node.gateway is not None and node.gateway.draining.is_marked:
+                node.drain()  # the only one that serves may be the one whose clock is wrong
         self._world.strikes.turn_off()
         self._world.healed = True
         self._world.history.note("nemesis", "info", "healed", None)
@@ -208,6 +215,30 @@ class Nemesis:
                 stopped += 1
         # Other faults may keep one down for longer than anyone waits.
         self._count("rolling_restart", stopped > 1)
+
+    async def _operator_drain(self, node: Node) -> None:
+        """Marked by way of another, as the log may be out of an operator's own reach."""
+        await self._up(node)
+        done = await self._mark(DrainGateway(node.node_id, stops=self._rng.random() < _STOP_SHARE))
+        self._count(DRAIN_KIND, done)
+        await trio.sleep(self._rng.choice((self._rng.uniform(1, 10), self._rng.uniform(20, 60))))
+        match self._rng.randrange(3):
+            case 0:
+                await self._mark(ResumeGateway(node.node_id))
+            case 1:
+                node.drain()
+            case _:
+                pass
+
+    async def _mark(self, proposal: DrainGateway | ResumeGateway) -> bool:
+        gateways = [each.gateway for each in self._nodes if each.gateway is not None]
+        if not gateways:
+            return False
+        try:
+            marked = await self._rng.choice(gateways).coordinator.propose(proposal)
+        except (CoordinatorUnavailable, ProposalFailed):
+            return False
+        return marked is Marked.DONE
 
     async def _stall(self, host: Host) -> None:
         await self._up(host)

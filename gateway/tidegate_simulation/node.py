@@ -95,9 +95,14 @@ class Node(Host):
         self._world.lives += 1
         self._watch(gateway.coordinator)
         self._life = _Life(gateway, nursery)
+        nursery.start_soon(self._heed_operators, gateway, self._drain)
         await self._drain.wait()
         await gateway.drain()
         self._count("drained")
+
+    async def _heed_operators(self, gateway: Gateway, stop: trio.Event) -> None:
+        await gateway.draining.stop_asked.wait()
+        stop.set()
 
     def _read_object(self, key: str) -> None:
         if "/segments/" in key:

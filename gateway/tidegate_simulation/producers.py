@@ -37,6 +37,8 @@ RETRIABLE = frozenset(
     }
 )
 DONE = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+# Of this gateway only.
+_ELSEWHERE = frozenset({ErrorCode.INVALID_TIMESTAMP, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 # Nothing was written and nothing will be.
 _CERTAIN = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS})
 
@@ -222,7 +224,7 @@ class IdempotentProducer(Producer):
             return
         is_first = next(each for each in self._window if each.key == batch.key) is batch
         if code in RETRIABLE or (code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_first):
-            if code == ErrorCode.INVALID_TIMESTAMP:
+            if code in _ELSEWHERE:
                 self.client.close()
             return
         # An earlier attempt of it may have been written all the same.
@@ -276,6 +278,8 @@ class PlainProducer(Producer):
             self.history.fail(batch.invoke, error=code.name)
         else:
             self.history.info(batch.invoke, error=code.name)
+        if code in _ELSEWHERE:
+            self.client.close()
 
 
 class Pipeliner(PlainProducer):

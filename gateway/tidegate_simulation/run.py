@@ -22,6 +22,8 @@ from .actors import Actor, make_actors
 from .checker import Violation, check
 from .compacters import Compacter
 from .disk_plan import draw_disks
+from .drain_plan import DRAIN_KIND, has_drains
+from .drain_probers import DrainProber
 from .faults import FaultPlan, Landed, draw_plan, draw_settings
 from .history import Event
 from .host import Host
@@ -34,6 +36,7 @@ from .pipeline_plan import PREFIX, draw_pipelines
 from .pipelines import Pipeline, merge_what_rests
 from .readers import Admin, FinalReader
 from .scheduling import seeded_scheduling
+from .steady import STEADY_MEMBERS, SteadyMember
 from .store import StoreFaults
 from .strikes import Strikes
 from .workload import Workload, create_topics_and_keys
@@ -112,7 +115,8 @@ def _draw(seed: int, rng: Random) -> tuple[dict[str, str], FaultPlan]:
         Random(f"{seed}/disks"), is_calm=not plan.kinds, has_segments=pipelines.drivers > 0
     )
     settings |= {**pipelines.settings_of_gateways, **disks.settings_of_gateways}
-    return settings, plan.with_pipelines(pipelines).with_losses(losses).with_disks(disks)
+    plan = plan.with_pipelines(pipelines).with_losses(losses).with_disks(disks)
+    return settings, plan.with_events(DRAIN_KIND) if has_drains(seed) else plan
 
 
 def run_seeds(seeds: Iterable[int], operations: int = 150) -> Iterator[Report]:
@@ -250,6 +254,10 @@ class _Run:
             actors.append(Admin(workload, "sweeper", 0.6))
         if has_zones(self._seed):
             actors.append(ZoneProber(workload, "zone prober"))
+        if has_drains(self._seed):
+            actors.append(DrainProber(workload, "drain prober"))
+            for place in range(1, STEADY_MEMBERS + 1):
+                actors.append(SteadyMember(workload, f"steady member {place}"))
         done: set[str] = set()
 
         async def act(actor: Actor) -> None:
