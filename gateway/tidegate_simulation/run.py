@@ -22,7 +22,7 @@ from .actors import Actor, make_actors
 from .checker import Violation, check
 from .compacters import Compacter
 from .disk_plan import draw_disks
-from .drain_plan import DRAIN_KIND, has_drains
+from .drain_plan import DRAIN_KIND, draws_drains, may_stay
 from .drain_probers import DrainProber
 from .faults import FaultPlan, Landed, draw_plan, draw_settings
 from .history import Event
@@ -36,7 +36,7 @@ from .pipeline_plan import PREFIX, draw_pipelines
 from .pipelines import Pipeline, merge_what_rests
 from .readers import Admin, FinalReader
 from .scheduling import seeded_scheduling
-from .steady import STEADY_MEMBERS, SteadyMember
+from .steady import steady_members
 from .store import StoreFaults
 from .strikes import Strikes
 from .workload import Workload, create_topics_and_keys
@@ -116,7 +116,8 @@ def _draw(seed: int, rng: Random) -> tuple[dict[str, str], FaultPlan]:
     )
     settings |= {**pipelines.settings_of_gateways, **disks.settings_of_gateways}
     plan = plan.with_pipelines(pipelines).with_losses(losses).with_disks(disks)
-    return settings, plan.with_events(DRAIN_KIND) if has_drains(seed) else plan
+    has_drains = draws_drains(seed, has_wrong_clocks=plan.has_wrong_clocks)
+    return settings, plan.with_events(DRAIN_KIND) if has_drains else plan
 
 
 def run_seeds(seeds: Iterable[int], operations: int = 150) -> Iterator[Report]:
@@ -254,10 +255,10 @@ class _Run:
             actors.append(Admin(workload, "sweeper", 0.6))
         if has_zones(self._seed):
             actors.append(ZoneProber(workload, "zone prober"))
-        if has_drains(self._seed):
+        if DRAIN_KIND in self._plan.kinds:
             actors.append(DrainProber(workload, "drain prober"))
-            for place in range(1, STEADY_MEMBERS + 1):
-                actors.append(SteadyMember(workload, f"steady member {place}"))
+            if may_stay(self._plan.kinds):
+                actors += steady_members(workload)
         done: set[str] = set()
 
         async def act(actor: Actor) -> None:

@@ -52,3 +52,9 @@ class SteadyMember(GroupMember):
                 "count": len(joined.members),
             }
             self._history.note(self.client.name, "ok", "counted", value)
+
+
+def steady_members(workload: Workload) -> list[SteadyMember]:
+    """Return all members of the group."""
+    places = range(1, STEADY_MEMBERS + 1)
+    return [SteadyMember(workload, f"steady member {place}") for place in places]
