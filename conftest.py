@@ -9,7 +9,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hypothesis
 import pytest
+
+# The same examples each time, and no opinion on how long they take: what is found anew on another
+# day is for the fuzzer.
+hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("tests")
 
 S3_BUCKET = "tidegate-tests"
 

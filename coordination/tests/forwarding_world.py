@@ -102,7 +102,7 @@ class World:
         for each in entries:
             state.apply(each.position, decode_entry(each.payload, each.position))
         coordinator = ForwardingCoordinator(
-            self.log if reaches_log else await self._through_others(),
+            self.log if reaches_log else self._through_others(),
             state,
             self.links,
             rng=Random(node_id),
@@ -120,14 +120,12 @@ class World:
         self.gateways[node_id] = coordinator
         return coordinator
 
-    async def _through_others(self) -> MetadataLog:
+    def _through_others(self) -> MetadataLog:
         async def opened() -> MetadataLog:
             await trio.lowlevel.checkpoint()
             return self.log
 
-        log = ForwardLog([opened])
-        await log.begin()
-        return log
+        return ForwardLog([opened], self.log.capabilities)
 
     async def settle(self) -> None:
         """Let everybody read what was written."""

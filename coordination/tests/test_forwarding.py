@@ -8,6 +8,7 @@ import trio.testing
 
 from tests.forwarding_world import LATE_SECONDS, World, forwarding_world
 from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.events import GatewayRegistered
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.leaders import leader
 from tidegate_coordination.forwarding.messages import VERSION, Ask, Sent
@@ -15,6 +16,7 @@ from tidegate_coordination.forwarding.service import OtherCluster
 from tidegate_coordination.rules.gateways import Renew, StartDraining, TakeClaim
 from tidegate_coordination.rules.producer_ids import ReserveProducerIds
 from tidegate_coordination.rules.topics import Created, CreateTopics, NewTopic, Refused
+from tidegate_coordination.state.gateways import GatewayTable
 
 
 async def started(world: World, count: int) -> ForwardingCoordinator:
@@ -238,3 +240,14 @@ async def test_a_registration_that_comes_late_ends_no_life(
         await late.propose(Renew())
         assert late.incarnation == 3
         assert late.state.gateways.next_incarnation == 4
+
+
+def test_a_reading_that_comes_late_counts_no_time_twice() -> None:
+    table = GatewayTable()
+    table.lease_ms = 30_000
+    registered = GatewayRegistered(1, 1, "key", "az1", (), "0", 0)
+    table.fold_registered(registered, 1_000_000, 0)
+    for uptime_ms in (5_000, 9_000, 1_000, 9_000, 1_000, 9_500):
+        table.fold_clock(1, 1_000_000 + uptime_ms, uptime_ms)
+    assert table.lease_time_ms == 9_500
+    assert table.live[1].clock_ms == 1_009_500

@@ -376,11 +376,14 @@ async def test_notifications_of_strangers_do_no_harm(log: PostgresLog, url: str,
         await until(lambda: bool(backends(url, "query LIKE 'SELECT coalesce%%'")))
         raw(url, f"SELECT pg_notify('tidegate_tidegate', '{said}')")
         raw(url, "SELECT pg_notify('tidegate_tidegate', '5')")
-    # It was told that there is more; once it has looked, it waits again.
-    assert await log.read(2, 100) == []
-    with trio.move_on_after(0.3) as waited:
-        await log.wait(1, 1e6)
-    assert waited.cancelled_caught
+    # It was told that there is more, twice perhaps; once it has looked, it waits again.
+    waits_again = False
+    for _ in range(3):
+        assert await log.read(2, 100) == []
+        with trio.move_on_after(0.3) as waited:
+            await log.wait(1, 1e6)
+        waits_again = waits_again or waited.cancelled_caught
+    assert waits_again
     other = await opened_log(url)
     with trio.fail_after(_PATIENCE_SECONDS):
         async with trio.open_nursery() as nursery:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_coordination.entries import Entry
 from tidegate_coordination.events import (
     ClusterCreated,
@@ -284,9 +283,8 @@ def test_refused_deletion_of_records(
 
 
 def test_the_policy_is_the_effective_one(world: World) -> None:
-    layers = BrokerLayers(static={"log.cleanup.policy": "compact"})
     deletions = [Deletion("t", 0, 0), Deletion("both", 0, 0)]
-    assert world.propose(DeleteRecords(deletions, layers)) == [DeletionRefusal.POLICY, 0]
+    assert world.propose(DeleteRecords(deletions, "compact")) == [DeletionRefusal.POLICY, 0]
 
 
 def test_deletion_never_shares_an_entry_with_an_earlier_commit() -> None:

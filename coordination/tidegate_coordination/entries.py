@@ -7,7 +7,7 @@ writer's uptime in ms.  The nonce tells a writer whether the entry that holds a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Union
 
 import msgspec
@@ -118,6 +118,15 @@ def decode_entry(payload: bytes, position: int) -> Entry:
             f"metadata log entry {position} cannot be read ({error}). It is damaged, or holds an"
             " event of a newer release; run a newer release, or restore the log"
         ) from error
+
+
+def authored(entry: Entry) -> Iterator[tuple[int, AnyEvent]]:
+    """Yield each event with the incarnation whose proposal it comes of."""
+    author = entry.writer
+    for event in entry.events:
+        if isinstance(event, ev.Proposed):
+            author = event.incarnation
+        yield author, event
 
 
 def entry_nonce(payload: bytes) -> bytes:

@@ -18,6 +18,7 @@ import trio
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER
 from tidegate_coordination.forwarding.peers import Peers
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.object_keys import object_key
@@ -199,11 +200,19 @@ class Gateway:
             me.node_id,
             me.instance_key,
             me.zone,
-            (*me.endpoints, me.peer) if me.peer is not None else me.endpoints,
+            self._endpoints(),
             me.software_version,
             me.cluster_id,
             self.settings.int("lease.ms"),
         )
+
+    def _endpoints(self) -> tuple[Endpoint, ...]:
+        peer = self.identity.peer
+        if peer is None:
+            return self.identity.endpoints
+        if not self._log.capabilities.can_append:
+            peer = Endpoint(ONLY_FORWARDS_LISTENER, peer.host, peer.port)
+        return (*self.identity.endpoints, peer)
 
     def _build(self) -> None:
         """Make the parts that need the state.  No I/O."""

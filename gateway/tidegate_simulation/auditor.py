@@ -9,7 +9,7 @@ from __future__ import annotations
 import trio
 
 from tidegate_coordination import events as ev
-from tidegate_coordination.entries import Entry, decode_entry
+from tidegate_coordination.entries import Entry, authored, decode_entry
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 
@@ -48,12 +48,13 @@ class Auditor:
 
     def _audit(self, entry: Entry, now: float) -> None:
         state, complain = self._state, self._workload.world.complain
-        for event in entry.events:
+        for author, event in authored(entry):
+            self._written[author] = now
             if isinstance(event, ev.ClaimTaken):
                 claim = state.claims.get(event.name)
                 if claim is not None and state.gateways.is_live(claim.incarnation):
                     complain("claim stolen", f"{event} from {claim}, which lives")
-            elif isinstance(event, ev.GatewayExpired) and event.incarnation != entry.writer:
+            elif isinstance(event, ev.GatewayExpired) and event.incarnation != author:
                 silent = now - self._written.get(event.incarnation, 0.0)
                 if silent + LOOK_SECONDS < state.gateways.lease_ms / 2000:
                     complain("expired too soon", f"{event} by {entry.writer} after {silent:.2f} s")

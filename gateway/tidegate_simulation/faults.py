@@ -14,6 +14,7 @@ from random import Random
 from tidegate_coordination.logs.faulty import LogFaults
 
 from .disk_plan import DiskPlan
+from .forwarding_plan import ForwardingPlan
 from .losses import LossPlan
 from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
 from .pipeline_plan import PipelinePlan
@@ -112,6 +113,7 @@ class FaultPlan:
     pipelines: PipelinePlan = field(default_factory=PipelinePlan)
     losses: LossPlan = field(default_factory=LossPlan)
     disks: DiskPlan = field(default_factory=DiskPlan)
+    forwarding: ForwardingPlan = field(default_factory=ForwardingPlan)
 
     def with_losses(self, losses: LossPlan) -> FaultPlan:
         """Return a plan with objects that are lost for good."""
@@ -144,6 +146,11 @@ class FaultPlan:
     def with_events(self, *kinds: str) -> FaultPlan:
         """Return a plan with events that were drawn apart."""
         return replace(self, kinds=(*self.kinds, *kinds), events=(*self.events, *kinds))
+
+    def with_forwarding(self, forwarding: ForwardingPlan) -> FaultPlan:
+        """Return a plan with gateways that forward, and what goes wrong between them."""
+        kinds = (*self.kinds, *forwarding.kinds)
+        return replace(self, kinds=kinds, forwarding=forwarding)
 
     @property
     def has_wrong_clocks(self) -> bool:

@@ -12,7 +12,7 @@ from itertools import combinations
 
 from tidegate_coordination import events as ev
 from tidegate_coordination import group_events as gev
-from tidegate_coordination.entries import Entry, decode_entry
+from tidegate_coordination.entries import Entry, authored, decode_entry
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import AppendResult
 from tidegate_coordination.object_keys import object_key
@@ -111,8 +111,10 @@ class StateWatch:
         live = self.state.gateways.is_live
         if entry.writer and not live(entry.writer):
             self._broken(8, f"an entry of incarnation {entry.writer}, which ended")
-        for event in entry.events:
+        for author, event in authored(entry):
             match event:
+                case ev.Proposed() if not live(event.incarnation):
+                    self._broken(8, f"a proposal of incarnation {event.incarnation}, which ended")
                 case ev.WalCommitted():
                     self._commit(event)
                 case ev.WalAbandoned():
@@ -124,7 +126,7 @@ class StateWatch:
                 case ev.RunsSkipped():
                     self._skip(event)
                 case gev.GroupChanged() | gev.OffsetsCommitted():
-                    self._group(entry.writer, event)
+                    self._group(author, event)
                 case _:
                     pass
 

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 import trio
 
 from tidegate_coordination.events import Endpoint
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_coordination.forwarding.service import ProposalService
+from tidegate_coordination.logs.forward import ForwardLog
+from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.gateway import Gateway, Identity
@@ -17,6 +21,7 @@ from .disk_plan import PREFIX as DISK
 from .disks import SimulatedDisk
 from .host import Host
 from .network import Link
+from .peers import SimulatedPeers
 from .world import NotReachable, World
 
 LISTENER = "PLAINTEXT"
@@ -136,9 +141,19 @@ class Node(Host):
         self._life = None
         self.cut()
 
+    @property
+    def proposals(self) -> ProposalService | None:
+        """See AskedMachine."""
+        service = self.gateway.peer_service if self.gateway is not None else None
+        return service.proposals if service is not None else None
+
     def _make(self) -> Gateway:
         world = self._world
         log, store = self._open()
+        forwarding = world.plan.forwarding
+        only_forwards = self.node_id in forwarding.only_forward
+        if only_forwards:
+            log = _through_others(log)
         identity = Identity(
             self.node_id,
             f"key-{self.node_id}",
@@ -146,6 +161,7 @@ class Node(Host):
             (Endpoint(LISTENER, f"node{self.node_id}", 9092),),
             "0",
             CLUSTER_ID,
+            Endpoint(PEER_LISTENER, f"node{self.node_id}", 9093) if forwarding.is_on else None,
         )
         return Gateway(
             identity,
@@ -155,6 +171,17 @@ class Node(Host):
             rng=self._rng,
             wall_clock=self._wall_clock,
             blocking=Inline(),
+            peers=SimulatedPeers(world, self, world.rng(f"peers of {self.name}, {world.lives}")),
             cache_disk=MemoryDisk(self.disk) if world.plan.disks.max_bytes else None,
             max_open_files=4,
         )
+
+
+def _through_others(log: MetadataLog) -> ForwardLog:
+    """Return the log as one sees it that may only read."""
+
+    async def opened() -> MetadataLog:
+        await trio.lowlevel.checkpoint()
+        return log
+
+    return ForwardLog([opened], log.capabilities)

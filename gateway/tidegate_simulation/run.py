@@ -25,6 +25,7 @@ from .disk_plan import draw_disks
 from .drain_plan import DRAIN_KIND, draws_drains, may_stay
 from .drain_probers import DrainProber
 from .faults import FaultPlan, Landed, draw_plan, draw_settings
+from .forwarding_plan import draw_forwarding
 from .history import Event
 from .host import Host
 from .livelock import LivelockGuard
@@ -114,8 +115,11 @@ def _draw(seed: int, rng: Random) -> tuple[dict[str, str], FaultPlan]:
     disks = draw_disks(
         Random(f"{seed}/disks"), is_calm=not plan.kinds, has_segments=pipelines.drivers > 0
     )
-    settings |= {**pipelines.settings_of_gateways, **disks.settings_of_gateways}
+    forwarding = draw_forwarding(seed, NODES, is_calm=not plan.kinds)
+    for each in (pipelines, disks, forwarding):
+        settings |= each.settings_of_gateways
     plan = plan.with_pipelines(pipelines).with_losses(losses).with_disks(disks)
+    plan = plan.with_forwarding(forwarding)
     has_drains = draws_drains(seed, has_wrong_clocks=plan.has_wrong_clocks)
     return settings, plan.with_events(DRAIN_KIND) if has_drains else plan
 
@@ -222,7 +226,7 @@ class _Run:
                 self._strikes.count("skew", self._plan.skew_seconds != 0.0)
                 self._strikes.count("drift", rate != 1.0)
             node = Node(world, node_id, offset, rate)
-            world.nodes[node_id] = node
+            world.nodes[node_id] = world.peers[node_id] = node
             nodes.append(node)
         return nodes
 

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import trio
 
+from tidegate_coordination.forwarding.service import ProposalService
 from tidegate_coordination.state.partitions import Partition
 from tidegate_gateway.memory_transport import MemoryTransport
 from tidegate_storage.memory_store import MemoryObjectStore
@@ -82,11 +83,23 @@ class Machine(Protocol):
         ...
 
 
+class AskedMachine(Protocol):
+    """Where other gateways may ask one; see peers.py.
+
+    is_unreachable: nothing arrives.  proposals: None while no gateway serves there.
+    """
+
+    is_unreachable: bool
+
+    @property
+    def proposals(self) -> ProposalService | None: ...
+
+
 @dataclass(slots=True)
 class World:
     """What all parts of a run share.
 
-    nodes: by node id.  healed: no faults any more.  lives: gateways that were started.
+    nodes, peers: by node id.  healed: no faults any more.  lives: gateways that were started.
     hurt: what the store lost for good.  number_of: gives a partition's number in histories.
     unanswered_creates: names of topics that a request without an answer may still create.
     """
@@ -107,6 +120,7 @@ class World:
     log: WatchedLog = field(init=False)
     unanswered_creates: set[str] = field(default_factory=set[str])
     nodes: dict[int, Machine] = field(default_factory=dict[int, Machine])
+    peers: dict[int, AskedMachine] = field(default_factory=dict[int, AskedMachine])
     number_of: Callable[[bytes, int], int | None] = lambda topic_id, partition: None
 
     def __post_init__(self) -> None:

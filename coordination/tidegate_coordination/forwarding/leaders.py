@@ -15,7 +15,10 @@ from ..state.cluster import ClusterState
 from ..state.gateways import Gateway
 
 PEER_LISTENER: Final = "PEER"
-"""The listener that gateways advertise to each other; one that cannot lead advertises none."""
+"""The listener that gateways which may lead advertise to each other."""
+
+ONLY_FORWARDS_LISTENER: Final = "PEER_ONLY_FORWARDS"
+"""That of a gateway which does not reach the log, and must not be asked to append."""
 
 
 def candidates(state: ClusterState) -> list[Gateway]:

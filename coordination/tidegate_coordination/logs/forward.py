@@ -40,15 +40,22 @@ async def open_log(url: str) -> "ForwardLog":
     addresses = [each.strip().strip("/") for each in places.split(",")]
     if not all(addresses):
         raise LogMisconfigured(_FORM)
-    log = ForwardLog(
-        [_opening(f"http://{address}/{question_mark}{query}") for address in addresses]
-    )
-    try:
-        await log.begin()
-    except BaseException:
+    openings = [_opening(f"http://{address}/{question_mark}{query}") for address in addresses]
+    return ForwardLog(openings, await _learned(openings))
+
+
+async def _learned(openings: Sequence[Open]) -> LogCapabilities:
+    """Return what the log can do, by the first gateway that answers."""
+    failures: list[str] = []
+    for each in openings:
+        try:
+            log = await each()
+        except LogUnavailable as error:
+            failures.append(str(error))
+            continue
         await log.aclose()
-        raise
-    return log
+        return log.capabilities
+    raise _nobody(failures)
 
 
 def _opening(url: str) -> Open:
@@ -59,25 +66,12 @@ def _opening(url: str) -> Open:
 
 
 class ForwardLog:
-    """openings: of the same log, through one gateway each."""
+    """openings: of the same log, through one gateway each.  told: what that log can do."""
 
-    def __init__(self, openings: Sequence[Open]) -> None:
+    def __init__(self, openings: Sequence[Open], told: LogCapabilities) -> None:
         self._openings = list(openings)
         self._open: dict[int, MetadataLog] = {}
         self._first = 0
-        self._capabilities = LogCapabilities(
-            forward_to_leader=True,
-            typical_append_seconds=0.0,
-            max_entry_bytes=0,
-            can_append=False,
-        )
-
-    async def begin(self) -> None:
-        """Learn what the log can do; raises as `open_log`."""
-        await self._ask(self._learn)
-
-    async def _learn(self, log: MetadataLog) -> None:
-        told = log.capabilities
         self._capabilities = replace(told, forward_to_leader=True, can_append=False)
 
     @property
@@ -118,7 +112,7 @@ class ForwardLog:
                 failures.append(str(error))
                 if self._first == number:
                     self._first = (number + 1) % len(self._openings)
-        raise LogUnavailable(f"no gateway shows the metadata log: {'; '.join(failures)}")
+        raise _nobody(failures)
 
     async def _opened(self, number: int) -> MetadataLog:
         if number not in self._open:
@@ -128,6 +122,10 @@ class ForwardLog:
             else:
                 self._open[number] = log
         return self._open[number]
+
+
+def _nobody(failures: Sequence[str]) -> LogUnavailable:
+    return LogUnavailable(f"no gateway shows the metadata log: {'; '.join(failures)}")
 
 
 def _refuse() -> NoReturn:

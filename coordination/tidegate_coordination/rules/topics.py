@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from ..configs.effective import BrokerLayers, effective_topic_config
 from ..configs.validation import InvalidConfig, split_list
 from ..events import Event, LogStartsMoved, PartitionsAdded, TopicCreated, TopicDeleted
 from ..state.topics import Topic, collision_key
@@ -326,11 +325,11 @@ class DeleteRecords:
     """Move log starts up.  Answer: per partition its log start, or DeletionRefusal.
 
     It reads heads, so it never shares an entry with a commit that came before it.
-    layers: the proposing gateway's, for the default of cleanup.policy.
+    default_policy: cleanup.policy of topics that say nothing, on the gateway that was asked.
     """
 
     deletions: Sequence[Deletion]
-    layers: BrokerLayers = field(default_factory=BrokerLayers)
+    default_policy: str = "delete"
     reads: frozenset[str] = field(default=frozenset({TOPICS, HEADS}), init=False)
     writes: frozenset[str] = field(default=frozenset({HEADS}), init=False)
 
@@ -361,8 +360,7 @@ class DeleteRecords:
         return offset
 
     def _is_compact_only(self, topic: Topic) -> bool:
-        policy = effective_topic_config(topic.configs, self.layers, "cleanup.policy").value
-        return split_list(policy or "") == ("compact",)
+        return split_list(topic.configs.get("cleanup.policy", self.default_policy)) == ("compact",)
 
 
 def duplicates(names: Iterable[str]) -> set[str]:

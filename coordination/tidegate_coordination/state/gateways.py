@@ -131,7 +131,10 @@ class GatewayTable:
         """
         gateway = self.live.get(writer)
         expect(writer == 0 or gateway is not None, f"entry of incarnation {writer}, which ended")
-        if gateway is not None:
+        if gateway is not None and 0 <= uptime_ms < gateway.uptime_ms:
+            # A proposal that was long on its way: what passed since has been counted.
+            gateway.renewed_at_ms = self.lease_time_ms
+        elif gateway is not None:
             passed_ms = clock_ms - gateway.clock_ms
             if uptime_ms >= 0 and gateway.uptime_ms >= 0:
                 passed_ms = uptime_ms - gateway.uptime_ms

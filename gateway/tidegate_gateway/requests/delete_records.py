@@ -62,9 +62,10 @@ class DeleteRecordsHandler:
     async def _delete(self, deletions: list[Deletion]) -> list[int | DeletionRefusal]:
         answers: list[int | DeletionRefusal] = []
         layers = self.settings.layers(self.coordinator.state.configs)
+        policy = layers.text("log.cleanup.policy") or ""
         for first in range(0, len(deletions), PARTITIONS_PER_PROPOSAL):
             part = deletions[first : first + PARTITIONS_PER_PROPOSAL]
-            answers += await self.coordinator.propose(DeleteRecords(part, layers))
+            answers += await self.coordinator.propose(DeleteRecords(part, policy))
         return answers
 
 
