@@ -11,6 +11,7 @@ import trio
 
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.events import Endpoint
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
@@ -28,11 +29,13 @@ from tidegate_gateway.fetch_plan import FetchSettings
 from tidegate_gateway.fetch_sessions import FetchSessions
 from tidegate_gateway.fetch_waiters import FetchWaiters
 from tidegate_gateway.log_reader import LogReader
+from tidegate_gateway.object_lender import ObjectLender
 from tidegate_gateway.read_ahead import ReadAhead
 from tidegate_gateway.read_steering import ReadSteering
 from tidegate_gateway.requests.fetch import Fetch
 from tidegate_gateway.transport import Part
 from tidegate_gateway.zone_finder import ZoneFinder
+from tidegate_gateway.zone_reads import ObjectPeers, ZoneReads
 from tidegate_gateway.zone_settings import zone_maps
 from tidegate_protocol.messages import fetch as codec
 from tidegate_protocol.messages.fetch import (
@@ -96,6 +99,8 @@ class World:
         settings: FetchSettings,
         cache_bytes: int,
         disk: DiskCache | None = None,
+        zone: str = "zone-a",
+        peers: ObjectPeers | None = None,
     ) -> None:
         self.memory_log = log
         self.log = FaultyLog(log, LogFaults(), Random(node_id))
@@ -108,7 +113,17 @@ class World:
             self.log, self.state, rng=Random(node_id), wall_clock=lambda: self.now_ms / 1000
         )
         self.cache: RangeCache[object] = RangeCache(cache_bytes)
-        self.reader = LogReader(self.coordinator, store, self.cache, settings=settings, disk=disk)
+        self.zone = zone
+        self.lender = ObjectLender(store, self.cache)
+        self.zone_reads = ZoneReads(self.coordinator, zone, self.lender, peers) if peers else None
+        self.reader = LogReader(
+            self.coordinator,
+            store,
+            self.cache,
+            settings=settings,
+            disk=disk,
+            zone=self.zone_reads,
+        )
         self.waiters = FetchWaiters(self.state.partitions)
         self.coordinator.listen(self.waiters.on_change)
         self.sessions = FetchSessions(Random(node_id), max_sessions=2)
@@ -127,9 +142,11 @@ class World:
         self._counter = 0
 
     async def register(self) -> None:
-        endpoint = Endpoint("PLAINTEXT", "localhost", 9092)
+        endpoints = [Endpoint("PLAINTEXT", "localhost", 9092)]
+        if self.zone_reads is not None:
+            endpoints.append(Endpoint(PEER_LISTENER, f"node{self.node_id}", 9644))
         proposal = Register(
-            self.node_id, f"key-{self.node_id}", "zone-a", (endpoint,), "1", "c" * 22
+            self.node_id, f"key-{self.node_id}", self.zone, tuple(endpoints), "1", "c" * 22
         )
         answer = await self.coordinator.propose(proposal)
         assert isinstance(answer, int)

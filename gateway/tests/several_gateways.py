@@ -9,8 +9,10 @@ from random import Random
 
 import trio
 
+from tests.peer_network import Network
 from tests.wire_client import NOW_MS, WireClient, WireWorld
 from tidegate_coordination.events import Endpoint
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import (
     AppendResult,
@@ -22,6 +24,7 @@ from tidegate_coordination.metadata_log import (
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_gateway.peers import HttpPeers
 from tidegate_protocol.messages import heartbeat as hb
 from tidegate_protocol.messages import join_group as jg
 from tidegate_protocol.messages import offset_commit as oc
@@ -85,12 +88,13 @@ class Running:
 
 @dataclass(slots=True)
 class Cluster:
-    """What the gateways share."""
+    """What the gateways share.  network: None where they do not ask each other."""
 
     nursery: trio.Nursery
     settings: dict[str, str]
     log: OutageLog = field(default_factory=OutageLog)
     store: MemoryObjectStore = field(default_factory=MemoryObjectStore)
+    network: Network | None = None
 
     async def start(self, node_id: int, clock: Clock, key: str = "", zone: str = "az1") -> Running:
         """Start a gateway, or the next life of it; returns when it serves."""
@@ -102,6 +106,7 @@ class Cluster:
                 (Endpoint(LISTENER, f"node{node_id}", 9092),),
                 "0",
                 "cluster-of-tests",
+                Endpoint(PEER_LISTENER, f"node{node_id}", 9644) if self.network else None,
             ),
             BrokerSettings({**self.settings, "node.id": str(node_id)}),
             store=self.store,
@@ -109,6 +114,7 @@ class Cluster:
             rng=Random(node_id),
             wall_clock=clock,
             blocking=Inline(),
+            peers=HttpPeers(self.network.dial, "") if self.network else None,
         )
         running: Running = await self.nursery.start(self._live, gateway, clock)
         return running
@@ -119,10 +125,16 @@ class Cluster:
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
                 await gateway.start(nursery)
+                self._serve_peers(gateway)
                 async with trio.open_nursery() as connections:
                     world = WireWorld(gateway, connections)
                     task_status.started(Running(world, gateway, clock, scope))
                     await trio.sleep_forever()
+
+    def _serve_peers(self, gateway: Gateway) -> None:
+        if self.network is not None:
+            assert gateway.peer_service is not None
+            self.network.services[f"node{gateway.identity.node_id}"] = gateway.peer_service
 
 
 @asynccontextmanager

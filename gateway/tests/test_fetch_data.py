@@ -160,7 +160,7 @@ async def test_own_objects_are_never_fetched_and_others_once() -> None:
         assert records_of(await other.fetch("a", 0)) == [(0, "0")]
 
     assert len(writer.store.reads) == 1
-    assert (other.reader.store_reads, writer.reader.store_reads) == (1, 0)
+    assert (other.reader.reads.store_reads, writer.reader.reads.store_reads) == (1, 0)
 
 
 async def test_a_refused_batch_between_two_runs_costs_no_second_get() -> None:

@@ -99,7 +99,7 @@ async def running(
         inflow=Inflow(),
         key_of=lambda identity: f"wal/{identity.counter}",
         is_append_time=lambda topic: False,
-        on_commit=lambda name, body: None,
+        on_stored=lambda name, body: None,
         after_answers=lambda: None,
     )
     async with trio.open_nursery() as nursery:

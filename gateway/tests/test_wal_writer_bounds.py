@@ -55,7 +55,7 @@ def make_writer(store: MemoryObjectStore, coordinator: Coordinator) -> WalWriter
         inflow=Inflow(),
         key_of=lambda identity: f"wal/{identity.counter}",
         is_append_time=lambda topic: False,
-        on_commit=lambda name, body: None,
+        on_stored=lambda name, body: None,
         after_answers=lambda: None,
     )
 

@@ -45,8 +45,10 @@ from .group_manager import GroupManager
 from .handlers import group_settings, make_handlers
 from .housekeeper import Housekeeper, HousekeeperSettings
 from .log_reader import LogReader
+from .object_lender import ObjectLender
 from .peer_listener import forwards
 from .peer_service import PeerService
+from .peers import GatewayPeers
 from .produce_deadlines import ProduceDeadlines
 from .proxied import source_of
 from .read_ahead import MAX_BYTES as READ_AHEAD_BYTES
@@ -63,6 +65,7 @@ from .topic_settings import TopicSettingsCache
 from .transport import Transport
 from .wal_writer import WalSettings, WalWriter
 from .zone_finder import ZoneFinder
+from .zone_reads import ZoneReads
 from .zone_settings import check_listeners, proxied_listeners, zone_maps
 from .zone_traffic import ZoneTraffic
 
@@ -123,7 +126,7 @@ class Gateway:
         rng: Random,
         wall_clock: Callable[[], float],
         blocking: Blocking,
-        peers: Peers | None = None,
+        peers: GatewayPeers | None = None,
         cache_disk: Disk | None = None,
         max_open_files: int = MAX_OPEN_FILES,
     ) -> None:
@@ -173,7 +176,7 @@ class Gateway:
         nursery.start_soon(self.housekeeper.run)
         nursery.start_soon(self.backup.run)
         token = self.settings.text("peer.token")
-        self.peer_service = PeerService(self.coordinator, self._log, token)
+        self.peer_service = PeerService(self.coordinator, self._log, token, self.lender)
         self.is_ready = True
 
     def _make_coordinator(self, state: ClusterState) -> Coordinator:
@@ -220,6 +223,9 @@ class Gateway:
         self.topic_settings = TopicSettingsCache(self.coordinator.state, settings)
         self.cache: RangeCache[object] = RangeCache(settings.int("fetch.cache.bytes"))
         fetch_settings = FetchSettings(max_bytes=settings.int("fetch.max.bytes"))
+        lender = ObjectLender(self._store, self.cache)
+        self.lender = lender if settings.text("zone.reads") == "on" else None
+        self.zone_reads = self._make_zone_reads()
         self.reader = LogReader(
             self.coordinator,
             self._store,
@@ -227,6 +233,7 @@ class Gateway:
             settings=fetch_settings,
             disk=self.disk_cache,
             max_open_files=self._max_open_files,
+            zone=self.zone_reads,
         )
         self.read_ahead = ReadAhead(
             self.reader,
@@ -270,6 +277,11 @@ class Gateway:
             idle_seconds=settings.int("connections.max.idle.ms") / 1000,
         )
 
+    def _make_zone_reads(self) -> ZoneReads | None:
+        if self.lender is None or self._peers is None:
+            return None
+        return ZoneReads(self.coordinator, self.identity.zone, self.lender, self._peers)
+
     def _make_writer(self) -> WalWriter:
         settings = self.settings
         wal_settings = WalSettings(
@@ -290,7 +302,7 @@ class Gateway:
             inflow=self._inflow,
             key_of=self._wal_key,
             is_append_time=lambda topic: self.topic_settings.of(topic).timestamp_type_is_append,
-            on_commit=self.reader.adopt,
+            on_stored=self.reader.adopt,
             after_answers=self.flusher.flush,
         )
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import structlog
 import trio
 
 from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.events import RUN_LOG_APPEND_TIME
 from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.state.objects import ObjectName, WalName
 from tidegate_coordination.state.partitions import Partition
@@ -34,25 +34,20 @@ from tidegate_storage.object_store import (
 from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.segment_format import HEADER_BYTES, SegmentIndex
 
+from .cached_object import CachedObject
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, Run, RunKey
+from .object_asks import ObjectAsk
+from .object_reads import Got, ObjectReads
 from .prepared_runs import CorruptRun, FileRun, PreparedRun, prepare_run
 from .read_groups import MAX_WHOLE_BYTES, Group, end_of, groups_of
 from .segment_disk import MAX_OPEN_FILES, PartKey, SegmentDisk
 from .segment_rows import chunk_rows, comes_whole, is_chunk, is_segment, published_index
 from .unreadable import UnreadableRuns
+from .zone_reads import ZoneReads
 
 _log = structlog.get_logger("tidegate.fetch")
 
 _TAIL_RUNS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class CachedObject:
-    """An object this gateway wrote.  prepared: its runs by position, as they are first read."""
-
-    object_key: str
-    body: bytearray
-    prepared: dict[int, PreparedRun] = field(default_factory=dict[int, PreparedRun])
 
 
 Loaded: TypeAlias = dict[RunKey, Run | SegmentIndex | ReadProblem]
@@ -64,8 +59,9 @@ class LogReader:
     Args:
       cache: of CachedObject by WalName, and by PartKey of PreparedRun, FileRun and SegmentIndex.
       disk: None to keep nothing there.
+      zone: the other gateways of the zone; None to ask the store alone.
 
-    store_reads, store_bytes, failed_reads, corrupt_runs: counters, for metrics.
+    failed_reads, corrupt_runs, and those of reads: counters, for metrics.
     unreadable: told of what a fetch could not be given.
     """
 
@@ -78,15 +74,13 @@ class LogReader:
         settings: FetchSettings = DEFAULT_SETTINGS,
         disk: DiskCache | None = None,
         max_open_files: int = MAX_OPEN_FILES,
+        zone: ZoneReads | None = None,
     ) -> None:
         self._coordinator = coordinator
-        self._store = store
         self._cache = cache
         self._settings = settings
         self._disk = SegmentDisk(disk, cache, max_open_files=max_open_files)
-        self._reads = trio.Semaphore(settings.concurrent_reads)
-        self.store_reads = 0
-        self.store_bytes = 0
+        self.reads: Final = ObjectReads(store, settings.concurrent_reads, zone)
         self.failed_reads = 0
         self.corrupt_runs = 0
         self.unreadable: Final = UnreadableRuns(coordinator.state)
@@ -248,15 +242,15 @@ class LogReader:
     async def _from_store(self, group: Group, loaded: Loaded) -> PreparedRun:
         """Read a group in one GET; return its first run, and keep the others."""
         partition, row = group[0]
-        name, object_key = self._name(row), self._place(row).object_key
-        body = await self._read(name, row.position, end_of(group[-1][1]))
-        self._keep(group[1:], row.position, body, loaded)
+        name = self._name(row)
+        got = await self.reads.read(name, self._ask(row, row.position, end_of(group[-1][1])))
+        self._keep(group[1:], got, loaded)
         try:
-            run = self._prepare_copy(body, row.position, row, partition, object_key)
+            run = self._prepare_copy(got, row, partition)
         except CorruptRun:
             # Bytes damaged on their way here are whole in the store: read them again, once.
-            body = await self._read(name, row.position, end_of(row))
-            run = self._prepare_copy(body, row.position, row, partition, object_key)
+            got = await self.reads.read_store(self._ask(row, row.position, end_of(row)))
+            run = self._prepare_copy(got, row, partition)
         self._keep_on_disk(partition, row, run)
         return run
 
@@ -284,19 +278,18 @@ class LogReader:
         size_bytes = self._coordinator.state.objects.size_bytes(row.object_number)
         is_wanted_whole = comes_whole(row) or size_bytes <= self._most_whole_bytes
         start = 0 if is_wanted_whole and not self._has_chunks_on_disk(name) else row.position
-        body = await self._read(name, start, size_bytes)
+        got = await self.reads.read(name, self._ask(row, start, size_bytes))
         try:
-            index = self._read_index(body[row.position - start :], row, partition, name)
+            index = self._read_index(got, row, partition)
         except CorruptRun:
             # As for runs: bytes damaged on their way here are whole in the store.
-            start = row.position
-            body = await self._read(name, start, size_bytes)
-            index = self._read_index(body, row, partition, name)
-        self._disk.keep_index(self._place(row), bytes(body[row.position - start :]))
-        if start < row.position:
+            got = await self.reads.read_store(self._ask(row, row.position, size_bytes))
+            index = self._read_index(got, row, partition)
+        self._disk.keep_index(self._place(row), bytes(_tail(got, row)))
+        if got.ask.start < row.position:
             chunks = chunk_rows(row, index, row.base_offset)
             absent = [each for each in chunks if not self._is_here_or_comes(self._key(each))]
-            self._keep([(partition, each) for each in absent], start, body, {})
+            self._keep([(partition, each) for each in absent], got, {})
         return index
 
     def _has_chunks_on_disk(self, name: ObjectName) -> bool:
@@ -308,35 +301,34 @@ class LogReader:
         """Return how large a segment may be to come whole: about a chunk; nobody counts it."""
         return min(MAX_WHOLE_BYTES, self._cache.max_bytes // 8)
 
-    def _read_index(
-        self, body: memoryview, row: RunRow, partition: Partition, name: ObjectName
-    ) -> SegmentIndex:
+    def _read_index(self, got: Got, row: RunRow, partition: Partition) -> SegmentIndex:
         try:
-            return published_index(body, row, partition)
+            return published_index(_tail(got, row), row, partition)
         except CorruptObject as error:
-            self.corrupt_runs += 1
             text = str(error)
-            _log.error("a segment is corrupt; other partitions are not touched", error=text)
-            raise CorruptRun(self._object_key(name), partition, row.base_offset, text) from error
+            if self.reads.is_trusted(got):
+                self.corrupt_runs += 1
+                _log.error("a segment is corrupt; other partitions are not touched", error=text)
+            raise CorruptRun(got.ask.key, partition, row.base_offset, text) from error
         except UnknownVersion as error:
-            raise UnknownVersion(f"object {self._object_key(name)}: {error}") from error
+            if not self.reads.is_trusted(got):
+                raise CorruptRun(got.ask.key, partition, row.base_offset, str(error)) from error
+            raise UnknownVersion(f"object {got.ask.key}: {error}") from error
 
-    async def _read(self, name: ObjectName, start: int, end: int) -> memoryview:
-        async with self._reads:
-            body = await self._store.get_range(self._object_key(name), start, end - start)
-        self.store_reads += 1
-        self.store_bytes += len(body)
-        return memoryview(body)
+    def _ask(self, row: RunRow, start: int, end: int) -> ObjectAsk:
+        object_key = self._object_key(self._name(row))
+        size_bytes = self._coordinator.state.objects.size_bytes(row.object_number)
+        return ObjectAsk(object_key, start, end, size_bytes)
 
-    def _keep(self, group: Group, start: int, body: memoryview, loaded: Loaded) -> None:
-        """Prepare runs that came along; body: of their object, from start on.
+    def _keep(self, group: Group, got: Got, loaded: Loaded) -> None:
+        """Prepare runs that came along.
 
         One that is damaged is left out, and read again by itself; it harms no other.
         """
         for partition, row in group:
             key = self._key(row)
             try:
-                run = self._prepare_copy(body, start, row, partition, self._place(row).object_key)
+                run = self._prepare_copy(got, row, partition)
             except CorruptRun:
                 continue
             else:
@@ -344,13 +336,15 @@ class LogReader:
                 self._cache.put(key, run, run.size_bytes, hot=_is_tail(partition, row))
                 self._keep_on_disk(partition, row, run)
 
-    def _prepare_copy(
-        self, body: memoryview, start: int, row: RunRow, partition: Partition, object_key: str
-    ) -> PreparedRun:
+    def _prepare_copy(self, got: Got, row: RunRow, partition: Partition) -> PreparedRun:
         """Prepare a run in memory of its own, which it can give back when it is evicted."""
-        at = row.position - start
-        region = memoryview(bytearray(body[at : at + row.length]))
-        return self._prepare(region, row, partition, object_key)
+        region = memoryview(bytearray(got.part(row.position, row.length)))
+        try:
+            return prepare_run(region, row, partition, got.ask.key)
+        except CorruptRun as error:
+            if self.reads.is_trusted(got):
+                self._note_corrupt(error)
+            raise
 
     def _prepare_own(
         self, name: ObjectName, cached: CachedObject, partition: Partition, row: RunRow
@@ -358,24 +352,18 @@ class LogReader:
         """Prepare a run of an own object; memory that went bad is given up for the store's copy."""
         try:
             region = memoryview(cached.body)[row.position : end_of(row)]
-            run = self._prepare(region, row, partition, cached.object_key)
-        except CorruptRun:
+            run = prepare_run(region, row, partition, cached.object_key)
+        except CorruptRun as error:
+            self._note_corrupt(error)
             self._cache.evict(name)
             return None
         cached.prepared[row.position] = run
+        cached.is_stamped |= bool(row.flags & RUN_LOG_APPEND_TIME)
         return run
 
-    def _prepare(
-        self, region: memoryview, row: RunRow, partition: Partition, object_key: str
-    ) -> PreparedRun:
-        try:
-            return prepare_run(region, row, partition, object_key)
-        except CorruptRun as error:
-            self.corrupt_runs += 1
-            _log.error(
-                "stored records are corrupt; other partitions are not touched", error=str(error)
-            )
-            raise
+    def _note_corrupt(self, error: CorruptRun) -> None:
+        self.corrupt_runs += 1
+        _log.error("stored records are corrupt; other partitions are not touched", error=str(error))
 
     def _keep_on_disk(self, partition: Partition, row: RunRow, run: PreparedRun) -> None:
         is_hot = _is_tail(partition, row)
@@ -414,3 +402,8 @@ def _is_tail(partition: Partition, row: RunRow) -> bool:
         return row.next_offset == partition.next_offset
     runs = partition.runs
     return len(runs) <= _TAIL_RUNS or row.base_offset >= runs[len(runs) - _TAIL_RUNS].base_offset
+
+
+def _tail(got: Got, row: RunRow) -> memoryview:
+    """Return what follows the batches of a segment."""
+    return got.body[row.position - got.ask.start :]

@@ -24,6 +24,7 @@ from tidegate_protocol.apis import APIS
 from tidegate_storage.disk_cache import DiskCache
 
 from .gateway import Gateway
+from .object_lender import LenderCounters
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 # 1000 partitions are 3000 series: a few ms in the loop, and about 40 ms in the thread.
@@ -71,6 +72,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
         yield from _zones(gateway)
         yield from _cluster(gateway)
         yield from _forwarding(gateway)
+        yield from _zone_reads(gateway)
         yield from _partitions(gateway)
 
 
@@ -139,8 +141,11 @@ def _connections(gateway: Gateway) -> Iterator[Metric]:
 
 def _reader(gateway: Gateway) -> Iterator[Metric]:
     reader = gateway.reader
-    yield _counter("tidegate_store_gets", "Range reads of the object store", reader.store_reads)
-    yield _counter("tidegate_store_get_bytes", "Bytes they brought", reader.store_bytes)
+    reads = reader.reads
+    for_all = gateway.lender.counters if gateway.lender is not None else LenderCounters()
+    gets, get_bytes = reads.store_reads + for_all.gets, reads.store_bytes + for_all.get_bytes
+    yield _counter("tidegate_store_gets", "Range reads of the object store", gets)
+    yield _counter("tidegate_store_get_bytes", "Bytes they brought", get_bytes)
     yield _counter("tidegate_store_failed_gets", "Reads it did not answer", reader.failed_reads)
     yield _counter("tidegate_corrupt_runs", "Runs that were damaged", reader.corrupt_runs)
     unreadable = CounterMetricFamily(
@@ -280,6 +285,24 @@ def _forwarding(gateway: Gateway) -> Iterator[Metric]:
         ("served", "Proposals of others", service.proposals.served if service else 0),
     ):
         yield _counter(f"tidegate_forwarding_{name}", help_text, value)
+
+
+def _zone_reads(gateway: Gateway) -> Iterator[Metric]:
+    """What gateways of a zone read for each other."""
+    service = gateway.peer_service
+    if gateway.zone_reads is None or service is None:
+        return
+    counters = gateway.zone_reads.counters
+    for name, help_text, value in (
+        ("asked", "Ranges of objects that another gateway was asked for", counters.asked),
+        ("hits", "Those it gave", counters.hits),
+        ("hit_bytes", "Bytes it gave", counters.hit_bytes),
+        ("fallbacks", "Those that the store was asked for then", counters.fallbacks),
+        ("damaged", "Those given that were not as stored", counters.damaged),
+        ("served", "Ranges given to other gateways", service.objects.served),
+        ("served_bytes", "Bytes given to them", service.objects.served_bytes),
+    ):
+        yield _counter(f"tidegate_peer_reads_{name}", help_text, value)
 
 
 def _partitions(gateway: Gateway) -> Iterator[Metric]:

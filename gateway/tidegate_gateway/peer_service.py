@@ -1,9 +1,10 @@
 """What a gateway answers to other gateways, on peer.listener.
 
 POST /v1/proposals     decides proposals of others: the forwarding protocol
+GET /v1/objects/...    lends a range of an object to a gateway of the zone (object_asks.py)
 everything else        the metadata log, read only, for gateways that do not reach it themselves
 
-coordination/README.md has both contracts.
+coordination/README.md has the contracts of the first and the last, gateway/README.md the other's.
 """
 
 from __future__ import annotations
@@ -24,28 +25,51 @@ from tidegate_coordination.http.values import BINARY, HttpAnswer, HttpRequest
 from tidegate_coordination.log_service import LogService
 from tidegate_coordination.metadata_log import MetadataLog
 
+from .object_asks import OBJECTS_PATH
+from .object_lender import ObjectLender
+from .object_service import ObjectService
+
 # A question's frame around its proposals.
 MAX_BODY_BYTES: Final = 2 * MAX_ASK_BYTES
 
 
 class PeerService:
-    """`handle` is for http.server.serve_http.  token: what peers have to send; "" for nothing."""
+    """`handle` is for http.server.serve_http.
 
-    def __init__(self, coordinator: Coordinator, log: MetadataLog, token: str) -> None:
+    token: what peers have to send; "" for nothing.  lender: None to lend nothing.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        log: MetadataLog,
+        token: str,
+        lender: ObjectLender | None = None,
+    ) -> None:
         self.proposals = ProposalService(coordinator)
+        self.objects = ObjectService(coordinator.state, lender)
         self._reaches_log = log.capabilities.can_append
         self._token = token
         self._log = LogService(log, token=token or None, read_only=True)
 
     async def handle(self, request: HttpRequest) -> HttpAnswer:
         """Answer one request."""
+        if request.target.startswith(OBJECTS_PATH):
+            return self._refusal(request) or await self.objects.answer(request)
         if not self._reaches_log:
             return _said(421, "this gateway does not reach the metadata log itself: ask another")
         if request.target != PROPOSALS_PATH:
             return await self._log.handle(request)
+        return self._refusal(request) or await self._decide(request)
+
+    def _refusal(self, request: HttpRequest) -> HttpAnswer | None:
+        """Refuse who does not have the token."""
         given = request.header("authorization") or ""
         if self._token and not compare_digest(given.encode(), f"Bearer {self._token}".encode()):
             return _said(401, "gateways of this cluster ask each other for a token: see peer.token")
+        return None
+
+    async def _decide(self, request: HttpRequest) -> HttpAnswer:
         if request.method != "POST":
             return _said(405, "proposals are sent with POST")
         try:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
-
-import structlog
+from typing import Final, Protocol
 
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
@@ -18,37 +16,46 @@ from tidegate_coordination.forwarding.messages import (
     decode_told,
     encode,
 )
-from tidegate_coordination.forwarding.peers import PeerUnavailable
+from tidegate_coordination.forwarding.peers import Peers, PeerUnavailable
 from tidegate_coordination.http.client import Connect, HttpClient, HttpUnavailable
 from tidegate_coordination.http.values import BINARY, HttpAnswer
 from tidegate_coordination.state.gateways import Gateway
 
-_log = structlog.get_logger("tidegate.peers")
+from .object_asks import ObjectAsk, target_of
+from .zone_reads import CONCURRENT_ASKS, ObjectPeers
 
 MAX_PEERS: Final = 64
+MAX_ASKING: Final = 2
+MAX_REFUSAL_BYTES: Final = 4096
 OK: Final = 200
+# Missing there, or too busy: no reason to think ill of it.
+MAY_SAY_NO: Final = (404, 503)
 
 Dial = Callable[[str, int], Connect]
 """Host and port -> what opens connections there."""
 
 
+class GatewayPeers(Peers, ObjectPeers, Protocol):
+    """All that gateways ask each other."""
+
+
 class HttpPeers:
-    """See forwarding.peers.Peers.  token: what peers ask for; "" for nothing."""
+    """See forwarding.peers.Peers, and zone_reads.ObjectPeers.
+
+    token: what peers ask for; "" for nothing.
+    """
 
     def __init__(self, dial: Dial, token: str) -> None:
-        self._dial = dial
-        self._headers = (
-            ("Content-Type", BINARY),
-            *((("Authorization", f"Bearer {token}"),) if token else ()),
-        )
-        self._clients: dict[tuple[str, int], HttpClient] = {}
+        authorization = (("Authorization", f"Bearer {token}"),) if token else ()
+        self._headers = (("Content-Type", BINARY), *authorization)
+        # Apart, so that no proposal waits behind records.
+        self._deciders = _Clients(dial, MAX_ASKING)
+        self._lenders = _Clients(dial, CONCURRENT_ASKS)
 
     async def ask(self, gateway: Gateway, question: Ask, timeout_seconds: float) -> Told:
         """See Peers."""
-        endpoint = gateway.endpoint(PEER_LISTENER)
-        if endpoint is None:
-            raise PeerUnavailable(f"gateway {gateway.node_id} has no peer.listener")
-        client = await self._client(endpoint)
+        endpoint = _endpoint(gateway)
+        client = await self._deciders.client(endpoint)
         try:
             answer = await client.call(
                 "POST",
@@ -62,26 +69,78 @@ class HttpPeers:
             raise PeerUnavailable(str(error)) from error
         return _told(endpoint, answer)
 
-    async def _client(self, endpoint: Endpoint) -> HttpClient:
+    async def lend(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> bytes | None:
+        """See ObjectPeers."""
+        endpoint = _endpoint(gateway)
+        client = await self._lenders.client(endpoint)
+        try:
+            answer = await client.call(
+                "GET",
+                target_of(ask),
+                headers=self._headers,
+                timeout_seconds=timeout_seconds,
+                max_answer_bytes=max(ask.length, MAX_REFUSAL_BYTES),
+            )
+        except HttpUnavailable as error:
+            raise PeerUnavailable(str(error)) from error
+        return _lent(endpoint, answer, ask)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._deciders.aclose()
+        await self._lenders.aclose()
+
+
+class _Clients:
+    """By host and port; max_connections: to each."""
+
+    def __init__(self, dial: Dial, max_connections: int) -> None:
+        self._dial = dial
+        self._max_connections = max_connections
+        self._clients: dict[tuple[str, int], HttpClient] = {}
+
+    async def client(self, endpoint: Endpoint) -> HttpClient:
         place = (endpoint.host, endpoint.port)
         client = self._clients.pop(place, None)
         if client is None:
-            connect = self._dial(*place)
-            client = HttpClient(connect, host=f"{place[0]}:{place[1]}", max_connections=2)
+            client = HttpClient(
+                self._dial(*place), host=_text(endpoint), max_connections=self._max_connections
+            )
         self._clients[place] = client
         while len(self._clients) > MAX_PEERS:  # those of gateways that are long gone
             await self._clients.pop(next(iter(self._clients))).aclose()
         return client
 
     async def aclose(self) -> None:
-        """Close all connections."""
         for each in self._clients.values():
             await each.aclose()
         self._clients.clear()
 
 
+def _endpoint(gateway: Gateway) -> Endpoint:
+    found = gateway.endpoint(PEER_LISTENER)
+    if found is None:
+        raise PeerUnavailable(f"gateway {gateway.node_id} has no peer.listener")
+    return found
+
+
+def _lent(endpoint: Endpoint, answer: HttpAnswer, ask: ObjectAsk) -> bytes | None:
+    if answer.status in MAY_SAY_NO:
+        return None
+    if answer.status != OK:
+        raise PeerUnavailable(f"{_text(endpoint)} answered {answer.status}")
+    if len(answer.body) != ask.length:
+        given = len(answer.body)
+        raise PeerUnavailable(f"{_text(endpoint)} gave {given} bytes instead of {ask.length}")
+    return answer.body
+
+
+def _text(endpoint: Endpoint) -> str:
+    return f"{endpoint.host}:{endpoint.port}"
+
+
 def _told(endpoint: Endpoint, answer: HttpAnswer) -> Told:
-    who = f"{endpoint.host}:{endpoint.port}"
+    who = _text(endpoint)
     if answer.status != OK:
         text = answer.body.decode(errors="replace").strip()
         raise PeerUnavailable(f"{who} answered {answer.status}: {text[:200]}")

@@ -111,8 +111,8 @@ class WalWriter:
       inflow: when produce requests come in; see seal_pace.py.
       key_of: object key of a WAL identity.
       is_append_time: tells if a topic has LogAppendTime.
-      on_commit: called with the identity and body of an object once it is readable, before its
-          answers go out, so that readers find it in a cache.
+      on_stored: called with the identity and body of an object once it is stored, before its commit
+          can wake a reader, so that readers find it in a cache.
       after_answers: called once after the answers of a commit were filled in.
     """
 
@@ -126,7 +126,7 @@ class WalWriter:
         inflow: Inflow,
         key_of: Callable[[WalIdentity], str],
         is_append_time: Callable[[Topic], bool],
-        on_commit: Callable[[WalName, bytearray], None],
+        on_stored: Callable[[WalName, bytearray], None],
         after_answers: Callable[[], None],
     ) -> None:
         self._store = store
@@ -135,7 +135,7 @@ class WalWriter:
         self._node_id = node_id
         self._key_of = key_of
         self._is_append_time = is_append_time
-        self._on_commit = on_commit
+        self._on_stored = on_stored
         self._after_answers = after_answers
         budget = settings.put_budget_per_second if store.requests_cost_money else 0.0
         self._pace = SealPace(
@@ -327,7 +327,6 @@ class WalWriter:
 
     def _commit(self, wal: SealedWal) -> None:
         def deliver(outcomes: list[BatchOutcome]) -> None:
-            self._on_commit(_name(wal), wal.body)
             self._settle(wal, outcomes)
 
         def fail(failure: ProposalFailed) -> None:
@@ -341,6 +340,8 @@ class WalWriter:
         self.counters.objects += 1
         self.counters.bytes += len(wal.body)
         self.counters.batches += len(wal.batches)
+        # Where another gateway decides, waiting fetches wake before the answer is here.
+        self._on_stored(proposal.name, wal.body)
         self._coordinator.submit(proposal, deliver, fail)
 
     def _abandon(self, wal: SealedWal) -> None:

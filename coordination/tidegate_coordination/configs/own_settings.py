@@ -67,7 +67,7 @@ OWN_SETTINGS = (
     _own("peer.advertised.listener", _STRING, None, None,
          "host:port at which other gateways reach peer.listener; not set: as it listens."),
     _own("peer.listener", _STRING, None, None,
-         "host:port where other gateways ask this one; not set: none do."),
+         "host:port where other gateways ask this one, also for records; not set: none do."),
     _own("peer.token", _ADDRESS, "", None,
          "A secret that gateways send each other, the same for all; empty: none is asked for."),
     _own("proxy.protocol.listeners", _LIST, "", None,
@@ -95,4 +95,7 @@ OWN_SETTINGS = (
          "Names of zones and their ids, us-east-1a=use1-az4: both are the same zone."),
     _own("zone.listener.map", _LIST, "", None,
          "Zones by listeners, LISTENER:zone, of clients that do not say theirs."),
+    _own("zone.reads", _STRING, "on", one_of("on", "off"),
+         "Whether gateways of a zone that have a peer.listener read for each other, so that the"
+         " object store is asked once for all of them."),
 )  # fmt: skip

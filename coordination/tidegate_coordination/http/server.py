@@ -114,7 +114,11 @@ class _Connection:
 
     async def answer(self, request: HttpRequest, handle: Handle) -> bool:
         """Answer; return whether another request may follow."""
-        await self._send(await _handled(request, handle), is_head=request.method == "HEAD")
+        answer = await _handled(request, handle)
+        try:
+            await self._send(answer, is_head=request.method == "HEAD")
+        finally:
+            answer.on_sent()
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()

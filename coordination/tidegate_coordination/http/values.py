@@ -1,6 +1,7 @@
 """What server and client speak of: a request and an answer, whole, with their bodies."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 TEXT: Final = "text/plain; charset=utf-8"
@@ -24,14 +25,22 @@ class HttpRequest:
         return find_header(self.headers, name)
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """`headers` are those beside the type and length of the body."""
+    """`headers` are those beside the type and length of the body.
+
+    A server calls `on_sent` once, when the body was sent or could not be.
+    """
 
     status: int
     body: bytes = b""
     content_type: str = TEXT
     headers: Headers = ()
+    on_sent: Callable[[], None] = field(default=_nothing, compare=False, repr=False)
 
     def header(self, name: str) -> str | None:
         return find_header(self.headers, name)

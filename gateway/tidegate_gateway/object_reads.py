@@ -1,0 +1,70 @@
+"""Where the reader's bytes come from: a gateway of the zone if one has them, else the store."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import trio
+
+from tidegate_coordination.state.objects import ObjectName
+from tidegate_storage.object_store import ObjectStore
+
+from .object_asks import ObjectAsk
+from .zone_reads import ZoneReads
+
+FROM_STORE = 0
+"""The lender of what no gateway lent; no incarnation has this number."""
+
+
+class Got(NamedTuple):
+    """What a range holds, perhaps damaged on its way; lender: see zone_reads.Lent."""
+
+    ask: ObjectAsk
+    body: memoryview
+    lender: int
+
+    def part(self, position: int, length: int) -> memoryview:
+        """Return bytes by their place in the object."""
+        at = position - self.ask.start
+        return self.body[at : at + length]
+
+
+class ObjectReads:
+    """See the module's head.
+
+    concurrent_reads: of the store, by this gateway.  store_reads, store_bytes: counters.
+    """
+
+    def __init__(self, store: ObjectStore, concurrent_reads: int, zone: ZoneReads | None) -> None:
+        self.store_reads = 0
+        self.store_bytes = 0
+        self._store = store
+        self._zone = zone
+        self._reads = trio.Semaphore(concurrent_reads)
+
+    async def read(self, name: ObjectName, ask: ObjectAsk) -> Got:
+        """Read a range of an object.
+
+        Raises:
+          NoSuchObject, StoreUnavailable, StoreMisconfigured: as ObjectStore.get_range.
+        """
+        lent = await self._zone.read(name, ask) if self._zone is not None else None
+        return Got(ask, *lent) if lent is not None else await self.read_store(ask)
+
+    async def read_store(self, ask: ObjectAsk) -> Got:
+        """Read a range from the store.
+
+        Raises: as read().
+        """
+        async with self._reads:
+            body = await self._store.get_range(ask.key, ask.start, ask.length)
+        self.store_reads += 1
+        self.store_bytes += len(body)
+        return Got(ask, memoryview(body), FROM_STORE)
+
+    def is_trusted(self, got: Got) -> bool:
+        """Tell, of bytes that are damaged, whether the store gave them; note it if not."""
+        if got.lender == FROM_STORE or self._zone is None:
+            return True
+        self._zone.doubt(got.ask, got.lender)
+        return False
