@@ -245,12 +245,10 @@ class LogReader:
         name = self._name(row)
         got = await self.reads.read(name, self._ask(row, row.position, end_of(group[-1][1])))
         self._keep(group[1:], got, loaded)
-        try:
-            run = self._prepare_copy(got, row, partition)
-        except CorruptRun:
-            # Bytes damaged on their way here are whole in the store: read them again, once.
+        left = got.rereads
+        while (run := self._prepare_copy(got, row, partition, may_fail=left > 0)) is None:
+            left -= 1
             got = await self.reads.read_store(self._ask(row, row.position, end_of(row)))
-            run = self._prepare_copy(got, row, partition)
         self._keep_on_disk(partition, row, run)
         return run
 
@@ -279,12 +277,10 @@ class LogReader:
         is_wanted_whole = comes_whole(row) or size_bytes <= self._most_whole_bytes
         start = 0 if is_wanted_whole and not self._has_chunks_on_disk(name) else row.position
         got = await self.reads.read(name, self._ask(row, start, size_bytes))
-        try:
-            index = self._read_index(got, row, partition)
-        except CorruptRun:
-            # As for runs: bytes damaged on their way here are whole in the store.
+        left = got.rereads
+        while (index := self._read_index(got, row, partition, may_fail=left > 0)) is None:
+            left -= 1
             got = await self.reads.read_store(self._ask(row, row.position, size_bytes))
-            index = self._read_index(got, row, partition)
         self._disk.keep_index(self._place(row), bytes(_tail(got, row)))
         if got.ask.start < row.position:
             chunks = chunk_rows(row, index, row.base_offset)
@@ -301,19 +297,21 @@ class LogReader:
         """Return how large a segment may be to come whole: about a chunk; nobody counts it."""
         return min(MAX_WHOLE_BYTES, self._cache.max_bytes // 8)
 
-    def _read_index(self, got: Got, row: RunRow, partition: Partition) -> SegmentIndex:
+    def _read_index(
+        self, got: Got, row: RunRow, partition: Partition, *, may_fail: bool
+    ) -> SegmentIndex | None:
         try:
             return published_index(_tail(got, row), row, partition)
-        except CorruptObject as error:
-            text = str(error)
-            if self.reads.is_trusted(got):
-                self.corrupt_runs += 1
-                _log.error("a segment is corrupt; other partitions are not touched", error=text)
-            raise CorruptRun(got.ask.key, partition, row.base_offset, text) from error
-        except UnknownVersion as error:
-            if not self.reads.is_trusted(got):
-                raise CorruptRun(got.ask.key, partition, row.base_offset, str(error)) from error
-            raise UnknownVersion(f"object {got.ask.key}: {error}") from error
+        except (CorruptObject, UnknownVersion) as error:
+            is_trusted = self.reads.is_trusted(got)
+            if is_trusted and isinstance(error, UnknownVersion):
+                raise UnknownVersion(f"object {got.ask.key}: {error}") from error
+            corrupt = CorruptRun(got.ask.key, partition, row.base_offset, str(error))
+            if is_trusted:
+                self._note_corrupt(corrupt)
+            if may_fail:
+                return None
+            raise corrupt from error
 
     def _ask(self, row: RunRow, start: int, end: int) -> ObjectAsk:
         object_key = self._object_key(self._name(row))
@@ -327,23 +325,27 @@ class LogReader:
         """
         for partition, row in group:
             key = self._key(row)
-            try:
-                run = self._prepare_copy(got, row, partition)
-            except CorruptRun:
-                continue
-            else:
+            run = self._prepare_copy(got, row, partition, may_fail=True)
+            if run is not None:
                 loaded[row.object_number, row.position] = run
                 self._cache.put(key, run, run.size_bytes, hot=_is_tail(partition, row))
                 self._keep_on_disk(partition, row, run)
 
-    def _prepare_copy(self, got: Got, row: RunRow, partition: Partition) -> PreparedRun:
-        """Prepare a run in memory of its own, which it can give back when it is evicted."""
+    def _prepare_copy(
+        self, got: Got, row: RunRow, partition: Partition, *, may_fail: bool
+    ) -> PreparedRun | None:
+        """Prepare a run in memory of its own, which it can give back when it is evicted.
+
+        may_fail: whether None comes of damaged bytes.
+        """
         region = memoryview(bytearray(got.part(row.position, row.length)))
         try:
             return prepare_run(region, row, partition, got.ask.key)
         except CorruptRun as error:
             if self.reads.is_trusted(got):
                 self._note_corrupt(error)
+            if may_fail:
+                return None
             raise
 
     def _prepare_own(

@@ -23,6 +23,14 @@ class Got(NamedTuple):
     body: memoryview
     lender: int
 
+    @property
+    def rereads(self) -> int:
+        """Return how often to ask the store anew if this is damaged.
+
+        Bytes damaged on their way here are whole in the store.
+        """
+        return 1 if self.lender == FROM_STORE else 2
+
     def part(self, position: int, length: int) -> memoryview:
         """Return bytes by their place in the object."""
         at = position - self.ask.start
