@@ -19,7 +19,6 @@ from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailabl
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER
-from tidegate_coordination.forwarding.peers import Peers
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.rules.gateways import Register

@@ -83,7 +83,7 @@ class HttpPeers:
             )
         except HttpUnavailable as error:
             raise PeerUnavailable(str(error)) from error
-        return _lent(endpoint, answer, ask)
+        return lent_bytes(_text(endpoint), answer, ask)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -124,14 +124,18 @@ def _endpoint(gateway: Gateway) -> Endpoint:
     return found
 
 
-def _lent(endpoint: Endpoint, answer: HttpAnswer, ask: ObjectAsk) -> bytes | None:
+def lent_bytes(who: str, answer: HttpAnswer, ask: ObjectAsk) -> bytes | None:
+    """Return the range that a gateway gave; None if it says that it cannot.
+
+    Raises:
+      PeerUnavailable: it is none.
+    """
     if answer.status in MAY_SAY_NO:
         return None
     if answer.status != OK:
-        raise PeerUnavailable(f"{_text(endpoint)} answered {answer.status}")
+        raise PeerUnavailable(f"{who} answered {answer.status}")
     if len(answer.body) != ask.length:
-        given = len(answer.body)
-        raise PeerUnavailable(f"{_text(endpoint)} gave {given} bytes instead of {ask.length}")
+        raise PeerUnavailable(f"{who} gave {len(answer.body)} bytes instead of {ask.length}")
     return answer.body
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import trio
@@ -9,6 +10,7 @@ import trio
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.forwarding.service import ProposalService
+from tidegate_coordination.http.values import HttpAnswer, HttpRequest
 from tidegate_coordination.logs.forward import ForwardLog
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_gateway.blocking import Inline
@@ -20,6 +22,7 @@ from tidegate_storage.memory_disk import MemoryDisk
 from .disk_plan import PREFIX as DISK
 from .disks import SimulatedDisk
 from .host import Host
+from .lending import SimulatedLenders
 from .network import Link
 from .peers import SimulatedPeers
 from .world import NotReachable, World
@@ -79,14 +82,30 @@ class Node(Host):
         Raises:
           NotReachable: it is down.
         """
-        life = self._life
-        if life is None or life.is_ending or self._scope.cancel_called or self.is_unreachable:
-            raise NotReachable(f"{self.name} does not answer")
+        life = self._reachable()
         link = Link((process, 1), self._rng, self._world.plan.latency_seconds)
         self.links[link] = None
         self._world.nursery.start_soon(self._carry, link)
         life.nursery.start_soon(life.gateway.serve, link.server, LISTENER)
         return link.client
+
+    def ask(self, request: HttpRequest, answered: Callable[[HttpAnswer], None]) -> None:
+        """See Machine."""
+        life = self._reachable()
+        service = life.gateway.peer_service
+        if service is None:
+            raise NotReachable(f"{self.name} does not listen yet")
+
+        async def answer() -> None:
+            answered(await service.handle(request))
+
+        life.nursery.start_soon(answer)
+
+    def _reachable(self) -> _Life:
+        life = self._life
+        if life is None or life.is_ending or self._scope.cancel_called or self.is_unreachable:
+            raise NotReachable(f"{self.name} does not answer")
+        return life
 
     async def _carry(self, link: Link) -> None:
         await link.run()
@@ -154,14 +173,19 @@ class Node(Host):
         only_forwards = self.node_id in forwarding.only_forward
         if only_forwards:
             log = _through_others(log)
+        has_peers = forwarding.is_on or world.is_one_zone
         identity = Identity(
             self.node_id,
             f"key-{self.node_id}",
-            f"zone-{self.node_id}",
+            "zone-1" if world.is_one_zone else f"zone-{self.node_id}",
             (Endpoint(LISTENER, f"node{self.node_id}", 9092),),
             "0",
             CLUSTER_ID,
-            Endpoint(PEER_LISTENER, f"node{self.node_id}", 9093) if forwarding.is_on else None,
+            Endpoint(PEER_LISTENER, f"node{self.node_id}", 9093) if has_peers else None,
+        )
+        lenders = SimulatedLenders(world, self.name, is_calm=not world.plan.kinds)
+        peers = SimulatedPeers(
+            world, self, lenders, world.rng(f"peers of {self.name}, {world.lives}")
         )
         return Gateway(
             identity,
@@ -171,7 +195,7 @@ class Node(Host):
             rng=self._rng,
             wall_clock=self._wall_clock,
             blocking=Inline(),
-            peers=SimulatedPeers(world, self, world.rng(f"peers of {self.name}, {world.lives}")),
+            peers=peers if has_peers else None,
             cache_disk=MemoryDisk(self.disk) if world.plan.disks.max_bytes else None,
             max_open_files=4,
         )

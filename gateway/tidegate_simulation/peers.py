@@ -18,6 +18,8 @@ from tidegate_coordination.forwarding.messages import (
 from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.forwarding.service import OtherCluster
 from tidegate_coordination.state.gateways import Gateway
+from tidegate_gateway.object_asks import ObjectAsk
+from tidegate_gateway.zone_reads import ObjectPeers
 
 from .forwarding_plan import PREFIX
 from .world import AskedMachine, World
@@ -32,11 +34,12 @@ class Asker(Protocol):
 
 
 class SimulatedPeers:
-    """See forwarding.peers.Peers.  One for each life of a gateway."""
+    """See tidegate_gateway.peers.GatewayPeers.  One for each life of a gateway."""
 
-    def __init__(self, world: World, asker: Asker, rng: Random) -> None:
+    def __init__(self, world: World, asker: Asker, lenders: ObjectPeers, rng: Random) -> None:
         self._world = world
         self._asker = asker
+        self._lenders = lenders
         self._rng = rng
         self._rates = world.plan.forwarding.rates
 
@@ -47,6 +50,10 @@ class SimulatedPeers:
         with trio.move_on_after(timeout_seconds):
             return await self._asked(machine, encode(question))
         raise PeerUnavailable("no answer in time")
+
+    async def lend(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> bytes | None:
+        """See ObjectPeers."""
+        return await self._lenders.lend(gateway, ask, timeout_seconds)
 
     async def _asked(self, machine: AskedMachine, question: bytes) -> Told:
         await self._travel(machine)

@@ -53,6 +53,7 @@ CALM_SECONDS: Final = 240.0
 # The work is prolonged by so many operations when it nears its end and a promised fault is missing.
 MORE_OPERATIONS: Final = 40
 ZONED_SHARE: Final = 0.2
+LENDING_SHARE: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,12 @@ def has_zones(seed: int) -> bool:
     """Tell whether somebody asks for zones in a seed."""
     # The number leaves alone the seeds by which planted bugs are known to be found.
     return Random(f"{seed}/zones 3705").random() < ZONED_SHARE
+
+
+def lends(seed: int) -> bool:
+    """Tell whether all gateways of a seed are of one zone, and lend each other objects."""
+    # The number leaves alone the seeds by which planted bugs are known to be found.
+    return not has_zones(seed) and Random(f"{seed}/lending 1370").random() < LENDING_SHARE
 
 
 def _draw(seed: int, rng: Random) -> tuple[dict[str, str], FaultPlan]:
@@ -191,6 +198,7 @@ class _Run:
 
     async def _phases(self, nursery: trio.Nursery) -> None:
         world = World(self._seed, self._plan, self._settings, nursery, self._strikes)
+        world.is_one_zone = lends(self._seed)
         self._world = world
         nodes = self._make_nodes(world)
         for node in nodes:

@@ -15,6 +15,7 @@ from typing import Protocol
 import trio
 
 from tidegate_coordination.forwarding.service import ProposalService
+from tidegate_coordination.http.values import HttpAnswer, HttpRequest
 from tidegate_coordination.state.partitions import Partition
 from tidegate_gateway.memory_transport import MemoryTransport
 from tidegate_storage.memory_store import MemoryObjectStore
@@ -82,6 +83,14 @@ class Machine(Protocol):
         """
         ...
 
+    def ask(self, request: HttpRequest, answered: Callable[[HttpAnswer], None]) -> None:
+        """Have another gateway's request answered, unless this one dies first.
+
+        Raises:
+          NotReachable: it is down.
+        """
+        ...
+
 
 class AskedMachine(Protocol):
     """Where other gateways may ask one; see peers.py.
@@ -100,6 +109,7 @@ class World:
     """What all parts of a run share.
 
     nodes, peers: by node id.  healed: no faults any more.  lives: gateways that were started.
+    is_one_zone: all gateways are of one, and lend each other objects; else each has its own.
     hurt: what the store lost for good.  number_of: gives a partition's number in histories.
     unanswered_creates: names of topics that a request without an answer may still create.
     """
@@ -110,6 +120,7 @@ class World:
     nursery: trio.Nursery
     strikes: Strikes
     violations: list[Violation] = field(default_factory=list[Violation])
+    is_one_zone: bool = False
     healed: bool = False
     lives: int = 0
     stalls: Stalls = field(default_factory=Stalls)
