@@ -19,7 +19,8 @@ class Network:
     """Between the gateways.
 
     down: hosts that refuse connections.  silent: that take them and say nothing.  lying: whose
-    bytes are damaged.  short: that give too few.  statuses: how often each answered what.
+    bytes are damaged.  short: that give too few.  seconds: what every answer takes.
+    statuses: how often each answered what.
     """
 
     nursery: trio.Nursery
@@ -28,6 +29,7 @@ class Network:
     silent: set[str] = field(default_factory=set[str])
     lying: set[str] = field(default_factory=set[str])
     short: set[str] = field(default_factory=set[str])
+    seconds: float = 0.0
     statuses: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
 
     def dial(self, host: str, port: int) -> Connect:
@@ -45,6 +47,7 @@ class Network:
         async def handle(request: HttpRequest) -> HttpAnswer:
             if host in self.silent:
                 await trio.sleep_forever()
+            await trio.sleep(self.seconds)
             answer = await self.services[host].handle(request)
             self.statuses[host, answer.status] += 1
             if answer.status == 200 and host in self.lying:

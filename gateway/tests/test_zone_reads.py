@@ -156,6 +156,20 @@ async def test_a_gateway_that_is_silent_costs_a_third_of_a_second_once(
         assert not zones.store.reads
 
 
+async def test_who_answered_just_now_may_be_busy_for_longer(autojump_clock: MockClock) -> None:
+    async with zone_world(["a", "a"]) as zones:
+        other = await cold_tail(zones)
+        assert records_of(await other.fetch("t", 0)) == [(0, "x")]
+        zones.network.seconds = 0.9
+        for pause, expected in ((0.0, 0), (6.0, 1)):
+            await trio.sleep(pause)
+            offset = zones.worlds[0].partition("t").next_offset
+            await zones.worlds[0].write(("t", 0, batch("y")))
+            await other.coordinator.catch_up()
+            assert records_of(await other.fetch("t", offset)) == [(offset, "y")]
+            assert len(zones.store.reads) == expected
+
+
 async def test_damaged_bytes_of_a_gateway_are_no_corrupt_object() -> None:
     for fault in ("lying", "short"):
         async with zone_world(["a", "a"]) as zones:

@@ -25,7 +25,10 @@ from .suspects import Suspects
 
 _log = structlog.get_logger("tidegate.zone")
 
+# Of one that may be dead; who answered just now lives, and may be busy.
 ASK_SECONDS: Final = 0.3
+BUSY_SECONDS: Final = 1.0
+RECENT_SECONDS: Final = 5.0
 # The owner may have to read a block first, from a store that is no slower than that.
 BYTES_PER_SECOND: Final = 64 << 20
 # At one gateway; more wait, and their time does not run yet.
@@ -80,6 +83,7 @@ class ZoneReads:
         self._near: list[Gateway] = []
         self._near_version = -1
         self._asks: dict[int, trio.Semaphore] = {}
+        self._answered_at: dict[int, float] = {}
 
     async def read(self, name: ObjectName, ask: ObjectAsk) -> Lent | None:
         """Return a range as it is stored, perhaps damaged; None: ask the store.
@@ -120,6 +124,7 @@ class ZoneReads:
             self._near = lenders(gateways, self._zone)
             near = {each.incarnation for each in self._near}
             self._asks = {who: each for who, each in self._asks.items() if who in near}
+            self._answered_at = {who: at for who, at in self._answered_at.items() if who in near}
         if all(each.incarnation == self._coordinator.incarnation for each in self._near):
             return None
         return owner(self._near, name, object_key, self._suspects.holds)
@@ -140,9 +145,8 @@ class ZoneReads:
         return Lent(memoryview(body), who)
 
     async def _lend(self, found: Gateway, ask: ObjectAsk) -> bytes | None:
-        seconds = ASK_SECONDS + min(ask.size_bytes, MAX_WHOLE_BYTES) / BYTES_PER_SECOND
         try:
-            return await self._peers.lend(found, ask, seconds)
+            body = await self._peers.lend(found, ask, self._patience_seconds(found, ask))
         except PeerUnavailable as error:
             _log.warning(
                 "another gateway did not give what it has; the store is asked",
@@ -151,3 +155,11 @@ class ZoneReads:
                 left_alone_seconds=self._suspects.suspect(found.incarnation),
             )
             return None
+        self._answered_at[found.incarnation] = trio.current_time()
+        return body
+
+    def _patience_seconds(self, found: Gateway, ask: ObjectAsk) -> float:
+        answered_at = self._answered_at.get(found.incarnation, float("-inf"))
+        is_alive = answered_at > trio.current_time() - RECENT_SECONDS
+        to_read_it = min(ask.size_bytes, MAX_WHOLE_BYTES) / BYTES_PER_SECOND
+        return (BUSY_SECONDS if is_alive else ASK_SECONDS) + to_read_it
