@@ -77,14 +77,31 @@ def dev(
     pipeline: Annotated[
         bool, typer.Option("--pipeline", help="Run `tidegate pipeline run` beside it.")
     ] = False,
+    zones: Annotated[
+        int,
+        typer.Option(
+            min=0, max=9, metavar="N", help="N gateways, a zone each, at ports from --port on."
+        ),
+    ] = 0,
+    real: Annotated[
+        bool, typer.Option("--real", help="With --zones: on PostgreSQL and an S3 server, started.")
+    ] = False,
     set_: Set = None,
     json: Json = False,
     log_level: LogLevel = "warning",
 ) -> None:
-    """Run one gateway on this machine, with nothing to set up."""
+    """Run one gateway on this machine, or several, with nothing to set up."""
     from .dev import DevOptions, run_dev
 
     options = DevOptions(port, host, admin_port, data, object_store, log, memory, pipeline)
+    if zones or real:
+        from .dev_zones import run_dev_zones
+
+        raise typer.Exit(
+            run_dev_zones(
+                options, zones, set_ or [], is_real=real, as_json=json, log_level=log_level
+            )
+        )
     raise typer.Exit(run_dev(options, set_ or [], as_json=json, log_level=log_level))
 
 
@@ -96,12 +113,21 @@ def serve(
     set_: Set = None,
     json: Json = False,
     log_level: LogLevel = "info",
+    stop_at_eof: Annotated[bool, typer.Option("--stop-at-eof", hidden=True)] = False,
 ) -> None:
     """Run a gateway from settings: defaults, --config, --properties, TIDEGATE_..., --set."""
     from .serve import run_serve
 
     raise typer.Exit(
-        run_serve(config, properties, data, set_ or [], as_json=json, log_level=log_level)
+        run_serve(
+            config,
+            properties,
+            data,
+            set_ or [],
+            as_json=json,
+            log_level=log_level,
+            stop_at_eof=stop_at_eof,
+        )
     )
 
 

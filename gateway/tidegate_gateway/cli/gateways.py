@@ -69,6 +69,11 @@ class Row:
     groups: int
 
 
+def say_now(text: str) -> None:
+    """Print it, also where somebody reads through a pipe."""
+    print(text, flush=True)
+
+
 def run_list(cluster: ClusterOptions, *, as_json: bool) -> int:
     """Print all gateways; return the exit code."""
 
@@ -84,25 +89,41 @@ def run_list(cluster: ClusterOptions, *, as_json: bool) -> int:
 def run_drain(cluster: ClusterOptions, options: DrainOptions) -> int:
     """Mark a gateway, and wait until nothing is left of its work; return the exit code."""
 
-    async def work() -> int:
-        async with _opened(cluster) as coordinator:
-            return await _drain(coordinator, options)
+    return _run(lambda: drain(cluster, options))
 
-    return _run(work)
+
+async def drain(
+    cluster: ClusterOptions, options: DrainOptions, say: Callable[[str], None] = say_now
+) -> int:
+    """Do so; return the exit code.
+
+    Raises:
+      Exception: see refusals_to_start.py.
+    """
+    async with _opened(cluster) as coordinator:
+        return await _drain(coordinator, options, say)
 
 
 def run_undrain(cluster: ClusterOptions, node_id: int) -> int:
     """Let a gateway take new work again; return the exit code."""
 
-    async def work() -> int:
-        async with _opened(cluster) as coordinator:
-            marked = await coordinator.propose(ResumeGateway(node_id))
-            _check_known(coordinator.state, node_id, marked)
-        was = "takes new work again" if marked is Marked.DONE else "was not draining"
-        print(f"gateway {node_id} {was}")
-        return 0
+    return _run(lambda: undrain(cluster, node_id))
 
-    return _run(work)
+
+async def undrain(
+    cluster: ClusterOptions, node_id: int, say: Callable[[str], None] = say_now
+) -> int:
+    """Do so; return the exit code.
+
+    Raises:
+      Exception: see refusals_to_start.py.
+    """
+    async with _opened(cluster) as coordinator:
+        marked = await coordinator.propose(ResumeGateway(node_id))
+        _check_known(coordinator.state, node_id, marked)
+    was = "takes new work again" if marked is Marked.DONE else "was not draining"
+    say(f"gateway {node_id} {was}")
+    return 0
 
 
 def _run(work: Callable[[], Awaitable[int]]) -> int:
@@ -135,24 +156,26 @@ async def _opened(cluster: ClusterOptions) -> AsyncGenerator[Coordinator, None]:
         nursery.cancel_scope.cancel()
 
 
-async def _drain(coordinator: Coordinator, options: DrainOptions) -> int:
+async def _drain(
+    coordinator: Coordinator, options: DrainOptions, say: Callable[[str], None]
+) -> int:
     state, node_id = coordinator.state, options.node_id
     marked = await coordinator.propose(DrainGateway(node_id, options.stops))
     _check_known(state, node_id, marked)
-    print(f"gateway {node_id} is draining", flush=True)
+    say(f"gateway {node_id} is draining")
     gateway = state.gateways.by_node_id(node_id)
     if gateway is None or not options.timeout_seconds:
         return 0
     if not options.stops and not state.gateways.sends_away(gateway.incarnation):
-        print("No other gateway takes new work, so it goes on serving until one does.")
+        say("No other gateway takes new work, so it goes on serving until one does.")
         return NOT_DONE
     with trio.move_on_after(options.timeout_seconds):
         await _over(state, gateway.incarnation, stops=options.stops)
         end = "has stopped" if options.stops else "is drained and may be stopped"
-        print(f"gateway {node_id} {end}")
+        say(f"gateway {node_id} {end}")
         return 0
     left = state.claims.held_by(gateway.incarnation, GROUP_CLAIMS)
-    print(
+    say(
         f"gateway {node_id} is not drained after {options.timeout_seconds} s: {left} groups and"
         " perhaps clients are left; it goes on draining"
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Thread
 
 from ..app import Running
 from ..broker_settings import BrokerSettings
@@ -23,8 +25,12 @@ def run_serve(
     *,
     as_json: bool,
     log_level: str,
+    stop_at_eof: bool = False,
 ) -> int:
-    """Run it; return the exit code."""
+    """Run it; return the exit code.
+
+    stop_at_eof: the end of standard input is a SIGTERM: whoever started us is gone.
+    """
 
     def announce(running: Running) -> None:
         text = banner_json(running) if as_json else banner(running, keeps_data=True)
@@ -33,7 +39,15 @@ def run_serve(
     def settings() -> BrokerSettings:
         return serve_settings(config, properties, data, assignments)
 
+    if stop_at_eof:
+        Thread(target=_stop_at_eof, daemon=True).start()
     return run_to_end(settings, data, announce, log_level=log_level, advice=_advice)
+
+
+def _stop_at_eof() -> None:
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def serve_settings(

@@ -1,0 +1,168 @@
+"""What is typed to the gateways of `tidegate dev --zones`, what it comes to, and their settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import trio
+
+from tidegate_gateway.local_cluster.keyboard import typed_lines
+from tidegate_gateway.local_cluster.moves import Phase, Refused, Step, ending, is_wanted, steps
+from tidegate_gateway.local_cluster.plan import Places, Shape, make_plans, properties_text
+from tidegate_gateway.local_cluster.words import Command, NotUnderstood, Verb, help_text, parse
+from tidegate_gateway.settings_sources import BadSource, read_properties
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("stop 2", Command(Verb.STOP, 2)),
+        ("  KILL   1 ", Command(Verb.KILL, 1)),
+        ("status", Command(Verb.STATUS)),
+        ("", None),
+        ("   ", None),
+    ],
+)
+def test_lines_are_commands(line: str, command: Command | None) -> None:
+    assert parse(line, 3) == command
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("stpo 2", "did you mean stop?"),
+        ("xyzzy", "help lists what is"),
+        ("stop", "say which: stop 1 to 3"),
+        ("stop 4", "say which: stop 1 to 3"),
+        ("stop 0", "say which"),
+        ("stop \u0662", "say which"),
+        ("stop 1 2", "say which"),
+        ("quit now", "quit stands alone"),
+    ],
+)
+def test_what_is_no_command_is_told(line: str, sentence: str) -> None:
+    with pytest.raises(NotUnderstood, match=sentence.replace("?", r"\?")):
+        parse(line, 3)
+
+
+def test_help_names_each_command() -> None:
+    assert [line.split()[0] for line in help_text().splitlines()] == [each.value for each in Verb]
+
+
+@pytest.mark.parametrize(
+    ("verb", "phase", "wanted"),
+    [
+        (Verb.STOP, Phase.SERVING, (Step.STOP,)),
+        (Verb.STOP, Phase.DRAINING, (Step.STOP,)),
+        (Verb.START, Phase.DOWN, (Step.START,)),
+        (Verb.RESTART, Phase.SERVING, (Step.STOP, Step.START)),
+        (Verb.RESTART, Phase.DOWN, (Step.START,)),
+        (Verb.KILL, Phase.STOPPING, (Step.KILL,)),
+        (Verb.DRAIN, Phase.SERVING, (Step.DRAIN,)),
+        (Verb.UNDRAIN, Phase.DRAINING, (Step.UNDRAIN,)),
+    ],
+)
+def test_what_commands_come_to(verb: Verb, phase: Phase, wanted: tuple[Step, ...]) -> None:
+    assert steps(verb, phase) == wanted
+
+
+@pytest.mark.parametrize(
+    ("verb", "phase", "sentence"),
+    [
+        (Verb.STOP, Phase.DOWN, "is stopped already"),
+        (Verb.KILL, Phase.DOWN, "is stopped already"),
+        (Verb.DRAIN, Phase.DOWN, "is stopped; start it first"),
+        (Verb.START, Phase.SERVING, "runs already"),
+        (Verb.START, Phase.DRAINING, "undrain makes it take new work"),
+        (Verb.START, Phase.STOPPING, "is stopping just now"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(verb: Verb, phase: Phase, sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        steps(verb, phase)
+
+
+@pytest.mark.parametrize(
+    ("phase", "code", "sentence", "wanted"),
+    [
+        (Phase.STOPPING, 0, "stopped", True),
+        (Phase.STOPPING, 1, "stopped, with exit code 1", True),
+        (Phase.DYING, -9, "was killed", True),
+        (Phase.STARTING, 1, "did not start: exit code 1", False),
+        (Phase.SERVING, -11, "ended by itself: SIGSEGV", False),
+        (Phase.DRAINING, 3, "ended by itself: exit code 3", False),
+    ],
+)
+def test_ends_are_told(phase: Phase, code: int, sentence: str, wanted: bool) -> None:
+    assert (ending(phase, code), is_wanted(phase)) == (sentence, wanted)
+
+
+PLACES = Places("file:o", "sqlite:m.db", "secret")
+
+
+def test_each_gateway_has_its_own_zone_ports_and_folder(tmp_path: Path) -> None:
+    shape = Shape(3, "127.0.0.1", 9092, 0, tmp_path)
+    plans = make_plans(shape, PLACES, ["num.partitions=4"])
+    names = ("node.id", "broker.rack", "listeners", "admin.listener", "num.partitions")
+    assert [tuple(each.texts[name] for name in names) for each in plans] == [
+        ("1", "az-1", "PLAINTEXT://127.0.0.1:9092", "127.0.0.1:0", "4"),
+        ("2", "az-2", "PLAINTEXT://127.0.0.1:9093", "127.0.0.1:0", "4"),
+        ("3", "az-3", "PLAINTEXT://127.0.0.1:9094", "127.0.0.1:0", "4"),
+    ]
+    assert len({each.folder for each in plans}) == len({each.log_file for each in plans}) == 3
+
+
+def test_a_gateway_comes_back_where_it_was(tmp_path: Path) -> None:
+    plan = make_plans(Shape(1, "127.0.0.1", 0, 0, tmp_path), PLACES, [])[0]
+    said = {"bootstrap_servers": "h:1", "admin_url": "http://h:2", "peer": "h:3"}
+    texts = plan.settled(said).texts
+    names = ("listeners", "admin.listener", "peer.listener")
+    assert [texts[each] for each in names] == ["PLAINTEXT://h:1", "h:2", "h:3"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "assignment", "sentence"),
+    [
+        ((3, 9092, 9644), "node.id=7", "--zones gives each gateway its own"),
+        ((3, 9092, 9644), "nmu.partitions=1", "did you mean num.partitions"),
+        ((3, 65534, 9644), "num.partitions=1", "3 gateways need as many ports"),
+        ((2, 0, 65535), "num.partitions=1", "--admin-port 65535"),
+    ],
+)
+def test_what_cannot_be_for_all_is_refused(
+    shape: tuple[int, int, int], assignment: str, sentence: str, tmp_path: Path
+) -> None:
+    zones, port, admin_port = shape
+    with pytest.raises(BadSource, match=sentence):
+        make_plans(Shape(zones, "h", port, admin_port, tmp_path), PLACES, [assignment])
+
+
+def test_settings_files_say_what_was_meant() -> None:
+    texts = {"metadata.log": "sqlite:a b\\c=d.db", "node.id": "1"}
+    assert read_properties(properties_text(texts), "it") == texts
+
+
+async def test_lines_come_as_they_are_typed() -> None:
+    ours, theirs = os.pipe()
+    try:
+        os.write(theirs, b"stop 2\nsta")
+        lines = typed_lines(ours)
+        with trio.fail_after(5):
+            assert await anext(lines) == "stop 2"
+            os.write(theirs, b"tus\n" + b"x" * 10_000)
+            assert await anext(lines) == "status"
+            os.write(theirs, b"\nhelp\n")
+            long = await anext(lines)
+            assert set(long) == {"x"}
+            assert len(long) <= 4096
+            assert await anext(lines) == "help"
+            os.close(theirs)
+            with pytest.raises(StopAsyncIteration):
+                await anext(lines)
+    finally:
+        os.close(ours)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    assert [each async for each in typed_lines(nothing)] == []
+    os.close(nothing)

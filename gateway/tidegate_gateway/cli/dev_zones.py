@@ -1,0 +1,138 @@
+"""`tidegate dev --zones N`: gateways of N zones on this machine, and what is typed to them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import trio
+
+from ..broker_settings import BrokerSettings
+from ..instance import hold_data_folder, new_instance_key
+from ..local_cluster.cluster import LocalCluster, StartFailed, Voice
+from ..local_cluster.plan import GatewayPlan, Places, Shape, make_plans
+from ..local_cluster.real import running_servers
+from ..local_cluster.server import ServerFailed
+from ..local_cluster.text import banner, json_text, status_text
+from ..logs import LEVELS, configure_logs
+from ..refusals_to_start import sentence_of
+from ..settings_sources import BadSource
+from .dev import DevOptions
+from .dev_pipeline import PipelineProcess, default_log, default_store, what_is_in_memory
+
+
+def run_dev_zones(
+    options: DevOptions,
+    zones: int,
+    assignments: Sequence[str],
+    *,
+    is_real: bool,
+    as_json: bool,
+    log_level: str,
+) -> int:
+    """Run them; return the exit code."""
+    run = _Run(options, zones, assignments, is_real=is_real, as_json=as_json, log_level=log_level)
+    try:
+        return run.to_end()
+    except KeyboardInterrupt:
+        return 1  # nothing served yet
+    except Exception as error:
+        sentence = _sentence(error)
+        if sentence is None:
+            raise
+        print(f"tidegate: {sentence}", file=sys.stderr)
+        return 1
+
+
+def _sentence(error: BaseException) -> str | None:
+    return str(error) if isinstance(error, ServerFailed) else sentence_of(error)
+
+
+class _Run:
+    def __init__(
+        self,
+        options: DevOptions,
+        zones: int,
+        assignments: Sequence[str],
+        *,
+        is_real: bool,
+        as_json: bool,
+        log_level: str,
+    ) -> None:
+        self._options = options
+        self._zones = zones
+        self._assignments = assignments
+        self._is_real = is_real
+        self._as_json = as_json
+        self._log_level = log_level
+
+    def to_end(self) -> int:
+        options = self._options
+        self._check()
+        configure_logs(self._log_level)
+        with ExitStack() as stack:
+            stack.callback(hold_data_folder(options.data).close)
+            shape = Shape(self._zones, options.host, options.port, options.admin_port, options.data)
+            _ = make_plans(shape, self._places(), self._assignments)  # wrong ones are told now
+            pipeline = stack.enter_context(PipelineProcess(log_level=self._log_level))
+            return trio.run(self._main, shape, pipeline)
+
+    def _check(self) -> None:
+        options = self._options
+        if self._log_level not in LEVELS:
+            raise BadSource(f"--log-level {self._log_level}: choose one of {', '.join(LEVELS)}")
+        if not self._zones:
+            raise BadSource("--real needs --zones, such as --zones 3")
+        if self._is_real and (options.object_store or options.log):
+            raise BadSource("--real brings its own --object-store and --log: leave them out")
+        urls = {"object.store": options.object_store or "", "metadata.log": options.log or ""}
+        if options.memory or what_is_in_memory(BrokerSettings(urls)):
+            raise BadSource("--zones: gateways share nothing that is in memory only")
+
+    def _places(self) -> Places:
+        data = self._options.data
+        return Places(
+            self._options.object_store or default_store(data),
+            self._options.log or default_log(data),
+            new_instance_key(),
+        )
+
+    async def _main(self, shape: Shape, pipeline: PipelineProcess) -> int:
+        """Servers first, gateways then; they end the other way round."""
+        if not self._is_real:
+            plans = make_plans(shape, self._places(), self._assignments)
+            return await self._serve(plans, pipeline, None)
+        async with running_servers(shape.data) as servers:
+            places = Places(servers.object_store, servers.log, new_instance_key())
+            os.environ.update(servers.variables)  # for all we start, and for what reads the log
+            plans = make_plans(shape, places, self._assignments)
+            return await self._serve(plans, pipeline, servers.environment_file)
+
+    async def _serve(
+        self, plans: tuple[GatewayPlan, ...], pipeline: PipelineProcess, environment: Path | None
+    ) -> int:
+        data = self._options.data
+        voice = Voice(as_json=self._as_json)
+        cluster = LocalCluster(plans, voice, log_level=self._log_level)
+
+        def announce() -> None:
+            text = json_text if self._as_json else banner
+            print(text(cluster.members, data, environment=environment), flush=True)
+            if self._options.pipeline:
+                pipeline.start(BrokerSettings(plans[0].texts))
+
+        def show_status() -> None:
+            if self._as_json:
+                print(json_text(cluster.members, data, environment=environment), flush=True)
+            else:
+                print(status_text(cluster.members), flush=True)
+
+        code = 1
+        try:
+            code = await cluster.run(announce, show_status)
+        except* StartFailed:
+            pass  # it was told when the process ended
+        return code

@@ -1,0 +1,97 @@
+"""What a command does to a gateway, by how it is; what is said when its process ends."""
+
+from __future__ import annotations
+
+import signal
+from enum import Enum
+
+from .words import Verb
+
+
+class Phase(Enum):
+    """How a gateway's process is."""
+
+    DOWN = "stopped"
+    STARTING = "starting"
+    SERVING = "serving"
+    DRAINING = "serving, but draining"
+    STOPPING = "stopping"
+    DYING = "being killed"
+
+
+class Step(Enum):
+    """What is done, one after the other."""
+
+    START = "start"
+    STOP = "stop"
+    KILL = "kill"
+    DRAIN = "drain"
+    UNDRAIN = "undrain"
+
+
+class Refused(Exception):
+    """A command that makes no sense now.  Show the text."""
+
+
+_RUNS = frozenset({Phase.SERVING, Phase.DRAINING})
+_WANTED = frozenset({Phase.STOPPING, Phase.DYING})
+
+_OF_RUNNING = {
+    Verb.STOP: (Step.STOP,),
+    Verb.RESTART: (Step.STOP, Step.START),
+    Verb.DRAIN: (Step.DRAIN,),
+    Verb.UNDRAIN: (Step.UNDRAIN,),
+}
+_OF_STOPPED = {Verb.START: (Step.START,), Verb.RESTART: (Step.START,)}
+
+
+def steps(verb: Verb, phase: Phase) -> tuple[Step, ...]:
+    """Return what a command comes to.
+
+    Raises:
+      Refused: nothing.
+    """
+    if verb is Verb.KILL:
+        if phase is Phase.DOWN:
+            raise Refused("is stopped already")
+        return (Step.KILL,)
+    table = _OF_RUNNING if phase in _RUNS else _OF_STOPPED if phase is Phase.DOWN else {}
+    found = table.get(verb)
+    if found is None:
+        raise Refused(_why_not(verb, phase))
+    return found
+
+
+def _why_not(verb: Verb, phase: Phase) -> str:
+    if phase is Phase.DRAINING and verb is Verb.START:
+        return "runs already, but drains; undrain makes it take new work"
+    if phase in _RUNS:
+        return "runs already"
+    if phase is Phase.DOWN:
+        return "is stopped already" if verb is Verb.STOP else "is stopped; start it first"
+    return f"is {phase.value} just now"
+
+
+def is_wanted(phase: Phase) -> bool:
+    """Tell whether the end of a process in this phase is what was asked for."""
+    return phase in _WANTED
+
+
+def ending(phase: Phase, code: int) -> str:
+    """Say how a process in this phase ended, as the rest of a sentence about the gateway."""
+    if phase is Phase.DYING:
+        return "was killed"
+    if phase is Phase.STOPPING:
+        return "stopped" if code == 0 else f"stopped, with {_code(code)}"
+    if phase is Phase.STARTING:
+        return f"did not start: {_code(code)}"
+    return f"ended by itself: {_code(code)}"
+
+
+def _code(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"

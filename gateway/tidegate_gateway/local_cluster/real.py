@@ -1,0 +1,44 @@
+"""What `--real` runs below the gateways: PostgreSQL for the log, SeaweedFS for the objects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+
+from .child import write_private
+from .postgres import password_file, running_postgres
+from .seaweed import running_seaweed
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """URLs without secrets; those are in variables, and for shells in environment_file."""
+
+    object_store: str
+    log: str
+    variables: Mapping[str, str]
+    environment_file: Path
+
+
+@asynccontextmanager
+async def running_servers(data: Path) -> AsyncGenerator[Servers]:
+    """Run both until the block ends.
+
+    Raises:
+      ServerFailed: one of them does not run here.
+    """
+    logs = data / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    folder = (data / "postgres").absolute()
+    async with (
+        running_postgres(folder, logs / "postgres.log") as log,
+        running_seaweed((data / "seaweedfs").absolute(), logs / "seaweedfs.log") as store,
+    ):
+        variables = {"PGPASSFILE": str(password_file(folder)), **store.environment}
+        file = data / "environment"
+        lines = [f"export {name}={quote(text)}\n" for name, text in variables.items()]
+        write_private(file, "".join(lines))
+        yield Servers(store.url, log, variables, file)
