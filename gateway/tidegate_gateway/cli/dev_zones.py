@@ -14,7 +14,7 @@ from ..broker_settings import BrokerSettings
 from ..instance import hold_data_folder, new_instance_key
 from ..local_cluster.cluster import LocalCluster, StartFailed, Voice
 from ..local_cluster.plan import GatewayPlan, Places, Shape, make_plans
-from ..local_cluster.real import running_servers
+from ..local_cluster.real import MISLEADING, running_servers
 from ..local_cluster.server import ServerFailed
 from ..local_cluster.text import banner, json_text, status_text
 from ..logs import LEVELS, configure_logs
@@ -77,8 +77,7 @@ class _Run:
             stack.callback(hold_data_folder(options.data).close)
             shape = Shape(self._zones, options.host, options.port, options.admin_port, options.data)
             _ = make_plans(shape, self._places(), self._assignments)  # wrong ones are told now
-            pipeline = stack.enter_context(PipelineProcess(log_level=self._log_level))
-            return trio.run(self._main, shape, pipeline)
+            return trio.run(self._main, shape)
 
     def _check(self) -> None:
         options = self._options
@@ -100,23 +99,24 @@ class _Run:
             new_instance_key(),
         )
 
-    async def _main(self, shape: Shape, pipeline: PipelineProcess) -> int:
+    async def _main(self, shape: Shape) -> int:
         """Servers first, gateways then; they end the other way round."""
         if not self._is_real:
             plans = make_plans(shape, self._places(), self._assignments)
-            return await self._serve(plans, pipeline, None)
+            return await self._serve(plans, None)
+        for name in MISLEADING:
+            _ = os.environ.pop(name, None)
         async with running_servers(shape.data) as servers:
             places = Places(servers.object_store, servers.log, new_instance_key())
             os.environ.update(servers.variables)  # for all we start, and for what reads the log
             plans = make_plans(shape, places, self._assignments)
-            return await self._serve(plans, pipeline, servers.environment_file)
+            return await self._serve(plans, servers.environment_file)
 
-    async def _serve(
-        self, plans: tuple[GatewayPlan, ...], pipeline: PipelineProcess, environment: Path | None
-    ) -> int:
+    async def _serve(self, plans: tuple[GatewayPlan, ...], environment: Path | None) -> int:
         data = self._options.data
         voice = Voice(as_json=self._as_json)
         cluster = LocalCluster(plans, voice, log_level=self._log_level)
+        pipeline = PipelineProcess(log_level=self._log_level)
 
         def announce() -> None:
             text = json_text if self._as_json else banner
@@ -132,7 +132,8 @@ class _Run:
 
         code = 1
         try:
-            code = await cluster.run(announce, show_status)
+            with pipeline:  # it ends after the gateways, while what is below still runs
+                code = await cluster.run(announce, show_status)
         except* StartFailed:
             pass  # it was told when the process ended
         return code

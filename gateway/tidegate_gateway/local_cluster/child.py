@@ -77,7 +77,7 @@ async def start_child(plan: GatewayPlan, log_level: str) -> Child:
     plan.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     plan.log_file.parent.mkdir(exist_ok=True)
     write_private(plan.settings_file, properties_text(plan.texts))
-    _make_room(plan.log_file)
+    make_room(plan.log_file)
     with plan.log_file.open("ab") as log:
         begin = log.tell()
         process = await trio.lowlevel.open_process(
@@ -98,7 +98,8 @@ def write_private(path: Path, content: str) -> None:
         _ = file.write(content)
 
 
-def _make_room(path: Path) -> None:
+def make_room(path: Path) -> None:
+    """Put a log file aside that is too long."""
     if path.exists() and path.stat().st_size > MAX_LOG_BYTES:
         _ = path.replace(path.with_suffix(".log.1"))
 

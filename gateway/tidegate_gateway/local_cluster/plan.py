@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..listener_settings import url_host
+from ..peer_listener import EVERYWHERE
 from ..settings_sources import BadSource, gather
 
 MAX_ZONES: Final = 9
@@ -108,6 +109,8 @@ def _check(shape: Shape, assignments: Iterable[str]) -> None:
         name = each.partition("=")[0].strip()
         if name in _OF_EACH:
             raise BadSource(f"--set {name}: --zones gives each gateway its own; leave it out")
+    if shape.host in EVERYWHERE:
+        raise BadSource(f"--host {shape.host}: name the address that clients are to be told")
     for option, port in (("--port", shape.port), ("--admin-port", shape.admin_port)):
         if port + shape.zones - 1 > MAX_PORT:
             raise BadSource(

@@ -7,10 +7,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
+from typing import Final
 
 from .child import write_private
 from .postgres import password_file, running_postgres
 from .seaweed import running_seaweed
+
+# What a person may have set for other servers, and would win over what is said of ours.
+MISLEADING: Final = ("AWS_SESSION_TOKEN", "PGPASSWORD", "PGSERVICE", "PGSSLMODE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ async def running_servers(data: Path) -> AsyncGenerator[Servers]:
     ):
         variables = {"PGPASSFILE": str(password_file(folder)), **store.environment}
         file = data / "environment"
-        lines = [f"export {name}={quote(text)}\n" for name, text in variables.items()]
+        lines = [f"unset {' '.join(MISLEADING)}\n"]
+        lines += [f"export {name}={quote(text)}\n" for name, text in variables.items()]
         write_private(file, "".join(lines))
         yield Servers(store.url, log, variables, file)

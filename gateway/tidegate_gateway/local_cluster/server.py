@@ -14,6 +14,7 @@ from typing import Final
 import trio
 
 from . import lifeline
+from .child import make_room
 
 READY_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 0.05
@@ -47,6 +48,7 @@ async def running(
     Raises:
       ServerFailed: it is not in READY_SECONDS, or ended.
     """
+    make_room(program.log_file)
     with program.log_file.open("ab") as log:
         process = await trio.lowlevel.open_process(
             [
