@@ -34,6 +34,7 @@ import trio
 
 from .entries import decode_entry, encode_entry, encode_events, entry_nonce
 from .metadata_log import AppendResult, LogCorrupt, LogEntry, LogUnavailable, MetadataLog, Trimmed
+from .movable_log import MovableLog
 from .rules.gateways import Leave
 from .rules.proposal import Decided, Proposal, View
 from .state.cluster import ClusterState
@@ -417,10 +418,17 @@ class Coordinator:
             self.state.apply(each.position, decode_entry(each.payload, each.position))
         if self.has_left and not self._is_leaving:
             raise GatewayFenced(f"incarnation {self.incarnation} was ended by another gateway")
+        if not isinstance(self._log, MovableLog):
+            self._see_that_it_goes_on()
         touched = set(self.state.touched)
         self.state.touched.clear()
         for listener in self._listeners:
             listener(touched)
+
+    def _see_that_it_goes_on(self) -> None:
+        """Append nothing to a log that was moved away."""
+        if self.state.position == self.state.log_moves.sealed_at:
+            raise GatewayFenced("its metadata log was moved to another one")
 
     @property
     def has_left(self) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 
 from . import events as ev
 from . import group_events as gev
+from . import log_move_events as lev
 
 ENTRY_FORMAT = 1
 
@@ -45,6 +46,11 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     ev.ProducerIdsReserved,
     ev.ProducersExpired,
     ev.Proposed,
+    lev.LogMoveBegun,
+    lev.LogMoveOffered,
+    lev.LogMoveAnswered,
+    lev.LogMoved,
+    lev.LogMoveCancelled,
     gev.GroupChanged,
     gev.OffsetsCommitted,
     gev.OffsetsDeleted,

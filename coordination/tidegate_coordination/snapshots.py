@@ -188,11 +188,11 @@ def _check(holds: bool, head: _Chunk, complaint: str) -> None:
         raise LogCorrupt(f"the snapshot at {head.position} {complaint}")
 
 
-async def encode_state(state: ClusterState) -> Snapshot:
+async def encode_state(state: ClusterState, *, as_copy: bool = False) -> Snapshot:
     """Encode a state as it is now; others run, and may change it, meanwhile."""
     chunks: list[bytes] = []
     rest = bytearray()
-    with state.frozen() as frozen:
+    with state.frozen(as_copy=as_copy) as frozen:
         for piece in frozen.pieces():
             rest += piece
             while len(rest) >= CHUNK_BYTES:

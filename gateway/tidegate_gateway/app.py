@@ -28,8 +28,9 @@ import trio
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.http.server import serve_http
 from tidegate_coordination.http.tcp import tcp_connector
-from tidegate_coordination.load import open_log
+from tidegate_coordination.load import OpenLog, open_log
 from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_coordination.movable_log import MovableLog
 from tidegate_storage.disk import Disk
 from tidegate_storage.load import open_store
 from tidegate_storage.real_disk import RealDisk, RealDiskSteps
@@ -278,6 +279,7 @@ async def _opened(
         if log is None:
             yield None
             return
+        log = MovableLog(log, _next_log_opener(settings))
         stack.push_async_callback(log.aclose)
         peers = HttpPeers(tcp_connector, settings.text("peer.token"))
         stack.push_async_callback(peers.aclose)
@@ -297,6 +299,13 @@ async def _opened(
             max_open_files=_max_open_files(),
         )
         yield _Parts(gateway, log, listeners, admin, peer, data)
+
+
+def _next_log_opener(settings: BrokerSettings) -> OpenLog:
+    async def open_next(url: str) -> MetadataLog:
+        return await open_log(settings.text("metadata.log.next") or url)
+
+    return open_next
 
 
 async def _opened_log(url: str, signals: AsyncIterator[int]) -> MetadataLog | None:

@@ -19,7 +19,9 @@ from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailabl
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER
+from tidegate_coordination.log_move_watch import LogMoveWatch
 from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_coordination.movable_log import MovableLog
 from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
@@ -161,6 +163,8 @@ class Gateway:
         check_cluster(state, self.settings.text("cluster.id"))
         self.coordinator = self._make_coordinator(state)
         nursery.start_soon(self.coordinator.run)
+        if isinstance(self._log, MovableLog):
+            nursery.start_soon(LogMoveWatch(self.coordinator, self._log).run)
         await register(self.coordinator, self._registration())
         await own_prefix(self._store, self.coordinator, version=self.identity.software_version)
         self._build()

@@ -251,6 +251,8 @@ class Housekeeper:
             )
 
     def _snapshot_is_due(self) -> bool:
+        if self._coordinator.state.log_moves.present is not None:
+            return False  # a log that is being copied is not trimmed
         grown = self._coordinator.state.position - self._snapshot_position
         return grown >= self._settings.snapshot_entries
 

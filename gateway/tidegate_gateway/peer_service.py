@@ -24,6 +24,7 @@ from tidegate_coordination.forwarding.service import OtherCluster, ProposalServi
 from tidegate_coordination.http.values import BINARY, HttpAnswer, HttpRequest
 from tidegate_coordination.log_service import LogService
 from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_coordination.shown_log import ShownLog
 
 from .object_asks import OBJECTS_PATH
 from .object_lender import ObjectLender
@@ -50,7 +51,8 @@ class PeerService:
         self.objects = ObjectService(coordinator.state, lender)
         self._reaches_log = log.capabilities.can_append
         self._token = token
-        self._log = LogService(log, token=token or None, read_only=True)
+        shown = ShownLog(log, coordinator)
+        self._log = LogService(shown, token=token or None, read_only=True)
 
     async def handle(self, request: HttpRequest) -> HttpAnswer:
         """Answer one request."""

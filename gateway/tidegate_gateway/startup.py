@@ -21,6 +21,7 @@ from tidegate_coordination.metadata_log import (
     MetadataLog,
     Trimmed,
 )
+from tidegate_coordination.movable_log import MovableLog
 from tidegate_coordination.rules.gateways import Register, Renew
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
@@ -66,12 +67,17 @@ async def load_state(log: MetadataLog, *, deadline_seconds: float) -> ClusterSta
       LogMisconfigured: entries are missing.
     """
     with trio.fail_after(deadline_seconds):
-        state = await _from_snapshot(log)
+        state = _followed(log, await _from_snapshot(log))
         while True:
             entries = await _patiently(_reading(log, state.position + 1), LogUnavailable)
             if isinstance(entries, Trimmed):
                 # Another gateway may have taken a newer snapshot meanwhile, and trimmed below it.
-                newer = await _from_snapshot(log)
+                newer = _followed(log, await _from_snapshot(log))
+                if state.cluster_id and newer.cluster_id != state.cluster_id:
+                    raise LogMisconfigured(
+                        f"the log of cluster {state.cluster_id} was moved away, and what is there"
+                        f" now is that of cluster {newer.cluster_id!r}"
+                    )
                 if newer.position <= state.position:
                     raise LogMisconfigured(
                         f"the metadata log begins at {entries.first_position} and no snapshot"
@@ -80,6 +86,7 @@ async def load_state(log: MetadataLog, *, deadline_seconds: float) -> ClusterSta
                 state = newer
                 continue
             if not entries:
+                _check_end(log, state)
                 state.touched.clear()
                 return state
             for each in entries:
@@ -90,6 +97,18 @@ async def load_state(log: MetadataLog, *, deadline_seconds: float) -> ClusterSta
 async def _from_snapshot(log: MetadataLog) -> ClusterState:
     snapshot = await _patiently(log.load_snapshot, LogUnavailable)
     return ClusterState() if snapshot is None else ClusterState.decode(b"".join(snapshot.chunks))
+
+
+def _check_end(log: MetadataLog, state: ClusterState) -> None:
+    ends_here = 0 < state.position == state.log_moves.sealed_at
+    if ends_here and not isinstance(log, MovableLog):
+        raise LogMisconfigured("it was moved to another one: use that")
+
+
+def _followed(log: MetadataLog, state: ClusterState) -> ClusterState:
+    if isinstance(log, MovableLog):
+        log.follow(state)
+    return state
 
 
 def _reading(log: MetadataLog, position: int) -> Callable[[], Awaitable[list[LogEntry] | Trimmed]]:
@@ -116,6 +135,11 @@ def check_cluster(state: ClusterState, wanted_id: str) -> None:
         raise LogMisconfigured(
             "a restore to it is under way, or was cut short: wait for its end, or run the same"
             " `tidegate log restore` again"
+        )
+    if state.log_moves.is_copy:
+        raise LogMisconfigured(
+            "`tidegate log move` is copying to it, or was cut short: use the log that it copies"
+            " from, or run the same command again"
         )
     if wanted_id and state.cluster_id and wanted_id != state.cluster_id:
         raise LogMisconfigured(

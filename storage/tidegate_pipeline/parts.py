@@ -21,8 +21,8 @@ from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.cli.banner import shown_log, shown_store
 from tidegate_gateway.cli.log_backup_running import (
-    open_existing_log,
     open_existing_store,
+    open_followed_log,
     sqlite_path,
 )
 from tidegate_gateway.startup import check_cluster, load_state
@@ -141,7 +141,7 @@ async def open_log_in_use(url: str) -> MetadataLog:
     path = sqlite_path(url)
     if path is not None and not path.exists():
         raise NothingThere(_nothing(url))
-    return await open_existing_log(url)
+    return await open_followed_log(url)
 
 
 async def load_state_in_use(log: MetadataLog, url: str) -> ClusterState:

@@ -58,6 +58,9 @@ OWN_SETTINGS = (
     _own("metadata.log", _ADDRESS, "sqlite:data/metadata.db", None,
          "Where the metadata log is: memory:, sqlite:<file>, postgres://<user>@<host>/<database>,"
          " s3://<bucket>/<prefix>, or a plug-in's address."),
+    _own("metadata.log.next", _ADDRESS, "", None,
+         "Where `tidegate log move` moves the metadata log to, if this gateway needs another"
+         " address than the command was given."),
     _own("object.delete.grace.ms", _LONG, 600_000, at_least(0),
          "How long an object that nothing refers to is kept for reads under way."),
     _own("object.store", _ADDRESS, "file:data/objects", None,

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from .. import events as ev
 from .. import group_events as gev
+from .. import log_move_events as lev
 from ..entries import Entry
 from .broken import StateBroken, expect
 from .claims import ClaimTable
@@ -24,6 +25,7 @@ from .configs import ConfigTable
 from .frozen import FrozenState, split
 from .gateways import GatewayTable
 from .groups import GroupTable
+from .log_moves import LogMoveTable
 from .objects import ObjectTable, SegmentName, WalName
 from .partitions import Partition, PartitionTable
 from .pipeline_reports import ReportTable
@@ -70,6 +72,7 @@ class ClusterState:
         self.configs: Final = ConfigTable()
         self.pipeline_reports: Final = ReportTable()
         self.proposals: Final = ProposalTable()
+        self.log_moves: Final = LogMoveTable()
         self.touched: Final[set[int]] = set()
         self._writer_clock_ms = 0
         self._writer_uptime_ms = -1
@@ -102,6 +105,11 @@ class ClusterState:
             ev.ProducerIdsReserved: self._fold_ids_reserved,
             ev.ProducersExpired: self._fold_producers_expired,
             ev.Proposed: self._fold_proposed,
+            lev.LogMoveBegun: self._fold_move_begun,
+            lev.LogMoveOffered: lambda event: self.log_moves.fold_offered(event, self.position + 1),
+            lev.LogMoveAnswered: self.log_moves.fold_answered,
+            lev.LogMoved: lambda event: self.log_moves.fold_moved(event, self.position + 1),
+            lev.LogMoveCancelled: self.log_moves.fold_cancelled,
             gev.GroupChanged: self._fold_group,
             gev.OffsetsCommitted: self._fold_group,
             gev.OffsetsDeleted: self._fold_group,
@@ -146,6 +154,11 @@ class ClusterState:
     def _fold_nothing(self, event: ev.GatewayRenewed) -> None:
         """Writing the entry was the renewal."""
 
+    def _fold_move_begun(self, event: lev.LogMoveBegun) -> None:
+        alive = self.gateways.is_live(event.incarnation)
+        expect(alive, f"the mover {event.incarnation} is not live")
+        self.log_moves.fold_begun(event)
+
     def _fold_cluster_created(self, event: ev.ClusterCreated) -> None:
         expect(not self.cluster_id, "a cluster is created once")
         self.cluster_id = event.cluster_id
@@ -162,6 +175,7 @@ class ClusterState:
         self.timelines.salvageable.update(self.gateways.live)
         self.gateways.fold_all_ended(event.first_incarnation)
         self.proposals.end_all()
+        self.log_moves.forget()
         self.producer_ids.fold_skipped(event.first_producer_id)
         self.timeline = event.timeline
 
@@ -190,6 +204,7 @@ class ClusterState:
             self.claims.inherit(event.supersedes, event.incarnation)
             self.objects.end_incarnation(event.supersedes)
             self.proposals.end(event.supersedes)
+            self.log_moves.end(event.supersedes)
 
     def _trust_clock(self, clock_ms: int) -> None:
         """Nobody else is there to ask: begin with this clock, but let nothing expire yet."""
@@ -201,6 +216,7 @@ class ClusterState:
         self.gateways.fold_expired(event)
         self.objects.end_incarnation(event.incarnation)
         self.proposals.end(event.incarnation)
+        self.log_moves.end(event.incarnation)
 
     def _fold_topic_created(self, event: ev.TopicCreated) -> None:
         numbers = self.partitions.add(event.topic_id, 0, event.partition_count)
@@ -356,18 +372,20 @@ class ClusterState:
             frozen.groups.keep(group_ids)
 
     @contextmanager
-    def frozen(self) -> Generator[FrozenState]:
-        """Give the state as it is now, to be encoded in pieces while this one goes on."""
-        frozen = FrozenState(
-            self.position, self._head(), self.partitions.frozen(), self.groups.frozen()
-        )
+    def frozen(self, *, as_copy: bool = False) -> Generator[FrozenState]:
+        """Give the state as it is now, to be encoded in pieces while this one goes on.
+
+        as_copy: for a log that is being made as a copy of this one.
+        """
+        head = self._head(as_copy=as_copy)
+        frozen = FrozenState(self.position, head, self.partitions.frozen(), self.groups.frozen())
         self._frozen.append(frozen)
         try:
             yield frozen
         finally:
             self._frozen.remove(frozen)
 
-    def _head(self) -> dict[str, object]:
+    def _head(self, *, as_copy: bool) -> dict[str, object]:
         return {
             "format": STATE_FORMAT,
             "position": self.position,
@@ -385,6 +403,7 @@ class ClusterState:
             "configs": self.configs.encode(),
             "pipeline": self.pipeline_reports.encode(),
             "proposals": self.proposals.encode(),
+            "log_moves": self.log_moves.encode(as_copy=as_copy),
         }
 
     def encode(self) -> bytes:
@@ -429,3 +448,4 @@ class ClusterState:
         self.configs.decode(table["configs"])
         self.pipeline_reports.decode(table.get("pipeline", []))
         self.proposals.decode(table.get("proposals", []))
+        self.log_moves.decode(table.get("log_moves", {}))

@@ -31,7 +31,7 @@ from ..refusals_to_start import sentence_of
 from ..settings_sources import BadSource
 from ..startup import check_cluster, load_state
 from .dev_pipeline import default_log
-from .log_backup_running import open_existing_log
+from .log_backup_running import open_followed_log
 
 LOAD_SECONDS: Final = 120.0
 LOOK_SECONDS: Final = 0.2
@@ -142,7 +142,7 @@ def _run(work: Callable[[], Awaitable[int]]) -> int:
 async def _opened(cluster: ClusterOptions) -> AsyncGenerator[Coordinator, None]:
     """A coordinator of a cluster that exists; it is no gateway, and nobody sees it."""
     async with AsyncExitStack() as stack:
-        log = await open_existing_log(cluster.log or default_log(cluster.data))
+        log = await open_followed_log(cluster.log or default_log(cluster.data))
         stack.push_async_callback(log.aclose)
         state = await load_state(log, deadline_seconds=LOAD_SECONDS)
         check_cluster(state, "")

@@ -24,7 +24,7 @@ from ..settings_sources import BadSource
 from ..startup import check_cluster, load_state
 from .dev_pipeline import default_store
 from .inspect_text import JsonPrinter, Printer, TextPrinter
-from .log_backup_running import open_existing_log, open_existing_store
+from .log_backup_running import open_existing_store, open_followed_log
 
 DAMAGED: Final = 1
 NOT_TOLD: Final = 2
@@ -88,7 +88,7 @@ async def _inspect(options: InspectOptions, printer: Printer) -> int:
 
 
 async def _state(url: str) -> ClusterState:
-    log = await open_existing_log(url)
+    log = await open_followed_log(url)
     try:
         state = await load_state(log, deadline_seconds=LOAD_SECONDS)
     finally:

@@ -14,8 +14,8 @@ from ..startup import check_cluster, load_state
 from .log_backup_running import (
     Lines,
     Progress,
-    open_existing_log,
     open_existing_store,
+    open_followed_log,
     run_log_command,
 )
 
@@ -36,7 +36,7 @@ async def _back_up(
 ) -> tuple[int, Lines, dict[str, object]]:
     began = time.monotonic()
     async with AsyncExitStack() as stack:
-        log = await open_existing_log(log_url)
+        log = await open_followed_log(log_url)
         stack.push_async_callback(log.aclose)
         store = open_existing_store(store_url)
         stack.push_async_callback(store.aclose)

@@ -15,6 +15,7 @@ import trio
 from tidegate_coordination.backup.recovery import NothingToRestore
 from tidegate_coordination.load import open_log
 from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
+from tidegate_coordination.movable_log import MovableLog
 from tidegate_storage.load import open_store
 from tidegate_storage.object_store import ObjectStore, StoreMisconfigured
 
@@ -77,6 +78,15 @@ async def open_existing_log(url: str) -> MetadataLog:
     if path is not None and not path.exists():
         raise LogMisconfigured(f"there is no file {path}")
     return await open_log(url)
+
+
+async def open_followed_log(url: str) -> MetadataLog:
+    """Open a log; where it was moved to another one, go on there.
+
+    Raises:
+      LogMisconfigured: there is none.
+    """
+    return MovableLog(await open_existing_log(url), open_existing_log)
 
 
 def open_existing_store(url: str) -> ObjectStore:

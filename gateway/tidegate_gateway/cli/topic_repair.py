@@ -28,7 +28,7 @@ from ..settings_sources import BadSource
 from ..startup import check_cluster, load_state
 from .bar import BytesBar
 from .dev_pipeline import default_log, default_store
-from .log_backup_running import open_existing_log, open_existing_store
+from .log_backup_running import open_existing_store, open_followed_log
 from .topic_repair_text import NOT_TOLD, Outcome, as_json_text, as_text, summary
 
 LOAD_SECONDS: Final = 120.0
@@ -87,7 +87,7 @@ class _Opened:
 async def _opened(options: TopicRepairOptions) -> AsyncGenerator[_Opened, None]:
     """Log and store of a cluster, which must be each other's: else all would seem to be missing."""
     async with AsyncExitStack() as stack:
-        log = await open_existing_log(options.log or default_log(options.data))
+        log = await open_followed_log(options.log or default_log(options.data))
         stack.push_async_callback(log.aclose)
         store = open_existing_store(options.object_store or default_store(options.data))
         stack.push_async_callback(store.aclose)

@@ -1,0 +1,92 @@
+"""A metadata log is moved while others write: one history, nothing lost, wherever it is cut."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from tests.move_world import MoveWorld, gateways, replayed
+from tidegate_coordination.log_mover import MoveRefused
+from tidegate_coordination.logs.faulty import LogFaults
+from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, Trimmed
+
+
+async def test_writers_go_on_in_the_new_log(autojump_clock: trio.testing.MockClock) -> None:
+    world = MoveWorld(1)
+    async with gateways(world, 3) as found, trio.open_nursery() as nursery:
+        for each in found:
+            nursery.start_soon(world.work, each, 100)
+        await trio.sleep(1)
+        report = await world.move("b")
+    old, new = await replayed(world.logs["a"]), await replayed(world.logs["b"])
+    assert old.position == report.sealed_at == old.log_moves.sealed_at
+    assert report.gateways == 3
+    assert new.position > old.position + 50
+    assert len(world.given) == 300
+    world.check_ids()
+    assert {each.state.encode() for each in found if each.state.position == new.position} == {
+        new.encode()
+    }
+
+
+async def test_entries_are_the_same_bytes(autojump_clock: trio.testing.MockClock) -> None:
+    world = MoveWorld(2)
+    async with gateways(world, 2) as found, trio.open_nursery() as nursery:
+        nursery.start_soon(world.work, found[0], 60)
+        report = await world.move("b")
+    copied = await world.logs["b"].read(report.first_copied, 1 << 30)
+    ours = await world.logs["a"].read(report.first_copied, 1 << 30)
+    assert not isinstance(copied, Trimmed)
+    assert not isinstance(ours, Trimmed)
+    assert ours[-1].position == report.sealed_at
+    assert copied[: len(ours)] == ours
+
+
+FAULTS = LogFaults(
+    ambiguous_append=0.1,
+    lost_append=0.1,
+    late_append=0.1,
+    read_error=0.1,
+    snapshot_error=0.3,
+    lost_wakeup=0.2,
+    slow=0.1,
+    slow_seconds=0.2,
+)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_faults_of_both_logs(seed: int, autojump_clock: trio.testing.MockClock) -> None:
+    world = MoveWorld(seed, FAULTS)
+    async with gateways(world, 3) as found, trio.open_nursery() as nursery:
+        for each in found:
+            nursery.start_soon(world.work, each, 40)
+        await trio.sleep(1)
+        await world.move("b", ready_seconds=300)
+    assert len(world.given) == 120
+    world.check_ids()
+    assert (await replayed(world.logs["b"])).producer_ids.next_id >= max(world.given)[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (LogMisconfigured("wrong password"), "gateway 2: wrong password"),
+        (LogUnavailable("no route"), "gateway 2: it does not answer: no route"),
+    ],
+)
+async def test_all_stay_if_one_cannot_use_the_new_log(
+    error: Exception, words: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    world = MoveWorld(3, refused={2: error})
+    async with gateways(world, 3) as found:
+        with pytest.RaisesGroup(pytest.RaisesExc(MoveRefused, match=words)):
+            await world.move("b")
+        await world.work(found[1], 5)
+        world.refused.clear()
+        state = await replayed(world.logs["a"])
+        assert (state.log_moves.present, state.log_moves.sealed_at) == (None, 0)
+        await world.move("b", "again")
+        await world.work(found[1], 5)
+    assert (await replayed(world.logs["b"])).log_moves.last.move_id.startswith("again")
+    world.check_ids()

@@ -1,0 +1,177 @@
+"""A log becomes the copy of another: same positions, same bytes.
+
+Whoever copies, and however many do at once, an entry is put by compare-and-set: it is there once,
+or was there already.  Entries carry random bytes, so one that two logs hold at the same position
+shows that one of them is a copy of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+import trio
+
+from .metadata_log import (
+    FIRST_POSITION,
+    AppendResult,
+    LogCorrupt,
+    LogEntry,
+    LogMisconfigured,
+    LogUnavailable,
+    MetadataLog,
+    Snapshot,
+    Trimmed,
+)
+from .snapshots import save_verified
+from .state.cluster import ClusterState
+
+Result = TypeVar("Result")
+
+COPY_BYTES: Final = 4 << 20
+RETRY_SECONDS: Final = 0.1
+
+
+async def patiently(attempt: Callable[[], Awaitable[Result]]) -> Result:
+    """Repeat what a log did not answer; the caller has a deadline."""
+    while True:
+        try:
+            return await attempt()
+        except LogUnavailable:
+            await trio.sleep(RETRY_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedCopy:
+    """What a log holds that an earlier move left.
+
+    cluster_id, timeline: whose copy it is.  next_position: the first that is not copied.
+    """
+
+    cluster_id: str
+    timeline: int
+    next_position: int
+
+
+async def look_at_copy(target: MetadataLog) -> UnfinishedCopy | None:
+    """See what a log holds that is to become a copy; None if nothing.
+
+    Raises:
+      LogMisconfigured: it holds something else.
+    """
+    snapshot = await target.load_snapshot()
+    if snapshot is None:
+        if await target.read(FIRST_POSITION, 1):
+            raise _in_use("it holds entries, or held some")
+        return None
+    state = ClusterState.decode(b"".join(snapshot.chunks))
+    if not state.log_moves.is_copy:
+        raise _in_use(f"it holds cluster {state.cluster_id}")
+    await target.trim(state.position + 1)
+    position = state.position + 1
+    while entries := await target.read(position, COPY_BYTES):
+        if isinstance(entries, Trimmed):
+            raise _in_use("it was trimmed")
+        position = entries[-1].position + 1
+    return UnfinishedCopy(state.cluster_id, state.timeline, position)
+
+
+def _in_use(why: str) -> LogMisconfigured:
+    return LogMisconfigured(f"a new, empty log is needed to move to, and this one is none: {why}")
+
+
+async def begin_copy(target: MetadataLog, snapshot: Snapshot) -> None:
+    """Save a state in an empty log: the entries behind it are to be copied.
+
+    Raises:
+      LogUnavailable: do it again, with the same snapshot.
+      LogCorrupt: see save_verified().
+    """
+    await save_verified(target, snapshot.position, snapshot.chunks)
+    await target.trim(snapshot.position + 1)
+
+
+async def put_copy(target: MetadataLog, entry: LogEntry) -> None:
+    """See that the copy holds an entry, or held it once.
+
+    Raises:
+      LogMisconfigured: somebody writes to it already.
+      LogUnavailable: do it again.
+    """
+    result = await target.append(entry.position, entry.payload)
+    if result is not AppendResult.CONFLICT:
+        return
+    held = await target.read(entry.position, 1)
+    if not isinstance(held, Trimmed) and held[0].payload != entry.payload:
+        raise _foreign(entry.position)
+
+
+def _foreign(position: int) -> LogMisconfigured:
+    return LogMisconfigured(
+        f"at position {position} the new log holds another entry than the old one: it is not its"
+        " copy, or something else writes to it"
+    )
+
+
+async def holds_copy(source: MetadataLog, target: MetadataLog, position: int) -> bool:
+    """Tell whether the copy has got as far as an entry of the source, which must be there.
+
+    Raises:
+      LogMisconfigured: the target is no copy of the source.
+      LogUnavailable: nobody can tell now.
+    """
+    ours = await source.read(position, 1)
+    try:
+        theirs = await target.read(position, 1)
+    except LogCorrupt:
+        return False  # it ends before, or is another log: time will tell
+    if isinstance(ours, Trimmed) or not ours:
+        raise LogCorrupt(f"entry {position} of the metadata log is gone")
+    if isinstance(theirs, Trimmed):
+        raise _foreign(position)
+    if theirs and theirs[0].payload != ours[0].payload:
+        raise _foreign(position)
+    return bool(theirs)
+
+
+async def complete_copy(source: MetadataLog, target: MetadataLog, offered: int, last: int) -> None:
+    """Copy what a copy still lacks, up to the last entry of the source; the caller has a deadline.
+
+    offered: position of an entry that it has.
+
+    Raises:
+      LogMisconfigured: the target is no copy of the source.
+    """
+    position = await _where_to_go_on(source, target, offered, last)
+    while position <= last:
+        entries = await patiently(partial(source.read, position, COPY_BYTES))
+        if isinstance(entries, Trimmed) or not entries:
+            raise LogCorrupt(f"entry {position} of the metadata log is gone, and was not copied")
+        for each in entries:
+            await patiently(partial(put_copy, target, each))
+        position = entries[-1].position + 1
+
+
+async def _where_to_go_on(source: MetadataLog, target: MetadataLog, offered: int, last: int) -> int:
+    """Find an entry near the end that the copy has; all before it were copied before it."""
+    position, step = last, 1
+    while True:
+        if await patiently(partial(_is_trimmed, target, position)):
+            return last + 1  # others are far ahead there
+        if await patiently(partial(holds_copy, source, target, position)):
+            return position + 1
+        if position == offered:
+            raise LogMisconfigured(
+                "the log that the metadata log was moved to does not hold its entries: see"
+                " metadata.log.next"
+            )
+        position, step = max(offered, position - step), step * 2
+
+
+async def _is_trimmed(target: MetadataLog, position: int) -> bool:
+    try:
+        return isinstance(await target.read(position, 1), Trimmed)
+    except LogCorrupt:
+        return False  # it ends before

@@ -1,0 +1,257 @@
+"""The move of a live log, step by step; a move that was cut short is begun again (decision 13).
+
+    1  LogMoveBegun      nobody trims the old log any more
+    2  a snapshot in the new log, marked as a copy; no gateway starts on that
+    3  entries are copied behind it, from here to the end
+    4  LogMoveOffered    every gateway opens the new log, looks for this very entry, and answers
+    5  nearly level, all ready: LogMoved, by compare-and-set; the old log takes nothing more
+    6  whoever reads that copies the last entries, if they are not there yet, and goes on there
+
+Up to 5 nothing has happened but copying: the move ends with its mover's life, or by
+LogMoveCancelled.  From 5 on there is nothing left to be done that gateways do not do themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import Final
+
+import trio
+
+from .coordinator import Coordinator
+from .log_copy import COPY_BYTES, begin_copy, look_at_copy, patiently, put_copy
+from .metadata_log import LogMisconfigured, MetadataLog, Trimmed
+from .rules.log_moves import BeginLogMove, CancelLogMove, MoveStep, OfferLog, SealLog
+from .snapshots import encode_state
+from .state.gateways import Gateway
+
+LEVEL_ENTRIES: Final = 2
+# How long a copy that is quick enough is given to get level.
+LEVEL_SECONDS: Final = 2.0
+WAIT_SECONDS: Final = 1.0
+
+Say = Callable[[str], None]
+
+
+class MoveRefused(Exception):
+    """The log stays where it is.  The text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovePlan:
+    """What to move, and how patiently.
+
+    url: as gateways are told.  ready_seconds: for gateways to answer and the copy to be level.
+    stall_seconds: how long nothing can be written while the last entries are copied, at most.
+    """
+
+    move_id: str
+    url: str
+    ready_seconds: float = 60.0
+    stall_seconds: float = 3.0
+
+
+@dataclass(slots=True)
+class MoveReport:
+    """positions: first_copied, sealed_at.  stall_entries: copied after the old log was sealed."""
+
+    first_copied: int = 0
+    copied: int = 0
+    sealed_at: int = 0
+    stall_entries: int = 0
+    gateways: int = 0
+
+
+class LogMover:
+    """See the module's head.
+
+    coordinator: of a registered incarnation, on a MovableLog of the source; it runs, and renews.
+    source, target: the logs themselves.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        source: MetadataLog,
+        target: MetadataLog,
+        plan: MovePlan,
+        say: Say,
+    ) -> None:
+        self._coordinator = coordinator
+        self._state = coordinator.state
+        self._source = source
+        self._target = target
+        self._plan = plan
+        self._say = say
+        self._next = 0
+        self._copied_at: tuple[int, float] = (0, 0.0)
+        self._ready_at = inf
+        self._changed = trio.Event()
+        self.report = MoveReport()
+        coordinator.listen(self._on_change)
+
+    def _on_change(self, _touched: set[int]) -> None:
+        self._changed.set()
+
+    async def run(self) -> MoveReport:
+        """Move the log.
+
+        Raises:
+          MoveRefused: it stays where it is; the gateways go on there.
+          LogMisconfigured, LogCorrupt: likewise.
+          CoordinatorUnavailable: run it again.
+        """
+        try:
+            await self._move()
+        except* (MoveRefused, LogMisconfigured) as refusals:
+            await self._coordinator.propose(CancelLogMove(self._plan.move_id))
+            raise _first(refusals) from None
+        return self.report
+
+    async def _move(self) -> None:
+        _check_capabilities(self._source, self._target)
+        await self._coordinator.propose(BeginLogMove(self._plan.move_id))
+        await self._begin()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._copy_on)
+            await self._offer_and_seal()
+            nursery.cancel_scope.cancel()
+        self.report.sealed_at = self._state.log_moves.sealed_at
+        self.report.copied = self._next - self.report.first_copied
+
+    async def _begin(self) -> None:
+        copy = await patiently(lambda: look_at_copy(self._target))
+        if copy is None:
+            self._say("writing a snapshot to the new log")
+            snapshot = await encode_state(self._state, as_copy=True)
+            await patiently(lambda: begin_copy(self._target, snapshot))
+            self._next = snapshot.position + 1
+        else:
+            if (copy.cluster_id, copy.timeline) != (self._state.cluster_id, self._state.timeline):
+                raise MoveRefused(
+                    f"the new log holds a copy of cluster {copy.cluster_id}, timeline"
+                    f" {copy.timeline}: give another, empty one"
+                )
+            self._next = copy.next_position
+        self.report.first_copied = self._next
+        self._copied_at = (self._next, trio.current_time())
+
+    # -- copying ----------------------------------------------------------------------------------
+
+    async def _copy_on(self) -> None:
+        while True:
+            entries = await patiently(lambda: self._source.read(self._next, COPY_BYTES))
+            if isinstance(entries, Trimmed):
+                raise MoveRefused(
+                    "what an earlier move left in the new log is too old to go on with: give"
+                    " another, empty one"
+                )
+            for each in entries:
+                await patiently(partial(put_copy, self._target, each))
+                self._next = each.position + 1
+                self._changed.set()
+            if not entries:
+                await patiently(lambda: self._source.wait(self._next - 1, WAIT_SECONDS))
+
+    @property
+    def _lag(self) -> int:
+        return self._state.position + 1 - self._next
+
+    def _is_level(self) -> bool:
+        """Tell whether what is left to copy takes no longer than writers may have to wait.
+
+        The copy has to hold the offer: who completes it knows it by that.
+        """
+        move = self._state.log_moves.present
+        if move is None or self._next <= move.offered_at:
+            return False
+        if self._lag <= LEVEL_ENTRIES:
+            return True
+        now = trio.current_time()
+        self._ready_at = min(self._ready_at, now)
+        first, since = self._copied_at
+        quick = self._lag * (now - since) <= (self._next - first) * self._plan.stall_seconds
+        return quick and now >= self._ready_at + LEVEL_SECONDS
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    async def _offer_and_seal(self) -> None:
+        self._say("asking the gateways whether they can use the new log")
+        offer = OfferLog(self._plan.move_id, self._plan.url)
+        _check_step(await self._coordinator.propose(offer))
+        with trio.move_on_after(self._plan.ready_seconds):
+            while not await self._sealed():
+                await self._something_changed()
+            return
+        raise MoveRefused(self._why_not())
+
+    async def _sealed(self) -> bool:
+        self._check_answers()
+        if self._silent() or not self._is_level():
+            return False
+        lag = self._lag
+        step = await self._coordinator.propose(SealLog(self._plan.move_id))
+        _check_step(step)
+        self.report.stall_entries = lag + 1
+        self.report.gateways = len(self._state.gateways.brokers())
+        return step is MoveStep.DONE
+
+    async def _something_changed(self) -> None:
+        with trio.move_on_after(WAIT_SECONDS):
+            await self._changed.wait()
+        self._changed = trio.Event()
+
+    def _silent(self) -> list[Gateway]:
+        move = self._state.log_moves.present
+        answers = {} if move is None else move.answers
+        return [each for each in self._state.gateways.brokers() if each.incarnation not in answers]
+
+    def _check_answers(self) -> None:
+        move = self._state.log_moves.present
+        answers = {} if move is None else move.answers
+        complaints = [
+            f"gateway {each.node_id}: {answers[each.incarnation]}"
+            for each in self._state.gateways.brokers()
+            if answers.get(each.incarnation)
+        ]
+        if complaints:
+            raise MoveRefused(
+                "not every gateway can use the new log, so all stay with the old one: "
+                + "; ".join(complaints)
+            )
+
+    def _why_not(self) -> str:
+        silent = self._silent()
+        if silent:
+            names = ", ".join(str(each.node_id) for each in silent)
+            return (
+                f"these gateways did not answer in {self._plan.ready_seconds:g} s, so all stay with"
+                f" the old log: {names}; are they of an older release?"
+            )
+        return (
+            f"the new log is too slow: after {self._plan.ready_seconds:g} s, {self._lag} entries"
+            " were still to be copied; move when less is written, or to a faster one"
+        )
+
+
+def _check_step(step: MoveStep) -> None:
+    if step is MoveStep.OVER:
+        raise MoveRefused(f"the log stays where it is: {MoveStep.OVER.value}")
+
+
+def _check_capabilities(source: MetadataLog, target: MetadataLog) -> None:
+    if not source.capabilities.can_append or not target.capabilities.can_append:
+        raise MoveRefused("give the addresses of the logs themselves, not forward:")
+    if target.capabilities.max_entry_bytes < source.capabilities.max_entry_bytes:
+        raise MoveRefused(
+            f"the new log takes entries of {target.capabilities.max_entry_bytes} bytes only, the"
+            f" old one of {source.capabilities.max_entry_bytes}"
+        )
+
+
+def _first(group: BaseExceptionGroup[Exception]) -> Exception:
+    [first, *_] = group.exceptions
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

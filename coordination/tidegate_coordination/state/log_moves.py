@@ -1,0 +1,124 @@
+"""Where the metadata log is moved to, and how far that is (decision 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..log_move_events import (
+    LogMoveAnswered,
+    LogMoveBegun,
+    LogMoveCancelled,
+    LogMoved,
+    LogMoveOffered,
+)
+from .broken import expect
+
+
+@dataclass(slots=True)
+class LogMove:
+    """A move under way.
+
+    mover: the incarnation that copies; the move ends with it.  offered_at: position of the entry
+    that offers the copy, 0 before.  answers: what gateways said of it, by incarnation.
+    """
+
+    move_id: str
+    mover: int
+    url: str = ""
+    offered_at: int = 0
+    answers: dict[int, str] = field(default_factory=dict[int, str])
+
+
+class LogMoveTable:
+    """present: the move under way.
+
+    last, sealed_at: the last move that came true, and the last position of the log that it left; 0
+    if there was none.  is_copy: the log that was read is an unfinished copy of another one.
+    """
+
+    def __init__(self) -> None:
+        self.present: LogMove | None = None
+        self.last = LogMove("", 0)
+        self.sealed_at = 0
+        self.is_copy = False
+
+    def offer_to(self, incarnation: int) -> LogMove | None:
+        """Return the move whose copy a gateway has still to look at."""
+        move = self.present
+        if move is None or not move.offered_at or incarnation in move.answers:
+            return None
+        return move
+
+    def fold_begun(self, event: LogMoveBegun) -> None:
+        """See the event."""
+        self.present = LogMove(event.move_id, event.incarnation)
+
+    def fold_offered(self, event: LogMoveOffered, position: int) -> None:
+        """See the event."""
+        move = self._present(event.move_id)
+        move.url, move.offered_at = event.url, position
+
+    def fold_answered(self, event: LogMoveAnswered) -> None:
+        """See the event."""
+        self._present(event.move_id).answers[event.incarnation] = event.complaint
+
+    def fold_moved(self, event: LogMoved, position: int) -> None:
+        """See the event."""
+        move = self._present(event.move_id)
+        expect(bool(move.offered_at), f"log move {event.move_id} ends before it was offered")
+        self.last, self.sealed_at = move, position
+        self.present = None
+        self.is_copy = False
+
+    def fold_cancelled(self, event: LogMoveCancelled) -> None:
+        """See the event."""
+        self._present(event.move_id)
+        self.present = None
+
+    def _present(self, move_id: str) -> LogMove:
+        move = self.present
+        if move is None or move.move_id != move_id:
+            expect(False, f"log move {move_id} is not under way")
+        assert move is not None
+        return move
+
+    def end(self, incarnation: int) -> None:
+        """End the move of an incarnation that is over."""
+        if self.present is not None and self.present.mover == incarnation:
+            self.present = None
+
+    def forget(self) -> None:
+        """A log that was restored is a new one."""
+        self.present = None
+        self.last, self.sealed_at = LogMove("", 0), 0
+        self.is_copy = False
+
+    def encode(self, *, as_copy: bool) -> object:
+        """Return all of it as builtins."""
+        return {
+            "present": None if self.present is None else _row(self.present),
+            "last": _row(self.last),
+            "sealed_at": self.sealed_at,
+            "is_copy": as_copy or self.is_copy,
+        }
+
+    def decode(self, table: Mapping[str, Any]) -> None:
+        """Fill an empty table from encode()'s answer."""
+        if not table:
+            return  # of an older release
+        if table["present"] is not None:
+            self.present = _move(table["present"])
+        self.last = _move(table["last"])
+        self.sealed_at = table["sealed_at"]
+        self.is_copy = table["is_copy"]
+
+
+def _row(move: LogMove) -> list[object]:
+    return [move.move_id, move.mover, move.url, move.offered_at, sorted(move.answers.items())]
+
+
+def _move(row: Sequence[Any]) -> LogMove:
+    move_id, mover, url, offered_at, answers = row
+    return LogMove(move_id, mover, url, offered_at, dict(answers))
