@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
+from typing import TypeVar
 
 import trio
 
@@ -16,14 +17,29 @@ from tidegate_coordination.log_move_watch import LogMoveWatch
 from tidegate_coordination.log_mover import LogMover, MovePlan, MoveReport
 from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import FIRST_POSITION, MetadataLog, Trimmed
+from tidegate_coordination.metadata_log import (
+    FIRST_POSITION,
+    AppendResult,
+    LogCapabilities,
+    LogEntry,
+    MetadataLog,
+    Snapshot,
+    Trimmed,
+)
 from tidegate_coordination.movable_log import MovableLog
 from tidegate_coordination.rules.gateways import ExpireGateways, Register, Renew
 from tidegate_coordination.rules.producer_ids import ReserveProducerIds
 from tidegate_coordination.state.cluster import ClusterState
 
+Result = TypeVar("Result")
+Wrap = Callable[[MetadataLog], MetadataLog]
+
 LEASE_MS = 30_000
 NOW_SECONDS = 1_000_000.0
+
+
+def unchanged(log: MetadataLog) -> MetadataLog:
+    return log
 
 
 def clock() -> float:
@@ -36,10 +52,9 @@ class MoveWorld:
 
     seed: int
     faults: LogFaults = field(default_factory=LogFaults)
-    logs: dict[str, MemoryLog] = field(default_factory=dict)
-    given: list[tuple[int, int]] = field(default_factory=list)
-    refused: dict[int, Exception] = field(default_factory=dict)
-    wrap: Callable[[MetadataLog], MetadataLog] = lambda log: log
+    logs: dict[str, MemoryLog] = field(default_factory=dict[str, MemoryLog])
+    given: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    refused: dict[int, Exception] = field(default_factory=dict[int, Exception])
 
     def __post_init__(self) -> None:
         for url in ("a", "b", "c"):
@@ -48,14 +63,14 @@ class MoveWorld:
     def opened(self, url: str, salt: int = 0) -> MetadataLog:
         return FaultyLog(self.logs[url], self.faults, Random(f"{self.seed}/{url}/{salt}"))
 
-    def movable(self, node_id: int, url: str = "a") -> MovableLog:
+    def movable(self, node_id: int, wrap: Wrap = unchanged) -> MovableLog:
         async def open_next(url: str) -> MetadataLog:
             await trio.lowlevel.checkpoint()
             if node_id in self.refused:
                 raise self.refused[node_id]
-            return self.opened(url, node_id)
+            return wrap(self.opened(url, node_id))
 
-        return MovableLog(self.opened(url, node_id), open_next)
+        return MovableLog(wrap(self.opened("a", node_id)), open_next)
 
     async def coordinator(self, node_id: int, log: MovableLog) -> Coordinator:
         state = await self.loaded(log)
@@ -93,14 +108,19 @@ class MoveWorld:
             self.given.append((first, size))
             await trio.sleep(0.05)
 
-    async def move(self, target: str, name: str = "m", **patience: float) -> MoveReport:
-        """One life of the command."""
-        log = self.movable(-2)
+    async def move(
+        self, target: str, name: str = "m", wrap: Wrap = unchanged, **patience: float
+    ) -> MoveReport | None:
+        """One life of the command; None if an earlier one had come far enough."""
+        log = self.movable(-2, wrap)
         coordinator = await self.coordinator(-2, log)
-        source, copy = self.opened("a", 7), self.opened(target, 8)
+        source, copy = wrap(self.opened("a", 7)), wrap(self.opened(target, 8))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(coordinator.run)
             await coordinator.catch_up()
+            if log.moves:
+                nursery.cancel_scope.cancel()
+                return None
             await register(coordinator, -coordinator.state.gateways.next_incarnation - 2, name)
             nursery.start_soon(renew, coordinator)
             plan = MovePlan(f"{name}-{coordinator.incarnation}", target, **patience)
@@ -149,3 +169,63 @@ async def gateways(world: MoveWorld, count: int) -> AsyncIterator[list[Coordinat
     async with trio.open_nursery() as nursery:
         yield [await nursery.start(world.live, each) for each in range(1, count + 1)]
         nursery.cancel_scope.cancel()
+
+
+@dataclass(slots=True)
+class Fuse:
+    """Ends what is within the scope at its nth call of a log: before the call, or behind it."""
+
+    calls_left: int
+    behind: bool
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    calls: int = 0
+
+    def wrap(self, log: MetadataLog) -> MetadataLog:
+        return FusedLog(log, self)
+
+    async def burn(self, *, behind: bool) -> None:
+        if behind == self.behind:
+            self.calls += 1
+            self.calls_left -= 1
+            if self.calls_left == 0:
+                self.scope.cancel()
+        await trio.lowlevel.checkpoint()
+
+
+class FusedLog:
+    """A log whose caller may die at any call."""
+
+    def __init__(self, log: MetadataLog, fuse: Fuse) -> None:
+        self._log = log
+        self._fuse = fuse
+
+    @property
+    def capabilities(self) -> LogCapabilities:
+        return self._log.capabilities
+
+    async def _call(self, call: Callable[[], Awaitable[Result]]) -> Result:
+        await self._fuse.burn(behind=False)
+        result = await call()
+        await self._fuse.burn(behind=True)
+        return result
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        return await self._call(lambda: self._log.append(position, payload))
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        return await self._call(lambda: self._log.read(from_position, max_bytes))
+
+    async def wait(self, after_position: int, timeout_seconds: float) -> None:
+        await self._log.wait(after_position, timeout_seconds)
+
+    async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
+        await self._call(lambda: self._log.save_snapshot(position, chunks))
+
+    async def load_snapshot(self) -> Snapshot | None:
+        return await self._call(self._log.load_snapshot)
+
+    async def trim(self, before_position: int) -> None:
+        await self._call(lambda: self._log.trim(before_position))
+
+    async def aclose(self) -> None:
+        await self._log.aclose()

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.move_world import MoveWorld, gateways, replayed
+from tests.move_world import Fuse, MoveWorld, gateways, replayed
 from tidegate_coordination.log_mover import MoveRefused
 from tidegate_coordination.logs.faulty import LogFaults
 from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, Trimmed
@@ -19,6 +19,7 @@ async def test_writers_go_on_in_the_new_log(autojump_clock: trio.testing.MockClo
             nursery.start_soon(world.work, each, 100)
         await trio.sleep(1)
         report = await world.move("b")
+        assert report is not None
     old, new = await replayed(world.logs["a"]), await replayed(world.logs["b"])
     assert old.position == report.sealed_at == old.log_moves.sealed_at
     assert report.gateways == 3
@@ -35,6 +36,7 @@ async def test_entries_are_the_same_bytes(autojump_clock: trio.testing.MockClock
     async with gateways(world, 2) as found, trio.open_nursery() as nursery:
         nursery.start_soon(world.work, found[0], 60)
         report = await world.move("b")
+        assert report is not None
     copied = await world.logs["b"].read(report.first_copied, 1 << 30)
     ours = await world.logs["a"].read(report.first_copied, 1 << 30)
     assert not isinstance(copied, Trimmed)
@@ -90,3 +92,52 @@ async def test_all_stay_if_one_cannot_use_the_new_log(
         await world.work(found[1], 5)
     assert (await replayed(world.logs["b"])).log_moves.last.move_id.startswith("again")
     world.check_ids()
+
+
+async def cut_short(world: MoveWorld, fuse: Fuse) -> bool:
+    """Run the command until it dies, and again; tell whether it died."""
+    async with gateways(world, 2) as found, trio.open_nursery() as nursery:
+        for each in found:
+            nursery.start_soon(world.work, each, 15)
+        await trio.sleep(0.2)
+        with fuse.scope:
+            await world.move("b", "first", fuse.wrap)
+        died = fuse.scope.cancelled_caught
+        await trio.sleep(0.2)
+        if died:
+            await world.move("b", "again")
+        await world.work(found[0], 5)
+    return died
+
+
+async def check_moved(world: MoveWorld) -> None:
+    """The old log ends where the new one goes on, with the same bytes before."""
+    old = await replayed(world.logs["a"])
+    assert old.position == old.log_moves.sealed_at
+    new = await replayed(world.logs["b"])
+    assert new.position > old.position
+    assert not new.log_moves.is_copy
+    begin = await world.logs["b"].read(1, 1)
+    assert isinstance(begin, Trimmed)
+    copied = await world.logs["b"].read(begin.first_position, 1 << 30)
+    ours = await world.logs["a"].read(begin.first_position, 1 << 30)
+    assert not isinstance(copied, Trimmed)
+    assert copied[: len(ours)] == ours
+    assert len(world.given) == 35
+    world.check_ids()
+
+
+@pytest.mark.parametrize("behind", [False, True])
+async def test_a_mover_that_dies_at_any_call(
+    behind: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Run again it ends the move, whatever was done; and the gateways never stop."""
+    deaths = 0
+    while True:
+        world = MoveWorld(deaths)
+        died = await cut_short(world, Fuse(deaths + 1, behind))
+        await check_moved(world)
+        if not died:
+            break
+        deaths += 1
+    assert deaths > 30

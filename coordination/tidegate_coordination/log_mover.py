@@ -112,7 +112,7 @@ class LogMover:
         return self.report
 
     async def _move(self) -> None:
-        _check_capabilities(self._source, self._target)
+        check_logs(self._source, self._target)
         await self._coordinator.propose(BeginLogMove(self._plan.move_id))
         await self._begin()
         async with trio.open_nursery() as nursery:
@@ -242,7 +242,12 @@ def _check_step(step: MoveStep) -> None:
         raise MoveRefused(f"the log stays where it is: {MoveStep.OVER.value}")
 
 
-def _check_capabilities(source: MetadataLog, target: MetadataLog) -> None:
+def check_logs(source: MetadataLog, target: MetadataLog) -> None:
+    """See that one can be moved to the other.
+
+    Raises:
+      MoveRefused: see above.
+    """
     if not source.capabilities.can_append or not target.capabilities.can_append:
         raise MoveRefused("give the addresses of the logs themselves, not forward:")
     if target.capabilities.max_entry_bytes < source.capabilities.max_entry_bytes:

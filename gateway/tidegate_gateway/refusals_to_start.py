@@ -10,6 +10,7 @@ import trio
 from tidegate_coordination.configs.validation import InvalidConfig
 from tidegate_coordination.coordinator import CoordinatorUnavailable, GatewayFenced, ProposalFailed
 from tidegate_coordination.entries import UnreadableEntry
+from tidegate_coordination.log_mover import MoveRefused
 from tidegate_coordination.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_storage.object_store import StoreMisconfigured, StoreUnavailable
@@ -25,6 +26,7 @@ MENDABLE: Final = (
     CannotListen,
     DataFolderUnusable,
     InvalidConfig,
+    MoveRefused,
     NodeIdInUse,
     SettingsError,
 )

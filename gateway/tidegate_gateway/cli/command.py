@@ -266,6 +266,34 @@ def restore(
 
 
 @log_app.command()
+def move(
+    log: Annotated[str, typer.Argument(metavar="LOG", help="URL of the log to move.")],
+    to: Annotated[
+        str, typer.Argument(metavar="NEW", help="URL of the new log, which must be empty.")
+    ] = "",
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="End a move that is under way; the log stays.")
+    ] = False,
+    timeout: Annotated[
+        int, typer.Option(min=1, metavar="SECONDS", help="For gateways to say that they can go.")
+    ] = 60,
+    stall: Annotated[
+        int, typer.Option(min=1, metavar="SECONDS", help="That writers may have to wait, at most.")
+    ] = 3,
+    json: Json = False,
+) -> None:
+    """Move the metadata log of a live cluster to another log; its gateways follow by themselves.
+
+    All gateways must be of a release that knows this command. One that needs another URL than NEW,
+    as for a password, gets it beforehand as metadata.log.next. Run it again if it was cut short.
+    """
+    from .log_move import LogMoveOptions, run_log_move
+
+    options = LogMoveOptions(log, to, cancel, timeout, stall)
+    raise typer.Exit(run_log_move(options, as_json=json))
+
+
+@log_app.command()
 def repair(
     url: Annotated[str, typer.Argument(help="Of the log to look at.")],
     object_store: Annotated[

@@ -1,0 +1,146 @@
+"""`tidegate log move`: the metadata log of a live cluster goes to another log."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import trio
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.load import open_log
+from tidegate_coordination.log_mover import LogMover, MovePlan, MoveReport, check_logs
+from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
+from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.rules.log_moves import CancelLogMove
+
+from ..settings_sources import BadSource
+from ..startup import check_cluster, load_state
+from ..visitor import keep_lease, register_visitor
+from .banner import shown_log
+from .log_backup_running import (
+    Lines,
+    Progress,
+    open_existing_log,
+    run_log_command,
+    sqlite_path,
+)
+
+LOAD_SECONDS: Final = 120.0
+LEAVE_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LogMoveOptions:
+    """As they were typed.  to: "" only with cancels."""
+
+    source: str
+    to: str
+    cancels: bool
+    ready_seconds: int
+    stall_seconds: int
+
+
+def run_log_move(options: LogMoveOptions, *, as_json: bool) -> int:
+    """Move, or cancel a move; return the exit code."""
+
+    async def work(say: Progress) -> tuple[int, Lines, dict[str, object]]:
+        if bool(options.to) == options.cancels:
+            raise BadSource("give the log to move and the new one; with --cancel only the first")
+        return await (_cancelled(options) if options.cancels else _moved(options, say))
+
+    return run_log_command(work, as_json=as_json)
+
+
+async def _cancelled(options: LogMoveOptions) -> tuple[int, Lines, dict[str, object]]:
+    async with AsyncExitStack() as stack:
+        coordinator, _ = await _opened(stack, options.source)
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        nursery.start_soon(coordinator.run)
+        was = await coordinator.propose(CancelLogMove())
+        nursery.cancel_scope.cancel()
+    line = "the move is cancelled: the log stays" if was else "no move was under way"
+    return 0, [line], {"cancelled": was}
+
+
+async def _moved(options: LogMoveOptions, say: Progress) -> tuple[int, Lines, dict[str, object]]:
+    began = time.monotonic()
+    async with AsyncExitStack() as stack:
+        say("reading the log")
+        source = await open_existing_log(options.source)
+        stack.push_async_callback(source.aclose)
+        coordinator, log = await _opened(stack, options.source)
+        if log.moves:
+            return _moved_before(coordinator)
+        target = await open_log(options.to)
+        stack.push_async_callback(target.aclose)
+        check_logs(source, target)
+        report = await _move(coordinator, source, target, options, say)
+    seconds = round(time.monotonic() - began, 2)
+    place = shown_log(options.to)
+    lines = [
+        f"the metadata log has moved to {place}: {report.copied} entries behind its snapshot,"
+        f" {report.gateways} gateways, {seconds} s",
+        f"Set metadata.log={place} for every gateway and command. Running gateways use it already;"
+        " until all have the setting keep the old log, which says where to go.",
+    ]
+    return 0, lines, {"moved": True, **asdict(report), "seconds": seconds}
+
+
+def _moved_before(coordinator: Coordinator) -> tuple[int, Lines, dict[str, object]]:
+    """An earlier call came as far as that, and by now the copy is whole."""
+    moves = coordinator.state.log_moves
+    line = f"this log has moved to {shown_log(moves.last.url)} at position {moves.sealed_at}"
+    return 0, [line], {"moved": True, "sealed_at": moves.sealed_at}
+
+
+async def _move(
+    coordinator: Coordinator,
+    source: MetadataLog,
+    target: MetadataLog,
+    options: LogMoveOptions,
+    say: Progress,
+) -> MoveReport:
+    plan = MovePlan(
+        os.urandom(8).hex(),
+        _everywhere(options.to),
+        ready_seconds=options.ready_seconds,
+        stall_seconds=options.stall_seconds,
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(coordinator.run)
+        await register_visitor(
+            coordinator,
+            "log-move",
+            rng=Random(os.urandom(32)),
+            software_version=version("tidegate"),
+        )
+        nursery.start_soon(keep_lease, coordinator)
+        report = await LogMover(coordinator, source, target, plan, say).run()
+        # The first entry in the new log, unless a gateway was faster.
+        await coordinator.leave()
+        nursery.cancel_scope.cancel()
+    return report
+
+
+async def _opened(stack: AsyncExitStack, url: str) -> tuple[Coordinator, MovableLog]:
+    log = MovableLog(await open_existing_log(url), open_existing_log)
+    stack.push_async_callback(log.aclose)
+    state = await load_state(log, deadline_seconds=LOAD_SECONDS)
+    check_cluster(state, "")
+    if not state.cluster_id:
+        raise LogMisconfigured("it is empty: no gateway has used it yet")
+    rng = Random(os.urandom(32))
+    return Coordinator(log, state, rng=rng, wall_clock=time.time), log
+
+
+def _everywhere(url: str) -> str:
+    """Gateways of this machine may run in other folders."""
+    path = sqlite_path(url)
+    return url if path is None else f"sqlite:{Path.cwd() / path}"
