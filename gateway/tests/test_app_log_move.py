@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import itertools
 import json
 import secrets
@@ -146,3 +145,55 @@ def start_with_the_old_address(process: Process, url: str, cwd: Path) -> None:
         assert producer.flush(PATIENCE_SECONDS) == 0
         code, errors = again.stop()
         assert (code, errors.count("the metadata log has moved")) == (0, 2)
+
+
+def test_a_gateway_that_reads_through_others_follows(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("shared-secret\n")
+    peer = ("--set", "peer.listener=127.0.0.1:0", "--set", "peer.token=shared-secret")
+    on = ("--set", "forwarding=on")
+    old, new = "sqlite:old.db", "sqlite:new.db"
+    with (
+        serving(*gateway(1, old, *peer, *on), cwd=tmp_path) as first,
+        serving(*gateway(2, old, *peer, *on), cwd=tmp_path) as second,
+    ):
+        peers = f"{first.said['peer']},{second.said['peer']}"
+        forward = f"forward:{peers}?token-file=token"
+        with serving(*gateway(3, forward, *peer), cwd=tmp_path) as third:
+            with loaded(third.servers) as load:
+                wait_for(load, 200)
+                assert moved(old, new, tmp_path)["gateways"] == 3
+                wait_for(load, 200)
+            assert (load.failed, load.consumed) == ([], list(range(load.sent)))
+            for each in (third, second, first):
+                code, errors = each.stop()
+                assert code == 0, errors
+
+
+def refused(*arguments: str, cwd: Path) -> str:
+    done = tidegate(*arguments, cwd=cwd)
+    assert (done.returncode, done.stdout) == (1, ""), done
+    assert done.stderr.startswith("tidegate: ")
+    return done.stderr
+
+
+def test_what_cannot_be_moved_stays(tmp_path: Path) -> None:
+    old, new = "sqlite:old.db", "sqlite:new.db"
+    elsewhere = ("--set", "metadata.log.next=sqlite:no/such/folder/new.db")
+    with serving(*gateway(1, old, *elsewhere), cwd=tmp_path) as first:
+        told = refused("log", "move", old, new, cwd=tmp_path)
+        assert "gateway 1: " in told
+        assert "unable to open database file" in told
+        # What is left is a copy: no gateway may begin there.
+        told = refused(*gateway(2, new), cwd=tmp_path)
+        assert "`tidegate log move` is copying to it" in told
+        assert refused("log", "move", old, old, cwd=tmp_path).count("it holds cluster")
+        done = tidegate("log", "move", old, "--cancel", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (0, "no move was under way\n")
+        told = refused("log", "move", old, "forward:127.0.0.1:1", cwd=tmp_path)
+        assert first.stop()[0] == 0
+    with serving(*gateway(1, old), cwd=tmp_path) as again:
+        assert moved(old, new, tmp_path)["gateways"] == 1
+        done = tidegate("gateway", "list", "--log", old, "--json", cwd=tmp_path)
+        assert [each["node_id"] for each in json.loads(done.stdout)] == [1]
+        code, errors = again.stop()
+        assert (code, errors.count("the metadata log has moved")) == (0, 1)
