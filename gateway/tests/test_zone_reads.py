@@ -13,6 +13,8 @@ from tests.test_fetch_segments import merge
 from tests.zone_world import MIB, TOKEN, Zones, zone_world
 from tidegate_coordination.http.values import HttpRequest
 from tidegate_gateway.object_asks import ObjectAsk, target_of
+from tidegate_gateway.object_owners import ObjectOwners
+from tidegate_gateway.placement import recommend
 from tidegate_protocol.error_codes import ErrorCode
 
 HALF = "x" * (MIB // 2)
@@ -63,6 +65,25 @@ async def test_fifty_consumers_at_three_gateways_cost_one_get_an_object(
         assert len(zones.gets) == 4
         damaged = [each.zone_reads.counters.damaged for each in zones.worlds if each.zone_reads]
         assert damaged == [0, 0, 0]
+
+
+async def test_a_segment_is_read_by_whom_the_zones_clients_are_sent_to(
+    autojump_clock: MockClock,
+) -> None:
+    async with zone_world(["a", "a", "a", "b"]) as zones:
+        names = await write_segments(zones, 6, 1)
+        zones.store.seconds = 0.05
+        for name in names:
+            topic = zones.worlds[0].state.topics.by_name[name]
+            [reader] = recommend(topic.topic_id, 1, [1, 2, 3])
+            await read_through(zones.worlds[reader - 1], name)
+        assert not zones.network.statuses
+        assert set(zones.gets.values()) == {1}
+        for name in names:
+            for world in zones.worlds[:3]:
+                await read_through(world, name)
+        assert sum(zones.network.statuses.values()) > 0
+        assert set(zones.gets.values()) == {1}
 
 
 async def test_a_large_segment_comes_in_blocks_each_once(autojump_clock: MockClock) -> None:
@@ -215,8 +236,8 @@ async def test_two_that_take_each_other_for_the_owner_ask_each_other_once() -> N
                 for each in world.state.gateways.brokers()
                 if each.incarnation != world.coordinator.incarnation
             ]
-            world.zone_reads._near = others
-            world.zone_reads._near_version = world.state.gateways.version
+            world.zone_reads._owners = ObjectOwners(others, world.state.topics)
+            world.zone_reads._owners_version = world.state.gateways.version
         for world in zones.worlds:
             assert records_of(await world.fetch("t", 0)) == [(0, "x")]
         assert zones.gets[key] == 2

@@ -1,18 +1,22 @@
 """Which gateway of a zone reads an object for all of them.  Pure.
 
-Who wrote a WAL object has it in memory, and is the owner as long as it lives.  Of all others it is
-chosen by rendezvous hashing, so that everybody asks the same one without a word about it.  Gateways
-may disagree for a while: that costs a GET.
+Who wrote a WAL object has it in memory, and is the owner as long as it lives.  A segment belongs to
+the gateway that is recommended to the zone's clients for its partition (placement.py): that is
+where it is read.  All else is chosen by rendezvous hashing.  So everybody asks the same one without
+a word about it.  Gateways may disagree for a while: that costs a GET.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.rendezvous import choose
 from tidegate_coordination.state.gateways import Gateway, GatewayTable
-from tidegate_coordination.state.objects import ObjectName, WalName
+from tidegate_coordination.state.objects import ObjectName, SegmentName, WalName
+from tidegate_coordination.state.topics import TopicTable
+
+from .placement import recommend
 
 
 def lenders(gateways: GatewayTable, zone: str) -> list[Gateway]:
@@ -24,20 +28,44 @@ def lenders(gateways: GatewayTable, zone: str) -> list[Gateway]:
     ]
 
 
-def owner(
-    near: list[Gateway], name: ObjectName, object_key: str, is_suspect: Callable[[int], bool]
-) -> Gateway | None:
-    """Return who reads an object; None for nobody.
+class ObjectOwners:
+    """The owners of all objects, as long as no gateway comes or goes.
 
-    near: see lenders().  is_suspect: tells of an incarnation whether it is left alone.
+    near: see lenders().
     """
-    able = [each for each in near if not is_suspect(each.incarnation)]
-    if isinstance(name, WalName):
-        for each in able:
-            if each.incarnation == name.incarnation:
-                return each
-    able = [each for each in able if not each.draining] or able
-    if not able:
-        return None
-    chosen = choose(object_key.encode(), [each.node_id for each in able])
-    return next(each for each in able if each.node_id == chosen)
+
+    def __init__(self, near: Sequence[Gateway], topics: TopicTable) -> None:
+        self.near = near
+        self._topics = topics
+        self._serving = [each for each in near if not each.draining] or near
+        self._recommended: dict[bytes, list[int]] = {}
+
+    def owner(
+        self, name: ObjectName, object_key: str, is_suspect: Callable[[int], bool]
+    ) -> Gateway | None:
+        """Return who reads an object; None for nobody.
+
+        is_suspect: tells of an incarnation whether it is left alone.
+        """
+        able = {each.node_id: each for each in self._serving if not is_suspect(each.incarnation)}
+        if isinstance(name, WalName):
+            for each in self.near:
+                if each.incarnation == name.incarnation and not is_suspect(name.incarnation):
+                    return each
+        elif (found := able.get(self._reader(name))) is not None:
+            return found
+        return able[choose(object_key.encode(), list(able))] if able else None
+
+    def _reader(self, name: SegmentName) -> int:
+        """Return where the zone's clients read a partition; -1 where its topic is gone."""
+        topic = self._topics.by_id.get(name.topic_id)
+        if topic is None:
+            return -1
+        count = len(topic.partition_numbers)
+        chosen = self._recommended.get(name.topic_id, [])
+        if len(chosen) != count:
+            if len(self._recommended) > 2 * len(self._topics.by_id) + 100:
+                self._recommended.clear()  # mostly of deleted topics
+            node_ids = [each.node_id for each in self._serving]
+            chosen = self._recommended[name.topic_id] = recommend(name.topic_id, count, node_ids)
+        return chosen[name.partition]

@@ -20,7 +20,7 @@ from tidegate_coordination.state.objects import ObjectName
 
 from .object_asks import MAX_ASKED_BYTES, ObjectAsk
 from .object_lender import MAX_WHOLE_BYTES, ObjectLender
-from .object_owners import lenders, owner
+from .object_owners import ObjectOwners, lenders
 from .suspects import Suspects
 
 _log = structlog.get_logger("tidegate.zone")
@@ -80,8 +80,8 @@ class ZoneReads:
         self._lender = lender
         self._peers = peers
         self._suspects = Suspects()
-        self._near: list[Gateway] = []
-        self._near_version = -1
+        self._owners = ObjectOwners((), coordinator.state.topics)
+        self._owners_version = -1
         self._asks: dict[int, trio.Semaphore] = {}
         self._answered_at: dict[int, float] = {}
 
@@ -118,16 +118,21 @@ class ZoneReads:
 
     def _owner(self, name: ObjectName, object_key: str) -> Gateway | None:
         """Return who is to read it; None where nobody else would ask this gateway."""
-        gateways = self._coordinator.state.gateways
-        if gateways.version != self._near_version:
-            self._near_version = gateways.version
-            self._near = lenders(gateways, self._zone)
-            near = {each.incarnation for each in self._near}
-            self._asks = {who: each for who, each in self._asks.items() if who in near}
-            self._answered_at = {who: at for who, at in self._answered_at.items() if who in near}
-        if all(each.incarnation == self._coordinator.incarnation for each in self._near):
+        if self._coordinator.state.gateways.version != self._owners_version:
+            self._look_around()
+        near = self._owners.near
+        if all(each.incarnation == self._coordinator.incarnation for each in near):
             return None
-        return owner(self._near, name, object_key, self._suspects.holds)
+        return self._owners.owner(name, object_key, self._suspects.holds)
+
+    def _look_around(self) -> None:
+        """A gateway came or went: forget those that are gone."""
+        state = self._coordinator.state
+        self._owners_version = state.gateways.version
+        self._owners = ObjectOwners(lenders(state.gateways, self._zone), state.topics)
+        near = {each.incarnation for each in self._owners.near}
+        self._asks = {who: each for who, each in self._asks.items() if who in near}
+        self._answered_at = {who: at for who, at in self._answered_at.items() if who in near}
 
     async def _ask(self, found: Gateway, ask: ObjectAsk) -> Lent | None:
         who = found.incarnation
