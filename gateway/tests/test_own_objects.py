@@ -9,6 +9,7 @@ from tests.fetch_world import Store
 from tests.peer_network import Network
 from tests.several_gateways import Clock, Running, cluster
 from tests.wire_client import records_batch
+from tidegate_gateway.metrics import render_metrics
 from tidegate_protocol.messages import fetch as fe
 
 
@@ -45,3 +46,11 @@ async def test_waiting_readers_find_it_in_memory_where_another_gateway_appends(
                 assert (await producer.produce("t", 0, records_batch(b"x"))).error_code == 0
         assert several.network.statuses["node1", 200] + several.network.statuses["node2", 200] > 2
         assert not [key for key, _, _ in store.reads if "/wal/" in key]
+        pages = [(await render_metrics(each.gateway)).decode() for each in gateways]
+        assert sum(_value(page, "tidegate_peer_reads_hits_total") for page in pages) > 0
+        assert sum(_value(page, "tidegate_peer_reads_served_total") for page in pages) > 0
+
+
+def _value(page: str, name: str) -> float:
+    [found] = [line for line in page.splitlines() if line.startswith(f"{name} ")]
+    return float(found.split()[1])
