@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
@@ -134,6 +135,16 @@ async def test_closing_refuses_and_keeps_who_is_there(listener: Listener) -> Non
         listener.close()
         with pytest.raises(OSError, match=r"refused|connect"):
             await connect(listener)
+
+
+async def test_whoever_accepts_ends_when_the_listener_is_closed() -> None:
+    """Or the next socket with that number would seem to be waited for already."""
+    listener = open_listener(ANY_PORT)
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(accept_forever, listener, greet, ConnectionSlots(100, 100))
+            await trio.testing.wait_all_tasks_blocked()
+            listener.close()
 
 
 def test_a_port_in_use_is_told() -> None:

@@ -55,6 +55,9 @@ class Listener:
         """Stop listening; the kernel refuses what comes from now on."""
         for each in self.sockets:
             if each.fileno() >= 0:
+                # Whoever waits here would else be taken to wait for the next socket of that number.
+                if trio.lowlevel.in_trio_run():
+                    trio.lowlevel.notify_closing(each)
                 each.close()
 
 
