@@ -54,6 +54,7 @@ class MoveWorld:
     faults: LogFaults = field(default_factory=LogFaults)
     logs: dict[str, MemoryLog] = field(default_factory=dict[str, MemoryLog])
     given: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    lives: int = 0
     refused: dict[int, Exception] = field(default_factory=dict[int, Exception])
 
     def __post_init__(self) -> None:
@@ -73,10 +74,15 @@ class MoveWorld:
         return MovableLog(wrap(self.opened("a", node_id)), open_next)
 
     async def coordinator(self, node_id: int, log: MovableLog) -> Coordinator:
+        self.lives += 1  # no two lives write the same nonces
         state = await self.loaded(log)
         log.follow(state)
         return Coordinator(
-            log, state, rng=Random(f"{self.seed}/{node_id}"), wall_clock=clock, deadline_seconds=300
+            log,
+            state,
+            rng=Random(f"{self.seed}/{node_id}/{self.lives}"),
+            wall_clock=clock,
+            deadline_seconds=300,
         )
 
     async def loaded(self, log: MetadataLog) -> ClusterState:

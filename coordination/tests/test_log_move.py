@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 import trio
 import trio.testing
@@ -122,6 +124,7 @@ async def check_moved(world: MoveWorld) -> None:
     copied = await world.logs["b"].read(begin.first_position, 1 << 30)
     ours = await world.logs["a"].read(begin.first_position, 1 << 30)
     assert not isinstance(copied, Trimmed)
+    assert not isinstance(ours, Trimmed)
     assert copied[: len(ours)] == ours
     assert len(world.given) == 35
     world.check_ids()
@@ -141,3 +144,46 @@ async def test_a_mover_that_dies_at_any_call(
             break
         deaths += 1
     assert deaths > 30
+
+
+async def lives(world: MoveWorld, node_id: int, rng: Random) -> None:
+    """One life after the other, each killed; each starts with the address of the old log."""
+    while True:
+        with trio.move_on_after(rng.uniform(1, 6)):
+            async with trio.open_nursery() as nursery:
+                coordinator = await nursery.start(world.live, node_id)
+                await world.work(coordinator, 1_000_000)
+
+
+async def movers(world: MoveWorld, rng: Random) -> int:
+    """The command, killed and run again until it is through; return how often it was run."""
+    runs = 1
+    while True:
+        with trio.move_on_after(rng.uniform(0.5, 1.5) * runs) as life:
+            await world.move("b", f"m{runs}", ready_seconds=300)
+        if not life.cancelled_caught:
+            return runs
+        runs += 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_everybody_dies_at_any_time(
+    seed: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    world = MoveWorld(seed)
+    rng = Random(seed)
+    async with trio.open_nursery() as nursery:
+        for each in (1, 2, 3):
+            nursery.start_soon(lives, world, each, Random(f"{seed}/{each}"))
+        await trio.sleep(rng.uniform(0, 3))
+        await movers(world, rng)
+        sealed_at = (await replayed(world.logs["a"])).log_moves.sealed_at
+        given = len(world.given)
+        await trio.sleep(8)
+        nursery.cancel_scope.cancel()
+    assert len(world.given) > given
+    world.check_ids()
+    assert (await replayed(world.logs["a"])).position == sealed_at > 0
+    new = await replayed(world.logs["b"])
+    assert new.position > sealed_at
+    assert new.producer_ids.next_id >= sum(max(world.given))

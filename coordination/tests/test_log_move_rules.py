@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
-from tidegate_coordination.entries import ENTRY_FORMAT, Entry
+from tidegate_coordination.entries import ENTRY_FORMAT, AnyEvent, Entry
 from tidegate_coordination.events import (
     ClusterCreated,
-    Event,
     GatewayExpired,
     GatewayRegistered,
     TimelineOpened,
@@ -28,7 +29,7 @@ from tidegate_coordination.state.cluster import ClusterState
 MOVER = 3
 
 
-def fold(state: ClusterState, *events: Event) -> None:
+def fold(state: ClusterState, *events: AnyEvent) -> None:
     state.apply(state.position + 1, Entry(ENTRY_FORMAT, b"", 0, 0, events))
 
 
@@ -46,7 +47,8 @@ def begun() -> ClusterState:
 def decide(state: ClusterState, proposal: Proposal[object], writer: int = MOVER) -> object:
     decided = proposal.decide(View(state, writer, 0, 0))
     if decided.events:
-        fold(state, *decided.events)
+        events = cast("tuple[AnyEvent, ...]", tuple(decided.events))
+        fold(state, *events)
     return decided.answer
 
 
@@ -98,7 +100,7 @@ def test_nothing_is_sealed_before_it_was_offered() -> None:
         (TimelineOpened(2, 100, 0, "r"),),
     ],
 )
-def test_what_ends_a_move(end: tuple[Event, ...]) -> None:
+def test_what_ends_a_move(end: tuple[AnyEvent, ...]) -> None:
     state = offered()
     fold(state, *end)
     present = state.log_moves.present
