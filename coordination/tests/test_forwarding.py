@@ -9,14 +9,26 @@ import trio.testing
 from tests.forwarding_world import LATE_SECONDS, World, forwarding_world
 from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
 from tidegate_coordination.events import GatewayRegistered
+from tidegate_coordination.forwarding import codec
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.leaders import leader
 from tidegate_coordination.forwarding.messages import VERSION, Ask, Sent
 from tidegate_coordination.forwarding.service import OtherCluster
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.metadata_log import LogEntry, Trimmed
 from tidegate_coordination.rules.gateways import Renew, StartDraining, TakeClaim
 from tidegate_coordination.rules.producer_ids import ReserveProducerIds
-from tidegate_coordination.rules.topics import Created, CreateTopics, NewTopic, Refused
+from tidegate_coordination.rules.topics import (
+    Created,
+    CreateTopics,
+    DeleteTopics,
+    NewTopic,
+    Refused,
+    TopicKey,
+)
+from tidegate_coordination.rules.wal import BatchFacts, CommitWal
 from tidegate_coordination.state.gateways import GatewayTable
+from tidegate_coordination.state.objects import WalName
 
 
 async def started(world: World, count: int) -> ForwardingCoordinator:
@@ -159,7 +171,96 @@ async def test_questions_that_are_refused(autojump_clock: trio.testing.MockClock
             await service.answer(Ask(VERSION, "another", 1, 0, 0, 0, []))
         sent = [Sent(7, "NoSuchKind", b""), Sent(8, "Renew", b"\xff"), Sent(9, "Renew", b"\x80")]
         told = await service.answer(Ask(VERSION, "cluster", 77, 0, 0, 0, sent))
-    assert [each.outcome for each in told.answers] == [6, 1, 2]
+        assert [each.outcome for each in told.answers] == [6, 1, 2]
+        # Numbers begin at 1, and are not asked for again once they are acknowledged.
+        sent = [Sent(0, "Renew", b"\x80"), Sent(3, "Renew", b"\x80"), Sent(2, "Renew", b"\x80")]
+        told = await service.answer(Ask(VERSION, "cluster", 1, 2, 0, 0, sent))
+        assert [each.outcome for each in told.answers] == [3, 0, 3]
+        facts = BatchFacts(b"t" * 16, 0, 0, 9, 2**63, 0, 0, -1, -1, -1, -1)
+        body = codec.encode_proposal(CommitWal(WalName(1, 1), 9, [facts]))
+        told = await service.answer(
+            Ask(VERSION, "cluster", 1, 3, 0, 0, [Sent(4, "CommitWal", body)])
+        )
+        assert [each.outcome for each in told.answers] == [1]
+
+
+async def test_copies_of_a_question_share_an_entry_with_what_acknowledges_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """One connection's bytes may be read after the next one's."""
+    async with forwarding_world() as world:
+        await started(world, 1)
+        service = world.links.services[1]
+        later = Ask(VERSION, "cluster", 1, 2, 0, 0, [Sent(3, "Renew", b"\x80")])
+        earlier = Ask(VERSION, "cluster", 1, 1, 0, 0, [Sent(2, "Renew", b"\x80")])
+        told: list[int] = []
+
+        async def ask(question: Ask) -> None:
+            told.extend(each.outcome for each in (await service.answer(question)).answers)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(
+                ask, Ask(VERSION, "cluster", 1, 0, 0, 0, [Sent(1, "Renew", b"\x80")])
+            )
+            await trio.lowlevel.checkpoint()
+            nursery.start_soon(ask, later)
+            await trio.lowlevel.checkpoint()
+            nursery.start_soon(ask, earlier)
+        await world.settle()
+        entries = await world.entries()
+    assert sorted(told) == [0, 0, 3] or len([1 for _, events in entries for _ in events]) == 3
+
+
+async def test_a_refusal_that_was_asked_for_twice_is_given_twice(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with forwarding_world() as world:
+        await started(world, 1)
+        service, state = world.links.services[1], world.gateways[1].state
+        await world.gateways[1].propose(CreateTopics([NewTopic(b"t" * 16, "t", 1)]))
+        body = codec.encode_proposal(CreateTopics([NewTopic(b"u" * 16, "t", 1)]))
+        asked = Ask(VERSION, "cluster", 1, 0, 0, 0, [Sent(50, "CreateTopics", body, again=True)])
+        first = await service.answer(asked)
+        await world.gateways[1].propose(DeleteTopics([TopicKey("t")]))
+        assert (await service.answer(asked)).answers == first.answers
+        assert not state.topics.by_name
+
+
+async def test_a_copy_that_waits_is_not_queued_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with forwarding_world() as world:
+        await started(world, 1)
+        coordinator, service = world.gateways[1], world.links.services[1]
+        asked = Ask(VERSION, "cluster", 1, 0, 0, 0, [Sent(50, "Renew", b"\x80")])
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(service.answer, asked)
+            await trio.lowlevel.checkpoint()
+            assert len(coordinator._queue) <= 1
+
+
+async def test_proposals_are_answered_though_somebody_always_asks_for_the_end_of_the_log(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Slow(MemoryLog):
+        async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+            await trio.sleep(0.03)
+            return await super().read(from_position, max_bytes)
+
+    async with forwarding_world() as world:
+        world.log = Slow()
+        leads = await started(world, 2)
+        other = next(each for each in world.gateways.values() if each is not leads)
+
+        async def look() -> None:
+            while True:
+                await other.catch_up()
+
+        for _ in range(3):
+            world.nursery.start_soon(look)
+        with trio.fail_after(5):
+            await other.propose(ReserveProducerIds(1))
 
 
 @pytest.mark.parametrize("seed", range(40))

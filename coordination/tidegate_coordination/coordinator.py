@@ -336,13 +336,13 @@ class Coordinator:
 
     def _add(self, draft: _Draft, view: View, waiting: Waiting[Any]) -> bool:
         """Decide one proposal; False when it must wait for the next entry."""
-        decided = self._decide(waiting, view)
-        if decided is None:
-            return True
+        found = self._decide(waiting, view)
+        if found is None:
+            return False  # what it left in the overlay must go
+        decided, encoded = found
         if decided.events and self.has_left:
             waiting.fail(ProposalFailed("this gateway has left the cluster and writes no more"))
             return True
-        encoded = encode_events(decided.events)
         size_bytes = sum(len(bytes(each)) for each in encoded)
         if draft.size_bytes + size_bytes > self._max_entry_bytes - 100:
             if draft.answers:
@@ -357,12 +357,15 @@ class Coordinator:
             view.written |= waiting.proposal.writes
         return True
 
-    def _decide(self, waiting: Waiting[Any], view: View) -> Decided[Any] | None:
+    def _decide(
+        self, waiting: Waiting[Any], view: View
+    ) -> tuple[Decided[Any], list[msgspec.Raw]] | None:
         try:
-            return waiting.proposal.decide(view)
+            decided = waiting.proposal.decide(view)
+            return decided, encode_events(decided.events)
         except Exception as error:
             # A bug met by one client's request must not cost the others their gateway: deciding
-            # changes nothing, so only this proposal fails.
+            # changes nothing but the overlay, so only this proposal fails.
             _log.exception("a proposal could not be decided", proposal=type(waiting.proposal))
             waiting.fail(ProposalFailed(f"internal error: {error}"))
             return None

@@ -20,7 +20,9 @@ from tidegate_pipeline.local_runner import LocalRunner
 from tidegate_pipeline.work import MergeTask, MergeUnit, Source, UnitResult
 from tidegate_simulation.deletion_checks import DeletionWatch
 from tidegate_simulation.disk_plan import DISK_KINDS
+from tidegate_simulation.drain_plan import DRAIN_KIND
 from tidegate_simulation.faults import KINDS
+from tidegate_simulation.forwarding_plan import FORWARDING_KINDS
 from tidegate_simulation.losses import LOSS_KINDS
 from tidegate_simulation.pipeline_plan import (
     PIPELINE_KINDS,
@@ -41,7 +43,8 @@ def test_every_kind_is_drawn_and_some_seeds_have_no_pipeline() -> None:
     plans = [plan_of(seed) for seed in range(1, 400)]
     drivers = [plan.pipelines.drivers for plan in plans]
     kinds = {kind for plan in plans for kind in plan.kinds}
-    assert kinds == {*KINDS, *PIPELINE_KINDS, *LOSS_KINDS, *DISK_KINDS}
+    apart = {*PIPELINE_KINDS, *LOSS_KINDS, *DISK_KINDS, *FORWARDING_KINDS, DRAIN_KIND}
+    assert kinds == {*KINDS, *apart}
     assert {plan.disks.max_bytes for plan in plans if not plan.pipelines.drivers} == {0}
     assert all(drivers.count(number) > 100 for number in (0, 1, 2)), drivers
     assert any(plan.pipelines.is_bold for plan in plans)

@@ -8,7 +8,7 @@ incarnation and starts the tasks in the caller's nursery; serve() is one connect
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -405,14 +405,19 @@ class Gateway:
         connection learns less than who is told where to go.
         """
         self.is_stopping = True
-        try:
-            await self.draining.begin()
-            stop_listening()
-            await self.groups.hand_over()
-            await self.writer.drain()
-            await self.coordinator.leave()
-        except (CoordinatorUnavailable, ProposalFailed) as error:
-            _log.warning("left without saying so", error=str(error))
+        await _try_to(self.draining.begin)
+        stop_listening()
+        await _try_to(self.groups.hand_over)
+        await self.writer.drain()
+        await _try_to(self.coordinator.leave)
+
+
+async def _try_to(step: Callable[[], Awaitable[object]]) -> None:
+    """What cannot be said while the log is away keeps nothing else from being done."""
+    try:
+        await step()
+    except (CoordinatorUnavailable, ProposalFailed) as error:
+        _log.warning("left without saying so", error=str(error))
 
 
 def _with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -> BrokerSettings:

@@ -22,6 +22,7 @@ from tidegate_coordination.groups.settings import GroupSettings
 from tidegate_coordination.groups.values import Description, Refusal
 from tidegate_coordination.rules.gateways import ReleaseClaim, Renew, TakeClaim
 from tidegate_coordination.rules.groups import ForgetGroup, group_claim
+from tidegate_coordination.rules.proposal import Proposal
 
 from .hosted_group import HostedGroup
 
@@ -40,6 +41,7 @@ class HostedGroups:
         self._settings = settings
         self._hosted: dict[str, HostedGroup] = {}
         self._uncertain: set[str] = set()
+        self._releasing: set[str] = set()
         self._pins: dict[str, int] = {}
         self._timers: list[tuple[float, str]] = []
         self._wake = trio.Event()
@@ -170,9 +172,24 @@ class HostedGroups:
         groups = self._coordinator.state.groups
         held = {each.group_id for each in groups if self._own_claim(each.group_id)}
         for group_id in sorted(held):
-            self._coordinator.submit(ReleaseClaim(group_claim(group_id)), _done, _failed)
+            self._submit_once(group_id, ReleaseClaim(group_claim(group_id)))
         for group_id in sorted(self._uncertain - held):
-            self._coordinator.submit(ForgetGroup(group_id), _done, _failed)
+            self._submit_once(group_id, ForgetGroup(group_id))
+
+    def _submit_once(self, group_id: str, proposal: Proposal[None]) -> None:
+        """Unless the like of it is on its way: the log may be away for long."""
+        if group_id in self._releasing:
+            return
+        self._releasing.add(group_id)
+
+        def deliver(answer: None) -> None:
+            self._releasing.discard(group_id)
+
+        def fail(failure: ProposalFailed) -> None:
+            self._releasing.discard(group_id)
+            _failed(failure)
+
+        self._coordinator.submit(proposal, deliver, fail)
 
     async def run(self) -> None:
         """Serve the timers; forever."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
+import h11
+
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.forwarding.messages import (
@@ -28,6 +30,8 @@ MAX_PEERS: Final = 64
 MAX_ASKING: Final = 2
 MAX_REFUSAL_BYTES: Final = 4096
 OK: Final = 200
+# The latter for a name that no request can carry.
+_NO_ANSWER: Final = (HttpUnavailable, h11.LocalProtocolError)
 # Missing there, or too busy: no reason to think ill of it.
 MAY_SAY_NO: Final = (404, 503)
 
@@ -65,7 +69,7 @@ class HttpPeers:
                 timeout_seconds=timeout_seconds,
                 max_answer_bytes=MAX_ANSWER_BYTES,
             )
-        except HttpUnavailable as error:
+        except _NO_ANSWER as error:
             raise PeerUnavailable(str(error)) from error
         return _told(endpoint, answer)
 
@@ -81,7 +85,7 @@ class HttpPeers:
                 timeout_seconds=timeout_seconds,
                 max_answer_bytes=max(ask.length, MAX_REFUSAL_BYTES),
             )
-        except HttpUnavailable as error:
+        except _NO_ANSWER as error:
             raise PeerUnavailable(str(error)) from error
         return lent_bytes(_text(endpoint), answer, ask)
 

@@ -69,6 +69,7 @@ KINDS: Final[tuple[type[Any], ...]] = (
     wal.AbandonWal,
 )
 
+_INT32 = 2**31 - 1
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -134,7 +135,19 @@ def decode_proposal(kind: str, data: bytes) -> Proposal[Any]:
     except _DECODE_ERRORS as error:
         raise Unreadable(f"not a proposal of kind {kind}: {error}") from error
     values = {each.name: getattr(shape, each.name) for each in codec.fields}
-    return cast("Proposal[Any]", codec.kind(**values))
+    proposal = codec.kind(**values)
+    if isinstance(proposal, wal.CommitWal) and not all(map(_is_possible, proposal.batches)):
+        raise Unreadable("a batch that no WAL object holds")
+    return cast("Proposal[Any]", proposal)
+
+
+def _is_possible(batch: wal.BatchFacts) -> bool:
+    """Whether a batch is one that the state has room for, whoever sent it."""
+    sizes = (batch.partition, batch.position, batch.length, batch.record_count)
+    times = (batch.max_timestamp, batch.producer_id)
+    return all(0 <= each <= _INT32 for each in sizes) and all(
+        -1 << 63 <= t < 1 << 63 for t in times
+    )
 
 
 def decode_answer(kind: str, data: bytes) -> Any:

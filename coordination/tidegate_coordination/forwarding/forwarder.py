@@ -38,7 +38,8 @@ from .leaders import leader
 from .messages import MAX_ASK_BYTES, VERSION, Answered, Ask, Outcome, Sent
 from .peers import Peers, PeerUnavailable
 
-ASK_SECONDS: Final = 4.0
+ASK_SECONDS: Final = 2.0
+REACH_SECONDS: Final = 10.0
 FIRST_SUSPECT_SECONDS: Final = 5.0
 MOST_DOUBLINGS: Final = 4
 PAUSE_SECONDS: Final = 0.1
@@ -64,6 +65,7 @@ class _Outgoing:
     kind: str
     waiting: Waiting[Any]
     body: bytes = b""
+    was_sent: bool = False
 
 
 class ForwardingCoordinator(Coordinator):
@@ -105,6 +107,7 @@ class ForwardingCoordinator(Coordinator):
         self._hooks: list[Callable[[bool], None]] = []
         self._leader: Gateway | None = None
         self._leader_key: object = None
+        self._folded = trio.Event()
         self.listen(self._on_change)
 
     # -- who leads --------------------------------------------------------------------------------
@@ -114,6 +117,8 @@ class ForwardingCoordinator(Coordinator):
         self._hooks.append(hook)
 
     def _on_change(self, _touched: set[int]) -> None:
+        folded, self._folded = self._folded, trio.Event()
+        folded.set()
         if self.incarnation:
             self.leader()
 
@@ -212,6 +217,7 @@ class ForwardingCoordinator(Coordinator):
             int(trio.current_time() * 1000),
             waiting.proposal,
             codec.encode,
+            outgoing.was_sent,
         )
         inner = Waiting(proposal, deliver, fail)
         self._here[waiting] = _Outgoing(outgoing.number, outgoing.kind, inner)
@@ -283,8 +289,10 @@ class ForwardingCoordinator(Coordinator):
             self._acknowledged,
             int(self._wall_clock() * 1000),
             int(trio.current_time() * 1000),
-            [Sent(each.number, each.kind, each.body) for each in self._asking],
+            [Sent(each.number, each.kind, each.body, each.was_sent) for each in self._asking],
         )
+        for each in self._asking:
+            each.was_sent = True
         try:
             told = await self._peers.ask(found, question, ASK_SECONDS)
         except PeerUnavailable as error:
@@ -292,7 +300,10 @@ class ForwardingCoordinator(Coordinator):
             _log.warning("no answer from the leader", node_id=found.node_id, error=str(error))
             await self._suspect(found)
             return
-        await self._reach(told.position)
+        if not await self._reach(told.position):
+            _log.warning("the log has not what was answered", node_id=found.node_id)
+            await self._suspect(found)
+            return
         self._unheard_since = None
         await self._settle(found, {each.number: each for each in told.answers})
 
@@ -305,6 +316,8 @@ class ForwardingCoordinator(Coordinator):
         self._failures[found.incarnation] = failures + 1
         seconds = FIRST_SUSPECT_SECONDS * 2 ** min(failures, MOST_DOUBLINGS)
         self._suspects[found.incarnation] = trio.current_time() + seconds
+        if self._reaches_log:
+            self._unheard_since = None  # there is another way
         self._look_again()
         await trio.sleep(PAUSE_SECONDS)
 
@@ -312,12 +325,15 @@ class ForwardingCoordinator(Coordinator):
         self._log_grew = True
         self._work.set()
 
-    async def _reach(self, position: int) -> None:
-        """Wait until the replica holds what was answered."""
-        while self.state.position < position:
-            round_done = self._round_done
+    async def _reach(self, position: int) -> bool:
+        """Wait until the replica holds what was answered; False if that is never."""
+        until = trio.current_time() + REACH_SECONDS
+        while self.state.position < position and trio.current_time() < until:
+            folded = self._folded
             self._look_again()
-            await round_done.wait()
+            with trio.move_on_after(PAUSE_SECONDS):
+                await folded.wait()
+        return self.state.position >= position
 
     async def _settle(self, found: Gateway, answers: dict[int, Answered]) -> None:
         """Answer in order; what nothing is known of stays to be asked again, with all behind it."""

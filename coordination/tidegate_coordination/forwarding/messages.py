@@ -20,11 +20,15 @@ MAX_ANSWER_BYTES: Final = 32 << 20
 
 
 class Sent(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One proposal.  body: see codec.encode_proposal."""
+    """One proposal.  number: from 1 on.  body: see codec.encode_proposal.
+
+    again: it was sent before, to whomever, and not answered.
+    """
 
     number: int
     kind: str
     body: bytes
+    again: bool = False
 
 
 class Ask(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -7,6 +7,7 @@ leader: whoever reaches the log may be asked.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -19,7 +20,8 @@ from ..rules.proposal import Proposal
 from . import codec
 from .messages import VERSION, Answered, Ask, Outcome, Sent, Told
 
-ANSWER_SECONDS: Final = 10.0
+ANSWER_SECONDS: Final = 1.8  # less than askers wait
+MAX_WAITING_BYTES: Final = 64 << 20
 
 _NOT_DECIDED: Final = {
     NotDecided.ENDED: Outcome.ENDED,
@@ -36,6 +38,8 @@ class ProposalService:
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
+        self._waiting: dict[tuple[int, int], _Held] = {}
+        self._waiting_bytes = 0
         self.served = 0
 
     async def answer(self, ask: Ask) -> Told:
@@ -73,6 +77,20 @@ class ProposalService:
             return note(Outcome.FAILED, str(error).encode())
         if not ask.incarnation:
             return self._submit_unnumbered(proposal, note)
+        held = self._waiting.get((ask.incarnation, sent.number))
+        if held is not None:
+            held.note = note  # it waits since it was asked before
+            return None
+        if self._waiting_bytes + len(sent.body) > MAX_WAITING_BYTES:
+            return note(Outcome.UNKNOWN, b"")
+        held = self._waiting[ask.incarnation, sent.number] = _Held(note)
+        self._waiting_bytes += len(sent.body)
+
+        def settle(outcome: Outcome, body: bytes) -> None:
+            del self._waiting[ask.incarnation, sent.number]
+            self._waiting_bytes -= len(sent.body)
+            held.note(outcome, body)
+
         numbered = Numbered(
             ask.incarnation,
             sent.number,
@@ -81,15 +99,16 @@ class ProposalService:
             ask.uptime_ms,
             proposal,
             codec.encode,
+            sent.again,
         )
 
         def deliver(answer: bytes | NotDecided) -> None:
             if isinstance(answer, NotDecided):
-                note(_NOT_DECIDED[answer], b"")
+                settle(_NOT_DECIDED[answer], b"")
             else:
-                note(Outcome.ANSWERED, answer)
+                settle(Outcome.ANSWERED, answer)
 
-        self._coordinator.submit_here(numbered, deliver, partial(self._fail, note))
+        self._coordinator.submit_here(numbered, deliver, partial(self._fail, settle))
 
     def _submit_unnumbered(
         self, proposal: Proposal[Any], note: Callable[[Outcome, bytes], None]
@@ -107,6 +126,13 @@ class ProposalService:
         # One that left writes no more, but others do.
         outcome = Outcome.LEFT if self._coordinator.has_left else Outcome.FAILED
         note(outcome, str(failure).encode())
+
+
+@dataclass(slots=True)
+class _Held:
+    """Who is told of a proposal that waits: whoever asked last."""
+
+    note: Callable[[Outcome, bytes], None]
 
 
 class _Round:

@@ -92,7 +92,7 @@ class HttpClient:
             raise HttpUnavailable(f"the connections to {self._host} were closed")
         try:
             return _Connection(await self._connect())
-        except (trio.BrokenResourceError, OSError) as error:
+        except (trio.BrokenResourceError, OSError, UnicodeError) as error:
             raise HttpUnavailable(f"{self._host} cannot be reached: {_why(error)}") from error
 
     async def _put_back(self, connection: "_Connection") -> None:

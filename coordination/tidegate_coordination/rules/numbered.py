@@ -23,6 +23,7 @@ class Numbered:
     """A proposal of `incarnation`, the `number`-th; see events.Proposed for the rest.
 
     encode_answer: of the proposal's own answers.  Answer: such an encoded one, or NotDecided.
+    again: it may have been decided before, or be decided again, so that even a refusal is kept.
     """
 
     incarnation: int
@@ -32,6 +33,7 @@ class Numbered:
     uptime_ms: int
     proposal: Proposal[Any]
     encode_answer: Callable[[Any], bytes] = field(repr=False)
+    again: bool = False
 
     @property
     def _scope(self) -> frozenset[str]:
@@ -51,12 +53,12 @@ class Numbered:
     def decide(self, view: View) -> Decided[bytes | NotDecided]:
         """Give the first answer again, if there is one.
 
-        A refusal is not kept: nothing came of it, and it may be decided anew.
+        A refusal that was asked for once is not kept: nothing came of it.
         """
         state = view.state
         if not state.gateways.is_live(self.incarnation):
             return Decided((), NotDecided.ENDED)
-        if state.proposals.is_acknowledged(self.incarnation, self.number):
+        if self._is_acknowledged(view):
             return Decided((), NotDecided.ACKNOWLEDGED)
         known = state.proposals.answer(self.incarnation, self.number)
         if known is not None:
@@ -64,8 +66,11 @@ class Numbered:
         authored = replace(view, writer=self.incarnation, appender=view.writer)
         decided = self.proposal.decide(authored)
         answer = self.encode_answer(decided.answer)
-        if not decided.events:
+        if not decided.events and not self.again:
             return Decided((), answer)
+        view.acknowledged[self.incarnation] = max(
+            view.acknowledged.get(self.incarnation, 0), self.acknowledged
+        )
         proposed = Proposed(
             self.incarnation,
             self.number,
@@ -75,3 +80,9 @@ class Numbered:
             answer,
         )
         return Decided((proposed, *decided.events), answer)
+
+    def _is_acknowledged(self, view: View) -> bool:
+        """Tell whether its author had said so, in the log or earlier in this entry."""
+        said = max(self.acknowledged, view.acknowledged.get(self.incarnation, 0))
+        known = view.state.proposals.is_acknowledged(self.incarnation, self.number)
+        return known or self.number <= said

@@ -40,7 +40,8 @@ class View:
 
     clock_ms: the writer's clock, which the entry will carry.  log_time_ms: see
     ClusterState.log_time_after.  writer: incarnation whose proposal it is, 0 before registration.
-    appender: the one that appends the entry, where that is another.
+    appender: the one that appends the entry, where that is another.  acknowledged: by author, the
+    numbers up to which the entry so far says that nothing is asked again.
     """
 
     state: ClusterState
@@ -54,6 +55,7 @@ class View:
     )
     wal_ids: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     appender: int = 0
+    acknowledged: dict[int, int] = field(default_factory=dict[int, int])
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class ProposalTable:
     def is_acknowledged(self, incarnation: int, number: int) -> bool:
         """Tell whether the author has given up, or has its answer: decide it no more."""
         author = self._authors.get(incarnation)
-        return author is not None and number <= author.acknowledged
+        return number <= (author.acknowledged if author is not None else 0)
 
     def answer(self, incarnation: int, number: int) -> bytes | None:
         """Return the first answer; None for a proposal that was not decided yet."""
