@@ -48,13 +48,18 @@ def clock() -> float:
 
 @dataclass(slots=True)
 class MoveWorld:
-    """logs: by URL; the first is where it begins.  given: blocks of ids, by who got them."""
+    """logs: by URL; the first is where it begins.  given: blocks of ids, by who got them.
+
+    elsewhere: what gateways open instead of the URL of a move.  opened_next: who opened one.
+    """
 
     seed: int
     faults: LogFaults = field(default_factory=LogFaults)
     logs: dict[str, MemoryLog] = field(default_factory=dict[str, MemoryLog])
     given: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     lives: int = 0
+    elsewhere: dict[int, str] = field(default_factory=dict[int, str])
+    opened_next: list[int] = field(default_factory=list[int])
     refused: dict[int, Exception] = field(default_factory=dict[int, Exception])
 
     def __post_init__(self) -> None:
@@ -64,18 +69,21 @@ class MoveWorld:
     def opened(self, url: str, salt: int = 0) -> MetadataLog:
         return FaultyLog(self.logs[url], self.faults, Random(f"{self.seed}/{url}/{salt}"))
 
-    def movable(self, node_id: int, wrap: Wrap = unchanged) -> MovableLog:
+    def movable(self, node_id: int, wrap: Wrap = unchanged, origin: str = "a") -> MovableLog:
         async def open_next(url: str) -> MetadataLog:
             await trio.lowlevel.checkpoint()
             if node_id in self.refused:
                 raise self.refused[node_id]
-            return wrap(self.opened(url, node_id))
+            self.opened_next.append(node_id)
+            return wrap(self.opened(self.elsewhere.get(node_id, url), node_id))
 
-        return MovableLog(wrap(self.opened("a", node_id)), open_next)
+        return MovableLog(wrap(self.opened(origin, node_id)), open_next)
 
-    async def coordinator(self, node_id: int, log: MovableLog) -> Coordinator:
+    async def coordinator(
+        self, node_id: int, log: MovableLog, state: ClusterState | None = None
+    ) -> Coordinator:
         self.lives += 1  # no two lives write the same nonces
-        state = await self.loaded(log)
+        state = await self.loaded(log) if state is None else state
         log.follow(state)
         return Coordinator(
             log,
@@ -115,12 +123,19 @@ class MoveWorld:
             await trio.sleep(0.05)
 
     async def move(
-        self, target: str, name: str = "m", wrap: Wrap = unchanged, **patience: float
+        self,
+        target: str,
+        name: str = "m",
+        wrap: Wrap = unchanged,
+        *,
+        origin: str = "a",
+        **patience: float,
     ) -> MoveReport | None:
         """One life of the command; None if an earlier one had come far enough."""
-        log = self.movable(-2, wrap)
-        coordinator = await self.coordinator(-2, log)
-        source, copy = wrap(self.opened("a", 7)), wrap(self.opened(target, 8))
+        log = self.movable(-2, wrap, origin)
+        begin = None if origin == "a" else await replayed(self.logs[origin])
+        coordinator = await self.coordinator(-2, log, begin)
+        source, copy = wrap(self.opened(origin, 7)), wrap(self.opened(target, 8))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(coordinator.run)
             await coordinator.catch_up()

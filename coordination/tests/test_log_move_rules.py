@@ -55,7 +55,7 @@ def decide(state: ClusterState, proposal: Proposal[object], writer: int = MOVER)
 def offered() -> ClusterState:
     state = begun()
     decide(state, BeginLogMove("m"))
-    assert decide(state, OfferLog("m", "b")) is MoveStep.DONE
+    assert decide(state, OfferLog("m", "b", "m")) is MoveStep.DONE
     return state
 
 
@@ -106,7 +106,7 @@ def test_what_ends_a_move(end: tuple[AnyEvent, ...]) -> None:
     present = state.log_moves.present
     assert present is None or present.move_id == "other"
     assert decide(state, SealLog("m"), 1) is MoveStep.OVER
-    assert decide(state, OfferLog("m", "b"), 1) is MoveStep.OVER
+    assert decide(state, OfferLog("m", "b", "m"), 1) is MoveStep.OVER
     before = state.position
     decide(state, AnswerOffer("m", ""), 1)
     assert state.position == before

@@ -27,6 +27,8 @@ from .metadata_log import (
 )
 from .snapshots import save_verified
 from .state.cluster import ClusterState
+from .state.frozen import split
+from .state.log_moves import LogMove, LogMoveTable
 
 Result = TypeVar("Result")
 
@@ -48,11 +50,13 @@ class UnfinishedCopy:
     """What a log holds that an earlier move left.
 
     cluster_id, timeline: whose copy it is.  next_position: the first that is not copied.
+    copy: see LogMoveOffered.
     """
 
     cluster_id: str
     timeline: int
     next_position: int
+    copy: str
 
 
 async def look_at_copy(target: MetadataLog) -> UnfinishedCopy | None:
@@ -69,13 +73,16 @@ async def look_at_copy(target: MetadataLog) -> UnfinishedCopy | None:
     state = ClusterState.decode(b"".join(snapshot.chunks))
     if not state.log_moves.is_copy:
         raise _in_use(f"it holds cluster {state.cluster_id}")
+    if state.log_moves.present is None:
+        raise _in_use("it holds a copy that says of no move that it wrote it")
+    copy = state.log_moves.present.move_id
     await target.trim(state.position + 1)
     position = state.position + 1
     while entries := await target.read(position, COPY_BYTES):
         if isinstance(entries, Trimmed):
             raise _in_use("it was trimmed")
         position = entries[-1].position + 1
-    return UnfinishedCopy(state.cluster_id, state.timeline, position)
+    return UnfinishedCopy(state.cluster_id, state.timeline, position, copy)
 
 
 def _in_use(why: str) -> LogMisconfigured:
@@ -112,6 +119,27 @@ def _foreign(position: int) -> LogMisconfigured:
     return LogMisconfigured(
         f"at position {position} the new log holds another entry than the old one: it is not its"
         " copy, or something else writes to it"
+    )
+
+
+async def prove_target(target: MetadataLog, move: LogMove, sealed_at: int = 0) -> None:
+    """See that a log is the one that a move leads to, and not the old one, or one before that.
+
+    Those hold the same entries at the same positions, so only the snapshot tells.
+
+    Raises:
+      LogMisconfigured: it is another.
+      LogUnavailable: nobody can tell now.
+    """
+    snapshot = await target.load_snapshot()
+    if snapshot is not None:
+        moves = LogMoveTable()
+        moves.decode(next(split(b"".join(snapshot.chunks))).get("log_moves", {}))
+        if moves.is_target_of(move, sealed_at):
+            return
+    raise LogMisconfigured(
+        "the log to go on with is not the one that the metadata log is moved to: see"
+        " metadata.log.next"
     )
 
 

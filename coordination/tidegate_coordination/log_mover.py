@@ -87,6 +87,7 @@ class LogMover:
         self._plan = plan
         self._say = say
         self._next = 0
+        self._copy = plan.move_id
         self._copied_at: tuple[int, float] = (0, 0.0)
         self._ready_at = inf
         self._changed = trio.Event()
@@ -126,6 +127,7 @@ class LogMover:
         copy = await patiently(lambda: look_at_copy(self._target))
         if copy is None:
             self._say("writing a snapshot to the new log")
+            self._check_not_over()
             snapshot = await encode_state(self._state, as_copy=True)
             await patiently(lambda: begin_copy(self._target, snapshot))
             self._next = snapshot.position + 1
@@ -135,7 +137,7 @@ class LogMover:
                     f"the new log holds a copy of cluster {copy.cluster_id}, timeline"
                     f" {copy.timeline}: give another, empty one"
                 )
-            self._next = copy.next_position
+            self._next, self._copy = copy.next_position, copy.copy
         self.report.first_copied = self._next
         self._copied_at = (self._next, trio.current_time())
 
@@ -180,7 +182,7 @@ class LogMover:
 
     async def _offer_and_seal(self) -> None:
         self._say("asking the gateways whether they can use the new log")
-        offer = OfferLog(self._plan.move_id, self._plan.url)
+        offer = OfferLog(self._plan.move_id, self._plan.url, self._copy)
         _check_step(await self._coordinator.propose(offer))
         with trio.move_on_after(self._plan.ready_seconds):
             while not await self._sealed():
@@ -198,6 +200,12 @@ class LogMover:
         self.report.stall_entries = lag + 1
         self.report.gateways = len(self._state.gateways.brokers())
         return step is MoveStep.DONE
+
+    def _check_not_over(self) -> None:
+        moves = self._state.log_moves
+        present = moves.last if moves.present is None else moves.present
+        if present.move_id != self._plan.move_id:
+            _check_step(MoveStep.OVER)
 
     async def _something_changed(self) -> None:
         with trio.move_on_after(WAIT_SECONDS):

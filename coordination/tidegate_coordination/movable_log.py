@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 import structlog
 import trio
 
-from .log_copy import complete_copy, holds_copy
+from .log_copy import complete_copy, holds_copy, patiently, prove_target
 from .metadata_log import (
     AppendResult,
     LogCapabilities,
@@ -62,6 +62,7 @@ class MovableLog:
         self._passed = 0
         self._next: MetadataLog | None = None
         self._next_of = ""
+        self._is_proven = False
         self._one_at_a_time = trio.Lock()
         self.moves = 0
 
@@ -97,7 +98,7 @@ class MovableLog:
             return
         move = state.log_moves.last
         new = await self._opened(move.url, move.move_id)
-        await _completed(old.log, new, move.offered_at, sealed_at)
+        await self._complete(old.log, new, move, sealed_at)
         self._next = None
         self._present, self._passed = _Opened(new), sealed_at
         self.moves += 1
@@ -111,8 +112,25 @@ class MovableLog:
             await self._let_go()
         if self._next is None:
             self._next = await self._open_next(url)
-            self._next_of = move_id
+            self._next_of, self._is_proven = move_id, False
         return self._next
+
+    async def _prove(self, new: MetadataLog, move: LogMove, sealed_at: int = 0) -> None:
+        """Once for each log that is opened: its snapshot may be large."""
+        if not self._is_proven:
+            await prove_target(new, move, sealed_at)
+            self._is_proven = True
+
+    async def _complete(
+        self, old: MetadataLog, new: MetadataLog, move: LogMove, sealed_at: int
+    ) -> None:
+        with trio.move_on_after(COMPLETE_SECONDS):
+            await patiently(lambda: self._prove(new, move, sealed_at))
+            await complete_copy(old, new, move.offered_at, sealed_at)
+            return
+        raise LogUnavailable(
+            "the last entries of the log that was moved are not yet in the new one"
+        )
 
     async def _let_go(self) -> None:
         if self._next is not None:
@@ -128,6 +146,7 @@ class MovableLog:
         """
         async with self._one_at_a_time:
             new = await self._opened(move.url, move.move_id)
+            await self._prove(new, move)
             return await holds_copy(self._present.log, new, move.offered_at)
 
     async def forget_next(self) -> None:
@@ -175,10 +194,3 @@ class MovableLog:
     async def aclose(self) -> None:
         await self._let_go()
         await self._present.log.aclose()
-
-
-async def _completed(source: MetadataLog, target: MetadataLog, offered: int, last: int) -> None:
-    with trio.move_on_after(COMPLETE_SECONDS):
-        await complete_copy(source, target, offered, last)
-        return
-    raise LogUnavailable("the last entries of the log that was moved are not yet in the new one")

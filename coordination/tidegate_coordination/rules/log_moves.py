@@ -50,10 +50,11 @@ class BeginLogMove:
 
 @dataclass(frozen=True, slots=True)
 class OfferLog:
-    """Let all gateways look at the copy.  Answer: a MoveStep."""
+    """Let all gateways look at the copy; copy: see LogMoveOffered.  Answer: a MoveStep."""
 
     move_id: str
     url: str
+    copy: str
     reads: frozenset[str] = field(default=_MOVE_AND_GATEWAYS, init=False)
     writes: frozenset[str] = field(default=_MOVE, init=False)
 
@@ -61,7 +62,7 @@ class OfferLog:
         """See the class."""
         if present_move(view, self.move_id) is None:
             return Decided((), MoveStep.OVER)
-        return Decided((LogMoveOffered(self.move_id, self.url),), MoveStep.DONE)
+        return Decided((LogMoveOffered(self.move_id, self.url, self.copy),), MoveStep.DONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ class LogMove:
     """A move under way.
 
     mover: the incarnation that copies; the move ends with it.  offered_at: position of the entry
-    that offers the copy, 0 before.  answers: what gateways said of it, by incarnation.
+    that offers the copy, 0 before.  answers: what gateways said of it, by incarnation.  copy: see
+    LogMoveOffered.
     """
 
     move_id: str
@@ -29,6 +30,7 @@ class LogMove:
     url: str = ""
     offered_at: int = 0
     answers: dict[int, str] = field(default_factory=dict[int, str])
+    copy: str = ""
 
 
 class LogMoveTable:
@@ -44,6 +46,16 @@ class LogMoveTable:
         self.sealed_at = 0
         self.is_copy = False
 
+    def is_target_of(self, move: LogMove, sealed_at: int) -> bool:
+        """Tell whether a log whose snapshot has this table is the one that a move leads to.
+
+        sealed_at: the last position of the old log, if it has ended.  The old log, and those before
+        it, have neither the copy's snapshot nor one from behind their own end.
+        """
+        if self.is_copy and self.present is not None and self.present.move_id == move.copy:
+            return True
+        return self.last.move_id == move.move_id or self.sealed_at >= sealed_at > 0
+
     def offer_to(self, incarnation: int) -> LogMove | None:
         """Return the move whose copy a gateway has still to look at."""
         move = self.present
@@ -58,7 +70,7 @@ class LogMoveTable:
     def fold_offered(self, event: LogMoveOffered, position: int) -> None:
         """See the event."""
         move = self._present(event.move_id)
-        move.url, move.offered_at = event.url, position
+        move.url, move.copy, move.offered_at = event.url, event.copy, position
 
     def fold_answered(self, event: LogMoveAnswered) -> None:
         """See the event."""
@@ -116,9 +128,10 @@ class LogMoveTable:
 
 
 def _row(move: LogMove) -> list[object]:
-    return [move.move_id, move.mover, move.url, move.offered_at, sorted(move.answers.items())]
+    answers = sorted(move.answers.items())
+    return [move.move_id, move.mover, move.url, move.offered_at, answers, move.copy]
 
 
 def _move(row: Sequence[Any]) -> LogMove:
-    move_id, mover, url, offered_at, answers = row
-    return LogMove(move_id, mover, url, offered_at, dict(answers))
+    move_id, mover, url, offered_at, answers, copy = row
+    return LogMove(move_id, mover, url, offered_at, dict(answers), copy)
