@@ -7,10 +7,11 @@ import trio
 import trio.testing
 
 from tests.move_world import MoveWorld, gateways, replayed
-from tidegate_coordination.log_copy import prove_target
+from tidegate_coordination.log_copy import look_at_copy, prove_target
 from tidegate_coordination.log_mover import MoveRefused
-from tidegate_coordination.metadata_log import LogMisconfigured
+from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable
 from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.rules.log_moves import BeginLogMove
 
 
 @pytest.mark.parametrize("stale", ["a", "b"])
@@ -78,3 +79,41 @@ async def test_the_new_log_is_known_also_by_later_snapshots(
         await prove_target(world.logs["c"], first, sealed_at)
         with pytest.raises(LogMisconfigured):
             await prove_target(world.logs["b"], found[0].state.log_moves.last)
+
+
+async def test_a_log_that_was_left_is_not_copied_to_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Its newest snapshot is still the copy's; gateways begin there, so nobody may fill it."""
+    world = MoveWorld(4)
+    async with gateways(world, 2) as found:
+        await world.move("b")
+        await world.work(found[0], 5)
+        with pytest.raises(LogMisconfigured, match="it was copied to, used"):
+            await look_at_copy(world.logs["b"])
+        await world.move("c", "second", origin="b")
+        await world.work(found[0], 5)
+        with pytest.RaisesGroup(pytest.RaisesExc(LogMisconfigured, match="empty log is needed")):
+            await world.move("b", "third", origin="c")
+        await world.work(found[0], 5)
+    old = await replayed(world.logs["b"])
+    assert old.position == old.log_moves.sealed_at
+    world.check_ids()
+
+
+async def test_a_mover_that_another_took_over_from_stops_copying(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    world = MoveWorld(5, refused={2: LogUnavailable("no route")})
+    async with gateways(world, 2) as found:
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_is_refused, world)
+                await trio.sleep(2)
+                await found[0].propose(BeginLogMove("other"))
+        assert found[0].state.log_moves.present is not None  # nor does it cancel the other's
+
+
+async def _is_refused(world: MoveWorld) -> None:
+    with pytest.RaisesGroup(pytest.RaisesExc(MoveRefused, match="or another began")):
+        await world.move("b", "first", ready_seconds=300)

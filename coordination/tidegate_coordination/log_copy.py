@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 import trio
 
+from .entries import decode_entry
 from .metadata_log import (
     FIRST_POSITION,
     AppendResult,
@@ -77,12 +78,18 @@ async def look_at_copy(target: MetadataLog) -> UnfinishedCopy | None:
         raise _in_use("it holds a copy that says of no move that it wrote it")
     copy = state.log_moves.present.move_id
     await target.trim(state.position + 1)
-    position = state.position + 1
-    while entries := await target.read(position, COPY_BYTES):
+    await _fold(target, state)
+    if not state.log_moves.is_copy:
+        raise _in_use("it was copied to, used, and perhaps left again")
+    return UnfinishedCopy(state.cluster_id, state.timeline, state.position + 1, copy)
+
+
+async def _fold(target: MetadataLog, state: ClusterState) -> None:
+    while entries := await target.read(state.position + 1, COPY_BYTES):
         if isinstance(entries, Trimmed):
             raise _in_use("it was trimmed")
-        position = entries[-1].position + 1
-    return UnfinishedCopy(state.cluster_id, state.timeline, position, copy)
+        for each in entries:
+            state.apply(each.position, decode_entry(each.payload, each.position))
 
 
 def _in_use(why: str) -> LogMisconfigured:

@@ -191,6 +191,7 @@ class LogMover:
         raise MoveRefused(self._why_not())
 
     async def _sealed(self) -> bool:
+        self._check_not_over()
         self._check_answers()
         if self._silent() or not self._is_level():
             return False
@@ -203,8 +204,8 @@ class LogMover:
 
     def _check_not_over(self) -> None:
         moves = self._state.log_moves
-        present = moves.last if moves.present is None else moves.present
-        if present.move_id != self._plan.move_id:
+        ids = {moves.last.move_id, "" if moves.present is None else moves.present.move_id}
+        if self._plan.move_id not in ids:
             _check_step(MoveStep.OVER)
 
     async def _something_changed(self) -> None:
