@@ -12,7 +12,6 @@ ends there, and then that log is closed.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -135,7 +134,7 @@ class MovableLog:
     async def _let_go(self) -> None:
         if self._next is not None:
             log, self._next = self._next, None
-            await log.aclose()
+            await _close(log)
 
     async def prepare(self, move: LogMove) -> bool:
         """Open the log that is offered; tell whether it holds the copy already.
@@ -150,9 +149,10 @@ class MovableLog:
             return await holds_copy(self._present.log, new, move.offered_at)
 
     async def forget_next(self) -> None:
-        """Close what prepare() opened: the move was cancelled."""
+        """Close what prepare() opened, unless the move came true: then it is needed now."""
         async with self._one_at_a_time:
-            await self._let_go()
+            if self._state is None or self._next_of != self._state.log_moves.last.move_id:
+                await self._let_go()
 
     # -- the calls of a log -----------------------------------------------------------------------
 
@@ -167,11 +167,8 @@ class MovableLog:
                 await self._close_if_idle(opened)
 
     async def _close_if_idle(self, opened: _Opened) -> None:
-        if opened.calls:
-            return
-        patience = trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_SECONDS)
-        with patience, suppress(LogUnavailable):
-            await opened.log.aclose()
+        if not opened.calls:
+            await _close(opened.log)
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
         return await self._call(lambda log: log.append(position, payload))
@@ -194,3 +191,12 @@ class MovableLog:
     async def aclose(self) -> None:
         await self._let_go()
         await self._present.log.aclose()
+
+
+async def _close(log: MetadataLog) -> None:
+    """Close a log that nobody uses any more; that it cannot be reached harms nobody."""
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_SECONDS):
+        try:
+            await log.aclose()
+        except LogUnavailable as error:
+            _log.warning("a metadata log could not be closed in order", error=str(error))
