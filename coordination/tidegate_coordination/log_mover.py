@@ -3,7 +3,7 @@
     1  LogMoveBegun      nobody trims the old log any more
     2  a snapshot in the new log, marked as a copy; no gateway starts on that
     3  entries are copied behind it, from here to the end
-    4  LogMoveOffered    every gateway opens the new log, looks for this very entry, and answers
+    4  near: LogMoveOffered; every gateway opens the new log, looks for this very entry, answers
     5  nearly level, all ready: LogMoved, by compare-and-set; the old log takes nothing more
     6  whoever reads that copies the last entries, if they are not there yet, and goes on there
 
@@ -32,6 +32,8 @@ LEVEL_ENTRIES: Final = 2
 # How long a copy that is quick enough is given to get level.
 LEVEL_SECONDS: Final = 2.0
 WAIT_SECONDS: Final = 1.0
+# Gateways look for the offer in the copy for so long only (log_move_watch.LOOK_SECONDS, 15).
+NEAR_SECONDS: Final = 5.0
 
 Say = Callable[[str], None]
 
@@ -162,6 +164,17 @@ class LogMover:
     def _lag(self) -> int:
         return self._state.position + 1 - self._next
 
+    @property
+    def _left_seconds(self) -> float:
+        """How long it takes to copy what is left, as it went until now."""
+        first, since = self._copied_at
+        copied = self._next - first
+        return self._lag * (trio.current_time() - since) / copied if copied else inf
+
+    def _is_near(self) -> bool:
+        """Tell whether gateways that are asked now will see their question in the copy soon."""
+        return self._lag <= LEVEL_ENTRIES or self._left_seconds <= NEAR_SECONDS
+
     def _is_level(self) -> bool:
         """Tell whether what is left to copy takes no longer than writers may have to wait.
 
@@ -174,21 +187,27 @@ class LogMover:
             return True
         now = trio.current_time()
         self._ready_at = min(self._ready_at, now)
-        first, since = self._copied_at
-        quick = self._lag * (now - since) <= (self._next - first) * self._plan.stall_seconds
+        quick = self._left_seconds <= self._plan.stall_seconds
         return quick and now >= self._ready_at + LEVEL_SECONDS
 
     # -- asking -----------------------------------------------------------------------------------
 
     async def _offer_and_seal(self) -> None:
-        self._say("asking the gateways whether they can use the new log")
-        offer = OfferLog(self._plan.move_id, self._plan.url, self._copy)
-        _check_step(await self._coordinator.propose(offer))
+        self._say("copying, until the new log is nearly level")
         with trio.move_on_after(self._plan.ready_seconds):
+            while not self._is_near():
+                self._check_not_over()
+                await self._something_changed()
+            await self._offer()
             while not await self._sealed():
                 await self._something_changed()
             return
         raise MoveRefused(self._why_not())
+
+    async def _offer(self) -> None:
+        self._say("asking the gateways whether they can use the new log")
+        offer = OfferLog(self._plan.move_id, self._plan.url, self._copy)
+        _check_step(await self._coordinator.propose(offer))
 
     async def _sealed(self) -> bool:
         self._check_not_over()
@@ -233,8 +252,9 @@ class LogMover:
             )
 
     def _why_not(self) -> str:
+        move = self._state.log_moves.present
         silent = self._silent()
-        if silent:
+        if silent and move is not None and move.offered_at:
             names = ", ".join(str(each.node_id) for each in silent)
             return (
                 f"these gateways did not answer in {self._plan.ready_seconds:g} s, so all stay with"
