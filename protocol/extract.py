@@ -25,7 +25,7 @@ APIS = """
     DeleteRecords InitProducerId OffsetForLeaderEpoch DescribeConfigs AlterConfigs DescribeLogDirs
     CreatePartitions DeleteGroups IncrementalAlterConfigs OffsetDelete DescribeCluster
     ListConfigResources DescribeTopicPartitions AlterReplicaLogDirs ElectLeaders
-    AlterPartitionReassignments ListPartitionReassignments DescribeQuorum
+    AlterPartitionReassignments ListPartitionReassignments DescribeQuorum UpdateFeatures
 """
 PLAIN = "RequestHeader ResponseHeader ConsumerProtocolSubscription ConsumerProtocolAssignment"
 

@@ -17,6 +17,7 @@ from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.entries import decode_entry
 from tidegate_coordination.events import Endpoint, TopicCreated
 from tidegate_coordination.metadata_log import MetadataLog, Trimmed
+from tidegate_coordination.metadata_versions import FIRST
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import TOPICS, Decided, View
 from tidegate_coordination.rules.wal import BatchFacts, BatchOutcome, CommitWal
@@ -119,7 +120,7 @@ class Writer:
 
 @asynccontextmanager
 async def writers(
-    log: MetadataLog, store: ObjectStore, *node_ids: int
+    log: MetadataLog, store: ObjectStore, *node_ids: int, highest_version: int = FIRST
 ) -> AsyncIterator[list[Writer]]:
     """Gateways on a log, up to its end; they end without saying so."""
     async with trio.open_nursery() as nursery:
@@ -127,7 +128,10 @@ async def writers(
         for node_id in node_ids:
             coordinator = Coordinator(log, await replayed(log), rng=Random(node_id), wall_clock=now)
             nursery.start_soon(coordinator.run)
-            proposal = Register(node_id, f"key {node_id}", "az1", ENDPOINTS, "0", CLUSTER)
+            proposal = Register(
+                node_id, f"key {node_id}", "az1", ENDPOINTS, "0", CLUSTER,
+                highest_version=highest_version,
+            )  # fmt: skip
             answer = await coordinator.propose(proposal)
             assert isinstance(answer, int)
             coordinator.incarnation = answer

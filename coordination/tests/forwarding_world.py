@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 
+import msgspec
 import trio
 
 from tidegate_coordination.entries import decode_entry
 from tidegate_coordination.events import Endpoint, Proposed
+from tidegate_coordination.forwarding.contention import Contention
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.forwarding.messages import (
@@ -37,7 +39,10 @@ LATE_SECONDS = 60.0
 
 @dataclass(slots=True)
 class Links:
-    """Between all gateways.  faults: how often (0 to 1) something befalls a question, by kind."""
+    """Between all gateways.  faults: how often (0 to 1) something befalls a question, by kind.
+
+    newer: kinds of proposals that are answered as no release here can read.
+    """
 
     rng: Random
     nursery: trio.Nursery
@@ -45,6 +50,7 @@ class Links:
     services: dict[int, ProposalService] = field(default_factory=dict[int, ProposalService])
     down: set[int] = field(default_factory=set[int])
     befell: Counter[str] = field(default_factory=Counter[str])
+    newer: set[str] = field(default_factory=set[str])
 
     def _befalls(self, kind: str) -> bool:
         if self.rng.random() >= self.faults.get(kind, 0.0):
@@ -67,10 +73,18 @@ class Links:
             if self._befalls("answer cut"):
                 told = told[: len(told) // 2]
             try:
-                return decode_told(told)
+                return self._as_told(question, decode_told(told))
             except NotSpoken as error:
                 raise PeerUnavailable(str(error)) from error
         raise PeerUnavailable("too slow")
+
+    def _as_told(self, question: Ask, told: Told) -> Told:
+        newer = {each.number for each in question.proposals if each.kind in self.newer}
+        answers = [
+            msgspec.structs.replace(each, body=b"\xa5later") if each.number in newer else each
+            for each in told.answers
+        ]
+        return msgspec.structs.replace(told, answers=answers)
 
     async def _answer(self, node_id: int, data: bytes) -> bytes:
         return encode(await self.services[node_id].answer(decode_ask(data)))
@@ -93,7 +107,13 @@ class World:
     )
 
     async def start(
-        self, node_id: int, *, leads: bool = True, reaches_log: bool = True
+        self,
+        node_id: int,
+        *,
+        leads: bool = True,
+        reaches_log: bool = True,
+        log: MetadataLog | None = None,
+        contention: Contention | None = None,
     ) -> ForwardingCoordinator:
         """Start and register a gateway; leads: whether others can reach it."""
         state = ClusterState()
@@ -102,9 +122,10 @@ class World:
         for each in entries:
             state.apply(each.position, decode_entry(each.payload, each.position))
         coordinator = ForwardingCoordinator(
-            self.log if reaches_log else self._through_others(),
+            (log or self.log) if reaches_log else self._through_others(),
             state,
             self.links,
+            contention=contention,
             rng=Random(node_id),
             wall_clock=lambda: 1_000_000.0 + trio.current_time(),
         )

@@ -51,6 +51,20 @@ class PostgresServer:
     def start(self) -> None:
         if self.process is not None and self.process.poll() is None:
             return
+        self._launch()
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                psycopg.connect(self.url(), connect_timeout=5).close()
+            except psycopg.OperationalError:
+                time.sleep(0.02)
+            else:
+                return
+            if self.process is None or self.process.poll() is not None:
+                self._launch()  # after a crash, some may still hold the memory of the one before
+        raise RuntimeError(f"no start:\n{(self.data / 'server.log').read_text()[-3000:]}")
+
+    def _launch(self) -> None:
         with (self.data / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [self.bin / "postgres", "-D", self.data],
@@ -61,15 +75,6 @@ class PostgresServer:
                 user=self.user,
                 env={"LC_ALL": "C"},
             )
-        deadline = time.monotonic() + READY_SECONDS
-        while time.monotonic() < deadline and self.process.poll() is None:
-            try:
-                psycopg.connect(self.url(), connect_timeout=5).close()
-            except psycopg.OperationalError:
-                time.sleep(0.02)
-            else:
-                return
-        raise RuntimeError(f"no start:\n{(self.data / 'server.log').read_text()[-3000:]}")
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """SIGINT: at once, but tidily; SIGQUIT: as in a crash, to be recovered at the start."""

@@ -13,8 +13,9 @@ from tests.backup_world import CLUSTER, back_up, batch_of, memory_store, replaye
 from tidegate_coordination.backup.recovery import NothingToRestore
 from tidegate_coordination.backup.repair import look_for_damage, recover_from_log, save_entries
 from tidegate_coordination.backup.shelf import Shelf
+from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.logs.sqlite import SqliteLog, open_file
-from tidegate_coordination.metadata_log import LogCorrupt
+from tidegate_coordination.metadata_log import LogCorrupt, LogEntry, Trimmed
 from tidegate_coordination.snapshots import encode_state, save_verified
 from tidegate_storage.object_store import ObjectStore
 
@@ -84,6 +85,68 @@ async def test_a_copy_heals_a_bad_entry(tmp_path: Path) -> None:
     assert recovered.position == damage.last == 9
     assert "after" in recovered.state.topics.by_name
     await log.aclose()
+
+
+class _Rotten(MemoryLog):
+    """Hands out wrong bytes at one position, and knows nothing of it."""
+
+    def __init__(self, log: MemoryLog, position: int, byte: int) -> None:
+        super().__init__()
+        self._log = log
+        self._rotten = position
+        self._byte = byte
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        entries = await self._log.read(from_position, max_bytes)
+        assert not isinstance(entries, Trimmed)
+        return [self._as_read(each) for each in entries]
+
+    def _as_read(self, entry: LogEntry) -> LogEntry:
+        if entry.position != self._rotten:
+            return entry
+        payload = bytearray(entry.payload)
+        payload[self._byte] ^= 0x03
+        return LogEntry(entry.position, bytes(payload))
+
+
+@pytest.mark.parametrize("byte", [1, 20, -1])  # the format; in the middle; the checksum
+async def test_an_entry_that_only_its_own_checksum_shows_damaged_is_taken_from_the_copy(
+    byte: int,
+) -> None:
+    store, log = memory_store(), MemoryLog()
+    async with writers(log, store, 1, highest_version=2) as [writer]:
+        for number in range(5):
+            await writer.create_topic(f"t{number}")
+        await back_up(log, store)
+        await writer.create_topic("after")
+    rotten = _Rotten(log, 4, byte)
+    damage = await look_for_damage(rotten, say)
+    assert (list(damage.bad), damage.last) == ([4], 7)
+    assert "entry 4" in damage.bad[4]
+    alone = await recover_from_log(rotten, damage, None, say)
+    assert alone.position == 3
+    shelf = Shelf(store, CLUSTER, 1)
+    recovered = await recover_from_log(rotten, damage, (shelf, await shelf.look()), say)
+    assert recovered.position == 7
+    assert "after" in recovered.state.topics.by_name
+    saved = memory_store()
+    assert await save_entries(rotten, saved, CLUSTER) == 6
+    names = (await Shelf(saved, CLUSTER, 0).look()).entries
+    assert [(each.first, each.last) for each in names] == [(1, 3), (5, 7)]
+
+
+async def test_an_entry_without_a_checksum_that_cannot_be_read_is_taken_from_the_copy() -> None:
+    store, log = memory_store(), MemoryLog()
+    async with writers(log, store, 1) as [writer]:
+        await writer.create_topic("t")
+        await back_up(log, store)
+        await writer.create_topic("after")
+    [_, entry, _] = await log.read(1, 1 << 20)  # type: ignore[misc]
+    rotten = _Rotten(log, 2, entry.payload.index(b"\xa1t"))
+    shelf = Shelf(store, CLUSTER, 1)
+    damage = await look_for_damage(rotten, say)
+    recovered = await recover_from_log(rotten, damage, (shelf, await shelf.look()), say)
+    assert "after" in recovered.state.topics.by_name
 
 
 async def test_a_bad_snapshot_needs_a_copy_or_all_entries(tmp_path: Path) -> None:

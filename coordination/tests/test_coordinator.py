@@ -12,6 +12,7 @@ import trio.testing
 from tidegate_coordination.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
+    Failure,
     GatewayFenced,
     ProposalFailed,
 )
@@ -30,7 +31,7 @@ def registration(node_id: int, key: str = "key") -> Register:
     return Register(node_id, key, "az1", (Endpoint("PLAINTEXT", "h", 1),), "0", "cluster")
 
 
-def unexpected(failure: ProposalFailed) -> None:
+def unexpected(failure: Failure) -> None:
     raise AssertionError(failure)
 
 

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from tidegate_coordination.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.coordinator import Coordinator, Failure, ProposalFailed
 from tidegate_coordination.entries import decode_entry
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.logs.memory import MemoryLog
@@ -41,7 +41,7 @@ async def test_what_waits_behind_the_last_entry_is_refused(
 ) -> None:
     log = MemoryLog()
     blocks: list[int] = []
-    failures: list[ProposalFailed] = []
+    failures: list[Failure] = []
     async with trio.open_nursery() as nursery:
         coordinator = await registered(nursery, log)
         nursery.start_soon(coordinator.leave)
@@ -50,7 +50,7 @@ async def test_what_waits_behind_the_last_entry_is_refused(
             coordinator.submit(ReserveProducerIds(10), blocks.append, failures.append)
         ended: list[list[int]] = []
         coordinator.submit(ExpireGateways(), ended.append, failures.append)
-        await coordinator.catch_up()
+        await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(ProposalFailed):
             await coordinator.propose(ReserveProducerIds(10))
         nursery.cancel_scope.cancel()
@@ -67,7 +67,7 @@ async def test_proposals_of_the_entry_that_ends_it_still_count(
 ) -> None:
     log = MemoryLog()
     blocks: list[int] = []
-    failures: list[ProposalFailed] = []
+    failures: list[Failure] = []
     async with trio.open_nursery() as nursery:
         coordinator = await registered(nursery, log)
         for _ in range(3):

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from tests.forwarding_world import LATE_SECONDS, World, forwarding_world
-from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.coordinator import CoordinatorUnavailable, Failure, ProposalFailed
 from tidegate_coordination.events import GatewayRegistered
 from tidegate_coordination.forwarding import codec
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
@@ -17,7 +17,9 @@ from tidegate_coordination.forwarding.service import OtherCluster
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import LogEntry, Trimmed
 from tidegate_coordination.rules.gateways import Renew, StartDraining, TakeClaim
+from tidegate_coordination.rules.numbered import NotDecided, Numbered
 from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.proposal import Decided, View
 from tidegate_coordination.rules.topics import (
     Created,
     CreateTopics,
@@ -27,6 +29,7 @@ from tidegate_coordination.rules.topics import (
     TopicKey,
 )
 from tidegate_coordination.rules.wal import BatchFacts, CommitWal
+from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import GatewayTable
 from tidegate_coordination.state.objects import WalName
 
@@ -54,7 +57,7 @@ async def test_one_gateway_appends_for_all(autojump_clock: trio.testing.MockCloc
     assert sorted(firsts) == list(range(0, 120, 10))
     assert {writer for writer, events in entries if events} == {leads.incarnation}
     assert {event.incarnation for _, events in entries for event in events} == {1, 2, 3, 4}
-    assert [each.leading for each in world.gateways.values()].count(True) == 1
+    assert [each.leadership.leading for each in world.gateways.values()].count(True) == 1
     assert len({each.state.encode() for each in world.gateways.values()}) == 1
 
 
@@ -88,6 +91,26 @@ async def test_what_waits_together_travels_together(autojump_clock: trio.testing
     assert max(len(events) for _, events in entries) == 51
 
 
+async def test_an_answer_that_cannot_be_read_ends_its_proposal_with_an_unknown_outcome(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with forwarding_world() as world:
+        leads = await started(world, 3)
+        other = next(each for each in world.gateways.values() if each is not leads)
+        world.links.newer = {"ReserveProducerIds"}
+        failures: list[Failure] = []
+        answers: list[None] = []
+        other.submit(ReserveProducerIds(5), _unexpected_answer, failures.append)
+        other.submit(Renew(), answers.append, _unexpected)
+        await other.propose(Renew())
+        assert [type(each) for each in failures] == [CoordinatorUnavailable]
+        assert answers == [None]
+        with pytest.raises(CoordinatorUnavailable, match="outcome is unknown"):
+            await other.propose(ReserveProducerIds(5))
+        assert other.counters.asked == 2
+        assert other.state.producer_ids.next_id == 10
+
+
 async def test_the_next_one_is_asked_when_the_leader_is_gone(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -117,7 +140,7 @@ async def test_one_that_drains_does_not_lead(autojump_clock: trio.testing.MockCl
     async with forwarding_world() as world:
         leads = await started(world, 3)
         told: list[bool] = []
-        leads.on_leadership(told.append)
+        leads.leadership.listen(told.append)
         await leads.propose(StartDraining(leads.incarnation))
         await leads.propose(Renew())
         await world.settle()
@@ -184,31 +207,15 @@ async def test_questions_that_are_refused(autojump_clock: trio.testing.MockClock
         assert [each.outcome for each in told.answers] == [1]
 
 
-async def test_copies_of_a_question_share_an_entry_with_what_acknowledges_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    """One connection's bytes may be read after the next one's."""
-    async with forwarding_world() as world:
-        await started(world, 1)
-        service = world.links.services[1]
-        later = Ask(VERSION, "cluster", 1, 2, 0, 0, [Sent(3, "Renew", b"\x80")])
-        earlier = Ask(VERSION, "cluster", 1, 1, 0, 0, [Sent(2, "Renew", b"\x80")])
-        told: list[int] = []
-
-        async def ask(question: Ask) -> None:
-            told.extend(each.outcome for each in (await service.answer(question)).answers)
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(
-                ask, Ask(VERSION, "cluster", 1, 0, 0, 0, [Sent(1, "Renew", b"\x80")])
-            )
-            await trio.lowlevel.checkpoint()
-            nursery.start_soon(ask, later)
-            await trio.lowlevel.checkpoint()
-            nursery.start_soon(ask, earlier)
-        await world.settle()
-        entries = await world.entries()
-    assert sorted(told) == [0, 0, 3] or len([1 for _, events in entries for _ in events]) == 3
+def test_what_an_entry_acknowledges_is_not_decided_in_it() -> None:
+    """One connection's bytes may be read after the next one's, and both travel in one entry."""
+    state = ClusterState()
+    state.gateways.fold_registered(GatewayRegistered(1, 1, "key", "az1", (), "0", 0), 0)
+    view = View(state, 1, 0, 0)
+    later = Numbered(1, 3, 2, 0, 0, Renew(), codec.encode).decide(view)
+    earlier = Numbered(1, 2, 1, 0, 0, Renew(), codec.encode).decide(view)
+    assert len(later.events) == 2
+    assert earlier == Decided((), NotDecided.ACKNOWLEDGED)
 
 
 async def test_a_refusal_that_was_asked_for_twice_is_given_twice(
@@ -325,7 +332,11 @@ async def _patiently(coordinator: ForwardingCoordinator) -> int:
     return answers[0]
 
 
-def _unexpected(failure: ProposalFailed) -> None:
+def _unexpected_answer(answer: object) -> None:
+    raise AssertionError(answer)
+
+
+def _unexpected(failure: Failure) -> None:
     raise AssertionError(failure)
 
 

@@ -206,3 +206,14 @@ async def test_what_is_no_http_is_not_sent(autojump_clock: MockClock) -> None:
             await ask(client, "/a b")
         await ask(client)
         assert counting.asked == ["/"]
+
+
+async def test_a_name_that_is_none_cannot_be_reached() -> None:
+    async def connect() -> trio.abc.Stream:
+        await trio.lowlevel.checkpoint()
+        return await trio.open_tcp_stream("gw..example", 1)
+
+    client = HttpClient(connect, host="gw..example:1")
+    with pytest.raises(HttpUnavailable, match="cannot be reached"):
+        await client.call("GET", "/", timeout_seconds=5, max_answer_bytes=10)
+    await client.aclose()

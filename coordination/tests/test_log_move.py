@@ -9,9 +9,20 @@ import trio
 import trio.testing
 
 from tests.move_world import Fuse, MoveWorld, gateways, replayed
+from tidegate_coordination.entries import encode_entry
+from tidegate_coordination.log_copy import holds_copy, put_copy
 from tidegate_coordination.log_mover import MoveRefused
 from tidegate_coordination.logs.faulty import LogFaults
-from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, Trimmed
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.metadata_log import (
+    LogCorrupt,
+    LogEntry,
+    LogMisconfigured,
+    LogUnavailable,
+    MetadataLog,
+    Trimmed,
+)
+from tidegate_coordination.rules.producer_ids import ReserveProducerIds
 
 
 async def test_writers_go_on_in_the_new_log(autojump_clock: trio.testing.MockClock) -> None:
@@ -187,3 +198,47 @@ async def test_everybody_dies_at_any_time(
     new = await replayed(world.logs["b"])
     assert new.position > sealed_at
     assert new.producer_ids.next_id >= sum(max(world.given))
+
+
+class _Rotten(MemoryLog):
+    """A log that the mover cannot read."""
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        raise LogCorrupt("rotten")
+
+
+async def test_a_move_that_meets_damage_cancels_itself(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    world = MoveWorld(3)
+    opened: list[MetadataLog] = []
+
+    def wrap(log: MetadataLog) -> MetadataLog:
+        opened.append(log)
+        return _Rotten() if len(opened) == 2 else log  # what it copies from
+
+    async with gateways(world, 1) as [gateway]:
+        with pytest.RaisesGroup(
+            pytest.RaisesExc(LogCorrupt, match="rotten"), flatten_subgroups=True
+        ):
+            await world.move("b", wrap=wrap)
+        await gateway.catch_up()
+        assert gateway.state.log_moves.present is None
+        assert await gateway.propose(ReserveProducerIds(1)) == 0
+
+
+async def test_a_damaged_entry_is_not_copied() -> None:
+    target = MemoryLog()
+    whole = encode_entry(b"n" * 12, 1, 1000, [], 0, entry_format=2, position=1)
+    with pytest.raises(LogCorrupt, match="1"):
+        await put_copy(target, LogEntry(1, whole[:-1] + bytes([whole[-1] ^ 1])))
+    assert await target.read(1, 100) == []
+    await put_copy(target, LogEntry(1, whole))
+    assert await target.read(1, 100) == [LogEntry(1, whole)]
+    damaged = MemoryLog()
+    await damaged.append(1, whole[:-1] + bytes([whole[-1] ^ 1]))
+    for source, copy in ((target, damaged), (damaged, target)):  # not: that it is another's
+        with pytest.raises(LogCorrupt, match="1"):
+            await holds_copy(source, copy, 1)
+    with pytest.raises(LogCorrupt, match="1"):
+        await put_copy(damaged, LogEntry(1, whole))

@@ -423,6 +423,27 @@ async def test_a_wait_ends_when_the_log_is_closed(url: str) -> None:
     await log.aclose()
 
 
+async def test_an_append_ends_when_the_log_is_closed(log: PostgresLog, url: str) -> None:
+    await fill(log, 1)
+    ended: list[str] = []
+
+    async def append() -> None:
+        try:
+            await log.append(2, b"late")
+        except LogUnavailable as error:
+            ended.append(str(error))
+
+    with trio.fail_after(_PATIENCE_SECONDS):
+        with transaction(url, "INSERT INTO entry VALUES (2, 'rival', 0)") as rival:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(append)
+                await until(lambda: is_blocked(url))
+                await log.aclose()
+            rival.rollback()
+    assert len(ended) == 1
+    assert "nobody waits for it any more" in ended[0]
+
+
 # -- durability and damage ------------------------------------------------------------------------
 
 

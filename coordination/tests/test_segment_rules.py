@@ -21,6 +21,7 @@ from tidegate_coordination.events import (
     SegmentsPublished,
     TopicDeleted,
 )
+from tidegate_coordination.metadata_versions import FIRST, NEWEST
 from tidegate_coordination.rules.housekeeping import ForgetObjects, collectable
 from tidegate_coordination.rules.segments import Publication, PublishSegments, SegmentUnit
 from tidegate_coordination.state.broken import StateBroken
@@ -30,8 +31,8 @@ from tidegate_coordination.state.objects import SegmentName, WalName
 from tidegate_coordination.state.runs import RunRow
 
 
-def world_with(objects: int) -> World:
-    world = World()
+def world_with(objects: int, version: int = NEWEST) -> World:
+    world = World(version)
     for _ in range(objects):
         world.commit(batch(count=3), batch(partition=1, count=2, at=50))
     return world
@@ -279,7 +280,7 @@ def of_format_2(snapshot: bytes) -> bytes:
 
 
 def test_a_snapshot_with_rows_of_collected_objects_is_still_read() -> None:
-    world = world_with(2)
+    world = world_with(2, FIRST)
     publish(world, unit(rows(world)), unit(rows(world, 1), 1, 2))
     world.commit(batch(count=3))
     collected = min(world.state.objects.dead)
@@ -294,7 +295,7 @@ def test_a_snapshot_with_rows_of_collected_objects_is_still_read() -> None:
 
 
 def test_a_snapshot_without_segments_is_still_read() -> None:
-    world = world_with(2)
+    world = world_with(2, FIRST)
     world.apply(LogStartsMoved(((0, 6), (1, 4))))  # what is dead is in it too
     world.commit(batch(count=3))
     old = of_format_2(world.state.encode())
@@ -309,7 +310,7 @@ def test_a_snapshot_without_segments_is_still_read() -> None:
 
 
 def test_a_snapshot_without_compaction_is_still_read() -> None:
-    world = world_with(2)
+    world = world_with(2, FIRST)
     publish(world, unit(rows(world)))
     world.state = ClusterState.decode(of_format_3(world.state.encode()))
     world.check_replay()

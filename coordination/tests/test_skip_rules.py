@@ -20,6 +20,7 @@ from tidegate_coordination.events import (
     SkippedStretch,
     TopicDeleted,
 )
+from tidegate_coordination.metadata_versions import FIRST
 from tidegate_coordination.rules.housekeeping import ForgetObjects, MoveLogStarts, collectable
 from tidegate_coordination.rules.segments import Publication
 from tidegate_coordination.rules.skips import Skip, SkipRuns, Unreadable
@@ -198,7 +199,7 @@ def test_the_fold_refuses_what_is_no_stretch(base: int, end: int) -> None:
 
 def test_a_snapshot_of_the_release_before() -> None:
     """It knew no holes, and its format was 3."""
-    world = world_with(3)
+    world = world_with(3, FIRST)
     data = world.state.encode()
     older = data.replace(b"\xa6format\x04", b"\xa6format\x03")
     assert older != data

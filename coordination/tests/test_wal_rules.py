@@ -11,6 +11,7 @@ from tidegate_coordination.events import (
     GatewayExpired,
     GatewayRegistered,
     LogStartsMoved,
+    MetadataVersionSet,
     ObjectsCollected,
     ProducerIdsReserved,
     ProducersExpired,
@@ -18,6 +19,7 @@ from tidegate_coordination.events import (
     TopicDeleted,
     WalCommitted,
 )
+from tidegate_coordination.metadata_versions import FIRST, NEWEST
 from tidegate_coordination.rules.proposal import View
 from tidegate_coordination.rules.wal import (
     AbandonWal,
@@ -38,13 +40,14 @@ MAX = 2**31 - 1
 class World:
     """A state, and entries put through it the way the coordinator does."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: int = NEWEST) -> None:
         self.state = ClusterState()
         self.clock_ms = 1_000_000
         self.entries: list[bytes] = []
         self.counter = 0
         self.apply(
             GatewayRegistered(1, 1, "key", "az1", (Endpoint("PLAINTEXT", "h", 1),), "0", 0),
+            *([MetadataVersionSet(version)] if version > FIRST else []),
             writer=0,
         )
         self.apply(TopicCreated(TOPIC, "t", 2, 1, {}))
@@ -136,9 +139,42 @@ def test_any_of_the_last_five_batches_repeated_gets_its_first_offset() -> None:
     for number in range(7):
         assert offsets(world.commit(batch(number, producer=1))) == [number]
     assert offsets(world.commit(batch(6, producer=1), batch(2, producer=1))) == [6, 2]
-    assert offsets(world.commit(batch(1, producer=1))) == [Refusal.OUT_OF_ORDER_SEQUENCE]
+    assert offsets(world.commit(batch(1, producer=1))) == [Refusal.DUPLICATE_SEQUENCE]
     assert world.state.partitions[0].next_offset == 7
     world.check_replay()
+
+
+def test_what_lies_before_the_last_five_batches_was_written() -> None:
+    world = World()
+    for number in range(0, 14, 2):
+        world.commit(batch(number, 2, producer=1))
+    repeated, overlapping = batch(0, 4, producer=1), batch(3, 2, producer=1)
+    ahead = batch(15, producer=1)
+    assert offsets(world.commit(repeated, overlapping, ahead)) == [
+        Refusal.DUPLICATE_SEQUENCE,
+        Refusal.OUT_OF_ORDER_SEQUENCE,
+        Refusal.OUT_OF_ORDER_SEQUENCE,
+    ]
+    assert world.state.partitions[0].next_offset == 14
+    world.check_replay()
+
+
+def test_an_old_repeat_is_a_gap_while_older_releases_may_have_asked() -> None:
+    world = World(FIRST)
+    for number in range(7):
+        world.commit(batch(number, producer=1))
+    assert offsets(world.commit(batch(1, producer=1))) == [Refusal.OUT_OF_ORDER_SEQUENCE]
+
+
+def test_a_gap_is_no_duplicate() -> None:
+    """Where fewer than five are kept, or the start is not known, older ones may be missing."""
+    world = World()
+    for number in range(4):
+        world.commit(batch(number, producer=1))
+    assert offsets(world.commit(batch(MAX, producer=1))) == [Refusal.OUT_OF_ORDER_SEQUENCE]
+    for number in range(3, 9):
+        world.commit(batch(number, producer=5000))
+    assert offsets(world.commit(batch(2, producer=5000))) == [Refusal.OUT_OF_ORDER_SEQUENCE]
 
 
 def test_a_repeat_in_the_same_entry_is_recognised() -> None:

@@ -23,28 +23,33 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-import msgspec
 import structlog
 import trio
 
-from .entries import decode_entry, encode_entry, encode_events, entry_nonce
+from .drafts import CannotCommit, Draft
+from .entries import decode_entry, encode_entry, entry_nonce
 from .metadata_log import AppendResult, LogCorrupt, LogEntry, LogUnavailable, MetadataLog, Trimmed
+from .metadata_versions import LEVELS
 from .movable_log import MovableLog
-from .rules.gateways import Leave
-from .rules.proposal import Decided, Proposal, View
+from .rules.gateways import Leave, Renew
+from .rules.proposal import Proposal
 from .state.cluster import ClusterState
+from .whole_entries import whole_ones
 
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 
 READ_BYTES = 4 << 20
+# Then what else waits has its turn.
+TAIL_READS = 8
 WATCH_SECONDS = 1.0
 FIRST_RETRY_SECONDS = 0.05
+READ_AGAIN_SECONDS = 0.25
 LAST_RETRY_SECONDS = 2.0
 NONCE_BYTES = 12
 
@@ -62,6 +67,10 @@ class ProposalFailed(Exception):
     """The proposal could not be decided, or is too large for an entry.  Nothing came of it."""
 
 
+Failure: TypeAlias = ProposalFailed | CoordinatorUnavailable
+"""Why a proposal has no answer: nothing came of it, or nobody will ever know what did."""
+
+
 class GatewayFenced(Exception):
     """This incarnation cannot go on: others ended it, or trimmed what it has not read.
 
@@ -75,17 +84,7 @@ class Waiting(Generic[Answer]):
 
     proposal: Proposal[Answer]
     deliver: Callable[[Answer], None]
-    fail: Callable[[ProposalFailed], None]
-
-
-@dataclass(slots=True)
-class _Draft:
-    """An entry under construction: whose answers go out once it is folded."""
-
-    clock_ms: int
-    events: list[msgspec.Raw] = field(default_factory=list[msgspec.Raw])
-    size_bytes: int = 0
-    answers: list[tuple[Waiting[Any], Any]] = field(default_factory=list[tuple[Waiting[Any], Any]])
+    fail: Callable[[Failure], None]
 
 
 class Coordinator:
@@ -139,7 +138,7 @@ class Coordinator:
         self,
         proposal: Proposal[Answer],
         deliver: Callable[[Answer], None],
-        fail: Callable[[ProposalFailed], None],
+        fail: Callable[[Failure], None],
     ) -> None:
         """Queue a proposal; deliver its answer from the coordinator's task, in order of submits.
 
@@ -151,7 +150,7 @@ class Coordinator:
         self,
         proposal: Proposal[Answer],
         deliver: Callable[[Answer], None],
-        fail: Callable[[ProposalFailed], None],
+        fail: Callable[[Failure], None],
     ) -> None:
         """Do as submit(), and see that it is this gateway that decides and appends."""
         self._decide_here(Waiting(proposal, deliver, fail))
@@ -179,18 +178,19 @@ class Coordinator:
         """Make a proposal true and return its answer.
 
         Raises:
-          CoordinatorUnavailable: no answer in time; the outcome is unknown.
+          CoordinatorUnavailable: no answer in time, or none that can be read; the outcome is
+            unknown.
           ProposalFailed: nothing came of it.
         """
         answers: list[Answer] = []
-        failures: list[ProposalFailed] = []
+        failures: list[Failure] = []
         done = trio.Event()
 
         def deliver(answer: Answer) -> None:
             answers.append(answer)
             done.set()
 
-        def fail(failure: ProposalFailed) -> None:
+        def fail(failure: Failure) -> None:
             failures.append(failure)
             done.set()
 
@@ -259,6 +259,7 @@ class Coordinator:
         Raises:
           GatewayFenced: others ended this incarnation.
           StateBroken, UnreadableEntry, LogCorrupt: log and state do not agree; stop.
+          ReleaseTooOld: see there.
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_log)
@@ -279,15 +280,36 @@ class Coordinator:
         more.
         """
         barriers, self._barriers = self._barriers, []
-        self._log_grew = False
+        grew, self._log_grew = self._log_grew, False
+        is_proven = True
         if self._queue:
-            await self._commit_waiting()
+            if grew:  # an append would only lose
+                await self._read_on()
+            is_proven = await self._commit_waiting()
         elif barriers:
-            await self._read_tail()
+            is_proven = await self._read_tail()
         else:
             await self._read_on()
-        for barrier in barriers:
-            barrier.set()
+        if is_proven:
+            _set_all(barriers)
+        else:
+            self._prove_otherwise(barriers)
+
+    def _prove_otherwise(self, barriers: list[trio.Event]) -> None:
+        """Have an entry written: it stands behind all there is, and so does who has folded it.
+
+        For where the log grows faster than it can be read to its end.
+        """
+        if barriers and self.incarnation and not self.has_left:
+            self._enqueue(
+                Waiting(Renew(), lambda _: _set_all(barriers), lambda _: self._put_back(barriers))
+            )
+        else:
+            self._put_back(barriers)
+
+    def _put_back(self, barriers: list[trio.Event]) -> None:
+        self._barriers[:0] = barriers
+        self._work.set()
 
     async def _watch_log(self) -> None:
         """Notice what others append.
@@ -307,75 +329,64 @@ class Coordinator:
                 self._work.set()
             await self._round_done.wait()
 
-    async def _commit_waiting(self) -> None:
-        """Decide, append, fold and answer as much as one entry holds."""
+    async def _commit_waiting(self) -> bool:
+        """Decide, append, fold and answer as much as one entry holds.
+
+        False when nothing of that is left to do here, and where the log ends is not known.
+        """
         while self._queue:
             draft = self._draft()
             if draft.events:
                 done = await self._append(draft)
                 self.lost_conflicts += not done
             else:
-                done = not await self._read_tail()
+                done = not await self._read_on()
             if done:
                 for waiting, answer in draft.answers:
                     waiting.deliver(answer)
-                return
+                return True
             self._queue.extendleft(waiting for waiting, _ in reversed(draft.answers))
+            self._note_lost_race()
+        return False
 
-    def _draft(self) -> _Draft:
+    def _note_lost_race(self) -> None:
+        """All that waits is in the queue, and has to be decided anew."""
+
+    def _draft(self) -> Draft[Waiting[Any]]:
         """Decide proposals from the queue's head for as long as they may share an entry."""
-        clock_ms = int(self._wall_clock() * 1000)
-        log_time_ms = self.state.log_time_after(self.incarnation, clock_ms)
-        view = View(self.state, self.incarnation, clock_ms, log_time_ms)
-        draft = _Draft(clock_ms)
-        while self._queue and not self._queue[0].proposal.reads & view.written:
+        draft: Draft[Waiting[Any]] = Draft(
+            self.state,
+            self.incarnation,
+            int(self._wall_clock() * 1000),
+            max_bytes=self._max_entry_bytes,
+            may_write=not self.has_left,
+        )
+        while self._queue and draft.may_hold(self._queue[0].proposal):
             waiting = self._queue.popleft()
-            if not self._add(draft, view, waiting):
+            try:
+                if not draft.add(waiting.proposal, waiting):
+                    self._queue.appendleft(waiting)
+                    break
+            except CannotCommit as error:
+                waiting.fail(ProposalFailed(str(error)))
                 break
         return draft
 
-    def _add(self, draft: _Draft, view: View, waiting: Waiting[Any]) -> bool:
-        """Decide one proposal; False when it must wait for the next entry."""
-        found = self._decide(waiting, view)
-        if found is None:
-            return False  # what it left in the overlay must go
-        decided, encoded = found
-        if decided.events and self.has_left:
-            waiting.fail(ProposalFailed("this gateway has left the cluster and writes no more"))
-            return True
-        size_bytes = sum(len(bytes(each)) for each in encoded)
-        if draft.size_bytes + size_bytes > self._max_entry_bytes - 100:
-            if draft.answers:
-                self._queue.appendleft(waiting)
-            else:
-                waiting.fail(ProposalFailed("larger than one entry of the metadata log may be"))
-            return False
-        draft.events += encoded
-        draft.size_bytes += size_bytes
-        draft.answers.append((waiting, decided.answer))
-        if decided.events:
-            view.written |= waiting.proposal.writes
-        return True
-
-    def _decide(
-        self, waiting: Waiting[Any], view: View
-    ) -> tuple[Decided[Any], list[msgspec.Raw]] | None:
-        try:
-            decided = waiting.proposal.decide(view)
-            return decided, encode_events(decided.events)
-        except Exception as error:
-            # A bug met by one client's request must not cost the others their gateway: deciding
-            # changes nothing but the overlay, so only this proposal fails.
-            _log.exception("a proposal could not be decided", proposal=type(waiting.proposal))
-            waiting.fail(ProposalFailed(f"internal error: {error}"))
-            return None
-
-    async def _append(self, draft: _Draft) -> bool:
+    async def _append(self, draft: Draft[Waiting[Any]]) -> bool:
         """Append and fold the draft; False when another entry took the position."""
         position = self.state.position + 1
         nonce = self._rng.randbytes(NONCE_BYTES)
         uptime_ms = int(trio.current_time() * 1000)
-        payload = encode_entry(nonce, self.incarnation, draft.clock_ms, draft.events, uptime_ms)
+        payload = encode_entry(
+            nonce,
+            self.incarnation,
+            draft.clock_ms,
+            draft.events,
+            uptime_ms,
+            # All who append at this position have folded all before it, so they agree on this.
+            entry_format=LEVELS[self.state.metadata_version].entry_format,
+            position=position,
+        )
         result = await self._retry(lambda: self._log.append(position, payload))
         if result is AppendResult.TRIMMED:
             raise _left_behind(position)
@@ -388,19 +399,27 @@ class Coordinator:
             if not self._is_own(winners[0], nonce):
                 self._fold(winners)
                 return False
+            if winners[0].payload != payload:
+                raise LogCorrupt(
+                    f"the log holds other bytes at {position} than were appended there"
+                )
         self._fold([LogEntry(position, payload)])
+        self._note_won_race()
         return True
+
+    def _note_won_race(self) -> None:
+        """An entry of this gateway took its position."""
 
     @staticmethod
     def _is_own(winner: LogEntry, nonce: bytes) -> bool:
         return entry_nonce(winner.payload) == nonce
 
     async def _read_tail(self) -> bool:
-        """Fold everything up to the log's end; tell if there was anything."""
-        grew = False
-        while await self._read_on():
-            grew = True
-        return grew
+        """Fold what there is, up to the log's end; False when that was not reached soon."""
+        for _ in range(TAIL_READS):
+            if not await self._read_on():
+                return True
+        return False
 
     async def _read_on(self) -> bool:
         """Fold what one read gives; tell if that was anything."""
@@ -410,6 +429,19 @@ class Coordinator:
         return bool(entries)
 
     async def _read(self) -> list[LogEntry]:
+        """Read on, a second time where the next entry is damaged: perhaps on its way from the log.
+
+        What is damaged still is the fold's to refuse.
+        """
+        entries = await self._read_once()
+        whole, damage = whole_ones(entries)
+        if whole or not damage:
+            return whole
+        _log.warning("reading once more what came damaged from the metadata log", error=damage)
+        await trio.sleep(READ_AGAIN_SECONDS)
+        return await self._read_once()
+
+    async def _read_once(self) -> list[LogEntry]:
         position = self.state.position + 1
         entries = await self._retry(lambda: self._log.read(position, READ_BYTES))
         if isinstance(entries, Trimmed):
@@ -418,7 +450,8 @@ class Coordinator:
 
     def _fold(self, entries: list[LogEntry]) -> None:
         for each in entries:
-            self.state.apply(each.position, decode_entry(each.payload, each.position))
+            entry = decode_entry(each.payload, each.position, self.state.entry_formats)
+            self.state.apply(each.position, entry)
         if self.has_left and not self._is_leaving:
             raise GatewayFenced(f"incarnation {self.incarnation} was ended by another gateway")
         if not isinstance(self._log, MovableLog):
@@ -454,6 +487,11 @@ class Coordinator:
                 _log.warning("the metadata log does not answer; trying again", error=str(error))
                 await trio.sleep(delay)
                 delay = min(delay * 2, LAST_RETRY_SECONDS)
+
+
+def _set_all(barriers: list[trio.Event]) -> None:
+    for each in barriers:
+        each.set()
 
 
 def _left_behind(position: int) -> GatewayFenced:

@@ -3,20 +3,31 @@
 Layout (msgpack array): format version, nonce, writer's incarnation, writer's clock in ms, events,
 writer's uptime in ms.  The nonce tells a writer whether the entry that holds a position is its own
 (an append whose answer was lost is repeated with the same bytes).
+
+Format 2 ends with one field more, always as a uint 32: the CRC-32C of the entry's position (8
+bytes, big-endian) and of all bytes before it, so that an entry that was misplaced shows, too.
+The cluster's metadata.version says which format is written; see metadata_versions.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Union
+from typing import Final, Union
 
+import crc32c
 import msgspec
 
 from . import events as ev
 from . import group_events as gev
 from . import log_move_events as lev
 
-ENTRY_FORMAT = 1
+ENTRY_FORMAT: Final = 1
+CHECKED_FORMAT: Final = 2
+_FORMATS: Final = range(ENTRY_FORMAT, CHECKED_FORMAT + 1)
+_CHECK_BYTES: Final = 5
+_UINT32: Final = b"\xce"  # as msgpack begins a number of four bytes
+# As msgpack begins an array of seven fields, the last of which is a checksum, or of more.
+_CHECKED_SHAPES: Final = range(0x97, 0xA0)
 
 AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     ev.ClusterCreated,
@@ -26,6 +37,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     ev.GatewayResumed,
     ev.GatewayDrained,
     ev.GatewayExpired,
+    ev.MetadataVersionSet,
     ev.ClaimTaken,
     ev.ClaimReleased,
     ev.TimelineOpened,
@@ -85,6 +97,7 @@ class UnreadableEntry(Exception):
 # The last for arrays in arrays in arrays, where a field is not looked at.
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _encoder = msgspec.msgpack.Encoder()
+_room_for_check = msgspec.Raw(_UINT32 + bytes(4))
 _decoder = msgspec.msgpack.Decoder(Entry)
 _head_decoder = msgspec.msgpack.Decoder(_Head)
 
@@ -100,30 +113,87 @@ def encode_entry(
     clock_ms: int,
     events: Sequence[msgspec.Raw],
     uptime_ms: int = -1,
+    *,
+    entry_format: int = ENTRY_FORMAT,
+    position: int = 0,
 ) -> bytes:
-    """Join encoded events to an entry."""
-    return _encoder.encode((ENTRY_FORMAT, nonce, writer, clock_ms, tuple(events), uptime_ms))
+    """Join encoded events to an entry; one with a checksum is good at this position only."""
+    fields = (entry_format, nonce, writer, clock_ms, tuple(events), uptime_ms)
+    if entry_format < CHECKED_FORMAT:
+        return _encoder.encode(fields)
+    body = _encoder.encode((*fields, _room_for_check))[:-_CHECK_BYTES]
+    return body + _check_of(body, position)
 
 
-def decode_entry(payload: bytes, position: int) -> Entry:
-    """Read an entry back.
+def _check_of(body: bytes | memoryview, position: int) -> bytes:
+    return _UINT32 + crc32c.crc32c(body, crc32c.crc32c(position.to_bytes(8))).to_bytes(4)
+
+
+def decode_entry(payload: bytes, position: int, formats: range = _FORMATS) -> Entry:
+    """Read an entry back; formats: those that it may have (ClusterState.entry_formats).
 
     Raises:
       UnreadableEntry: with the position, and what to do.
     """
     try:
         head = _head_decoder.decode(payload)
-        if head.format != ENTRY_FORMAT:
-            raise UnreadableEntry(
-                f"metadata log entry {position} has format {head.format}; this release reads"
-                f" {ENTRY_FORMAT}. Run a newer release of Tidegate"
-            )
+        if head.format not in formats:
+            raise UnreadableEntry(f"metadata log entry {position} {_why_not(head, formats)}")
+        if _is_checked(head, payload):
+            _check(payload, position)
         return _decoder.decode(payload)
     except _DECODE_ERRORS as error:
         raise UnreadableEntry(
             f"metadata log entry {position} cannot be read ({error}). It is damaged, or holds an"
             " event of a newer release; run a newer release, or restore the log"
         ) from error
+
+
+def check_entry(payload: bytes, position: int) -> None:
+    """See that an entry that carries a checksum is whole, and stands where it was written for.
+
+    One that has none passes.
+
+    Raises:
+      UnreadableEntry: it is damaged.
+    """
+    if _is_checked(_head_of(payload, position), payload):
+        _check(payload, position)
+
+
+def _is_checked(head: _Head, payload: bytes) -> bool:
+    """Tell by its number and by its shape: the number may be what is damaged."""
+    return head.format >= CHECKED_FORMAT or payload[0] in _CHECKED_SHAPES
+
+
+def _head_of(payload: bytes, position: int) -> _Head:
+    try:
+        return _head_decoder.decode(payload)
+    except _DECODE_ERRORS as error:
+        raise UnreadableEntry(
+            f"metadata log entry {position} is damaged: it does not begin as one ({error})"
+        ) from error
+
+
+def _why_not(head: _Head, formats: range) -> str:
+    if head.format >= formats.stop:
+        return (
+            f"has format {head.format}; this release reads up to {formats[-1]}."
+            " Run a newer release of Tidegate"
+        )
+    return (
+        f"has format {head.format}, and format {formats[0]} or higher was decided on before it."
+        " It is damaged: restore the log, or see `tidegate log repair`"
+    )
+
+
+def _check(payload: bytes, position: int) -> None:
+    whole = memoryview(payload)
+    if _check_of(whole[:-_CHECK_BYTES], position) != payload[-_CHECK_BYTES:]:
+        raise UnreadableEntry(
+            f"metadata log entry {position} fails its checksum. It is damaged, in the log or on its"
+            " way from there: start again, and if it stays, see `tidegate log repair`"
+        )
 
 
 def authored(entry: Entry) -> Iterator[tuple[int, AnyEvent]]:

@@ -41,7 +41,8 @@ class GatewayRegistered(Event, frozen=True, tag=2):
     """One life of a gateway begins.
 
     supersedes: the earlier incarnation of the same instance key, which ends here and whose claims
-    are inherited; 0 when there is none.
+    are inherited; 0 when there is none.  highest_version: the metadata.version up to which it can
+    read; see metadata_versions.py.
     """
 
     incarnation: int
@@ -51,10 +52,17 @@ class GatewayRegistered(Event, frozen=True, tag=2):
     endpoints: tuple[Endpoint, ...]
     software_version: str
     supersedes: int
+    highest_version: int = 1
 
 
 class GatewayRenewed(Event, frozen=True, tag=3):
-    """Only says that its writer lives; written when it had nothing else to say."""
+    """Only says that its author lives; written when it had nothing else to say.
+
+    highest_version: as in GatewayRegistered, again, for a snapshot of an older release forgets it;
+    0: it is not said.
+    """
+
+    highest_version: int = 0
 
 
 class GatewayDraining(Event, frozen=True, tag=4):
@@ -110,6 +118,12 @@ class GatewayDrained(Event, frozen=True, tag=16):
     """Nothing is left of the work of a gateway that drains: no client, no group."""
 
     incarnation: int
+
+
+class MetadataVersionSet(Event, frozen=True, tag=17):
+    """From the next entry on, gateways write what this level allows; see metadata_versions.py."""
+
+    version: int
 
 
 class FormerLife(msgspec.Struct, array_like=True, frozen=True, gc=False):

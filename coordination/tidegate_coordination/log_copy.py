@@ -30,6 +30,7 @@ from .snapshots import save_verified
 from .state.cluster import ClusterState
 from .state.frozen import split
 from .state.log_moves import LogMove, LogMoveTable
+from .whole_entries import expect_whole
 
 Result = TypeVar("Result")
 
@@ -89,7 +90,9 @@ async def _fold(target: MetadataLog, state: ClusterState) -> None:
         if isinstance(entries, Trimmed):
             raise _in_use("it was trimmed")
         for each in entries:
-            state.apply(each.position, decode_entry(each.payload, each.position))
+            state.apply(
+                each.position, decode_entry(each.payload, each.position, state.entry_formats)
+            )
 
 
 def _in_use(why: str) -> LogMisconfigured:
@@ -113,12 +116,17 @@ async def put_copy(target: MetadataLog, entry: LogEntry) -> None:
     Raises:
       LogMisconfigured: somebody writes to it already.
       LogUnavailable: do it again.
+      LogCorrupt: it was damaged on its way, or in the old log.
     """
+    expect_whole([entry])
     result = await target.append(entry.position, entry.payload)
     if result is not AppendResult.CONFLICT:
         return
     held = await target.read(entry.position, 1)
-    if not isinstance(held, Trimmed) and held[0].payload != entry.payload:
+    if isinstance(held, Trimmed):
+        return
+    expect_whole(held)  # what came damaged is nobody else's
+    if held[0].payload != entry.payload:
         raise _foreign(entry.position)
 
 
@@ -156,6 +164,7 @@ async def holds_copy(source: MetadataLog, target: MetadataLog, position: int) ->
     Raises:
       LogMisconfigured: the target is no copy of the source.
       LogUnavailable: nobody can tell now.
+      LogCorrupt: one of the two entries came damaged.
     """
     ours = await source.read(position, 1)
     try:
@@ -166,6 +175,7 @@ async def holds_copy(source: MetadataLog, target: MetadataLog, position: int) ->
         raise LogCorrupt(f"entry {position} of the metadata log is gone")
     if isinstance(theirs, Trimmed):
         raise _foreign(position)
+    expect_whole([*ours, *theirs])
     if theirs and theirs[0].payload != ours[0].payload:
         raise _foreign(position)
     return bool(theirs)

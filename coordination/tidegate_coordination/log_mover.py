@@ -23,7 +23,7 @@ import trio
 
 from .coordinator import Coordinator
 from .log_copy import COPY_BYTES, begin_copy, look_at_copy, patiently, put_copy
-from .metadata_log import LogMisconfigured, MetadataLog, Trimmed
+from .metadata_log import LogCorrupt, LogMisconfigured, MetadataLog, Trimmed
 from .rules.log_moves import BeginLogMove, CancelLogMove, MoveStep, OfferLog, SealLog
 from .snapshots import encode_state
 from .state.gateways import Gateway
@@ -109,7 +109,7 @@ class LogMover:
         """
         try:
             await self._move()
-        except* (MoveRefused, LogMisconfigured) as refusals:
+        except* (MoveRefused, LogMisconfigured, LogCorrupt) as refusals:
             await self._coordinator.propose(CancelLogMove(self._plan.move_id))
             raise _first(refusals) from None
         return self.report
@@ -117,7 +117,13 @@ class LogMover:
     async def _move(self) -> None:
         check_logs(self._source, self._target)
         await self._coordinator.propose(BeginLogMove(self._plan.move_id))
-        await self._begin()
+        with trio.move_on_after(self._plan.ready_seconds) as waited:
+            await self._begin()
+        if waited.cancelled_caught:
+            raise MoveRefused(
+                f"the new log did not take the snapshot in {self._plan.ready_seconds:g} s: give"
+                " more time (--timeout), or a faster one"
+            )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._copy_on)
             await self._offer_and_seal()

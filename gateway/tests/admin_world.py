@@ -23,6 +23,7 @@ from tidegate_gateway.requests.alter_partition_reassignments import (
     AlterPartitionReassignmentsHandler,
 )
 from tidegate_gateway.requests.alter_replica_log_dirs import AlterReplicaLogDirsHandler
+from tidegate_gateway.requests.api_versions import ApiVersions
 from tidegate_gateway.requests.create_partitions import CreatePartitionsHandler
 from tidegate_gateway.requests.create_topics import CreateTopicsHandler
 from tidegate_gateway.requests.delete_records import DeleteRecordsHandler
@@ -37,6 +38,7 @@ from tidegate_gateway.requests.incremental_alter_configs import IncrementalAlter
 from tidegate_gateway.requests.list_config_resources import ListConfigResourcesHandler
 from tidegate_gateway.requests.list_partition_reassignments import ListPartitionReassignmentsHandler
 from tidegate_gateway.requests.metadata import MetadataHandler
+from tidegate_gateway.requests.update_features import UpdateFeaturesHandler
 from tidegate_gateway.zone_finder import ZoneFinder
 from tidegate_gateway.zone_settings import zone_maps
 from tidegate_protocol.apis import APIS
@@ -79,6 +81,8 @@ class AdminGateway:
             AlterPartitionReassignmentsHandler(coordinator, view),
             ListPartitionReassignmentsHandler(),
             DescribeQuorumHandler(coordinator, view),
+            ApiVersions((18, 57), coordinator.state),
+            UpdateFeaturesHandler(coordinator),
         ]
         self._by_request = {_request_class(each): each for each in handlers}
 

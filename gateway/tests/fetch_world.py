@@ -73,13 +73,19 @@ class Store(MemoryObjectStore):
         self.is_away = False
         self.trouble: Exception = StoreUnavailable("away")
         self.seconds = 0.0
+        # So many of the next reads come damaged.
+        self.damaged_reads = 0
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
         self.reads.append((key, start, length))
         await trio.sleep(self.seconds)
         if self.is_away:
             raise self.trouble
-        return await super().get_range(key, start, length)
+        body = await super().get_range(key, start, length)
+        if not self.damaged_reads:
+            return body
+        self.damaged_reads -= 1
+        return bytes(each ^ 0x55 for each in body)
 
     def damage(self, key: str, position: int) -> None:
         body, modified_at = self._objects[key]
@@ -101,6 +107,7 @@ class World:
         disk: DiskCache | None = None,
         zone: str = "zone-a",
         peers: ObjectPeers | None = None,
+        zone_id_map: str = "",
     ) -> None:
         self.memory_log = log
         self.log = FaultyLog(log, LogFaults(), Random(node_id))
@@ -115,7 +122,12 @@ class World:
         self.cache: RangeCache[object] = RangeCache(cache_bytes)
         self.zone = zone
         self.lender = ObjectLender(store, self.cache)
-        self.zone_reads = ZoneReads(self.coordinator, zone, self.lender, peers) if peers else None
+        maps = zone_maps(BrokerSettings({"zone.id.map": zone_id_map}))
+        self.zone_reads = (
+            ZoneReads(self.coordinator, zone, self.lender, peers, zone_id_of=maps.id_of)
+            if peers
+            else None
+        )
         self.reader = LogReader(
             self.coordinator,
             store,
@@ -141,9 +153,9 @@ class World:
         self.adopts = False
         self._counter = 0
 
-    async def register(self) -> None:
+    async def register(self, *, lends: bool = True) -> None:
         endpoints = [Endpoint("PLAINTEXT", "localhost", 9092)]
-        if self.zone_reads is not None:
+        if self.zone_reads is not None and lends:
             endpoints.append(Endpoint(PEER_LISTENER, f"node{self.node_id}", 9644))
         proposal = Register(
             self.node_id, f"key-{self.node_id}", self.zone, tuple(endpoints), "1", "c" * 22

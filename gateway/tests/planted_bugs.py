@@ -24,17 +24,22 @@ def must_be_found(
     first_seed: int,
     monkeypatch: pytest.MonkeyPatch,
     is_concerned: Callable[[FaultPlan], bool] = lambda _: True,
+    *,
+    zones: int = 0,
 ) -> None:
     """Fail unless one of SEEDS seeds shows a violation of an expected kind.
 
     is_concerned: tells of a seed whether it has what the bug is in; others are passed over.
+    zones: see simulate().
     """
     plant(monkeypatch)
     broken = 0
     for seed in range(first_seed, first_seed + SEEDS):
-        if not is_concerned(plan_of(seed)):
+        if not is_concerned(plan_of(seed, zones)):
             continue
-        found = {each.kind for each in simulate(seed, OPERATIONS).violations}
+        found = {
+            each.kind for each in simulate(seed, OPERATIONS, zones, stop_at=expected).violations
+        }
         if found & expected:
             print(f"found in seed {seed}: {sorted(found)}")
             return

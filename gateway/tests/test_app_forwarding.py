@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer
-
-from tests.app_world import PATIENCE_SECONDS, Process, serving, tidegate
+from tests.app_world import Process, serving, tidegate
+from tests.greetings import consume, produce
 
 SHARED = (
     *("serve", "--set", "object.store=file:objects", "--set", "forwarding=on"),
@@ -37,25 +36,6 @@ def cluster(cwd: Path) -> Iterator[list[Process]]:
         yield found
 
 
-def produce(process: Process, values: list[str]) -> None:
-    producer = Producer({"bootstrap.servers": process.servers, "enable.idempotence": True})
-    for value in values:
-        producer.produce("greetings", value)
-    assert producer.flush(PATIENCE_SECONDS) == 0
-
-
-def consume(process: Process, count: int) -> list[str]:
-    settings = {"bootstrap.servers": process.servers, "group.id": "g"}
-    consumer = Consumer(settings | {"auto.offset.reset": "earliest"})
-    try:
-        consumer.subscribe(["greetings"])
-        messages = consumer.consume(count, PATIENCE_SECONDS)
-        assert [each.error() for each in messages] == [None] * count
-        return sorted((each.value() or b"").decode() for each in messages)
-    finally:
-        consumer.close()
-
-
 def metric(process: Process, name: str) -> float:
     _, text = process.get("/metrics")
     [line] = [each for each in text.splitlines() if each.startswith(f"tidegate_forwarding_{name} ")]
@@ -64,8 +44,8 @@ def metric(process: Process, name: str) -> float:
 
 def test_one_appends_for_all_until_it_is_killed(tmp_path: Path) -> None:
     with cluster(tmp_path) as processes:
-        produce(processes[2], ["a", "b"])
-        produce(processes[0], ["c"])
+        produce(processes[2].servers, "a", "b")
+        produce(processes[0].servers, "c")
         leading = [bool(metric(each, "leader")) for each in processes]
         assert sum(leading) == 1
         assert not leading[2]
@@ -75,8 +55,8 @@ def test_one_appends_for_all_until_it_is_killed(tmp_path: Path) -> None:
         assert all(metric(each, "proposals_total") > 0 for each in rest)
         leader.popen.kill()
         leader.popen.wait()
-        produce(rest[1], ["d"])
-        assert consume(rest[0], 4) == ["a", "b", "c", "d"]
+        produce(rest[1].servers, "d")
+        assert sorted(consume(rest[0].servers, 4)) == ["a", "b", "c", "d"]
         for each in rest[::-1]:
             code, errors = each.stop()
             assert (code, "shared-secret" in errors) == (0, False)

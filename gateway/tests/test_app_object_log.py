@@ -6,34 +6,14 @@ import json
 import secrets
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer
-
-from tests.app_world import PATIENCE_SECONDS, serving, tidegate
+from tests.app_world import serving, tidegate
+from tests.greetings import consume, produce
 
 DEV = ("dev", "--port", "0", "--admin-port", "0")
 
 
 def fresh(url: str) -> str:
     return url.replace("?", f"/{secrets.token_hex(4)}?")
-
-
-def produce(servers: str, *values: str) -> None:
-    producer = Producer({"bootstrap.servers": servers})
-    for value in values:
-        producer.produce("greetings", value)
-    assert producer.flush(PATIENCE_SECONDS) == 0
-
-
-def consume(servers: str, count: int) -> list[str]:
-    settings = {"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest"}
-    consumer = Consumer(settings)
-    try:
-        consumer.subscribe(["greetings"])
-        messages = consumer.consume(count, PATIENCE_SECONDS)
-        assert [each.error() for each in messages] == [None] * count
-        return [(each.value() or b"").decode() for each in messages]
-    finally:
-        consumer.close()
 
 
 def test_two_gateways_share_nothing_but_a_bucket(seaweed_s3_url: str, tmp_path: Path) -> None:

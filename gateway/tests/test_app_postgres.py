@@ -13,34 +13,15 @@ from typing import Any
 
 import pytest
 import trio
-from confluent_kafka import Consumer, Producer
 
 from tests.app_world import PATIENCE_SECONDS, serving, tidegate
+from tests.greetings import consume, produce
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
 from tidegate_gateway import startup
 from tidegate_gateway.cli.banner import shown_log
 
 DEV = ("dev", "--port", "0", "--admin-port", "0")
-
-
-def produce(servers: str, *values: str) -> None:
-    producer = Producer({"bootstrap.servers": servers})
-    for value in values:
-        producer.produce("greetings", value)
-    assert producer.flush(PATIENCE_SECONDS) == 0
-
-
-def consume(servers: str, count: int) -> list[str]:
-    settings = {"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest"}
-    consumer = Consumer(settings)
-    try:
-        consumer.subscribe(["greetings"])
-        messages = consumer.consume(count, PATIENCE_SECONDS)
-        assert [each.error() for each in messages] == [None] * count
-        return [(each.value() or b"").decode() for each in messages]
-    finally:
-        consumer.close()
 
 
 def test_two_gateways_share_a_log_that_is_restarted(postgres_server: Any, tmp_path: Path) -> None:

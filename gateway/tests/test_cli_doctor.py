@@ -7,6 +7,7 @@ import socket
 import time
 from pathlib import Path
 
+import pytest
 import trio
 
 from tests.app_world import serving, tidegate
@@ -67,6 +68,40 @@ def test_a_live_cluster_is_only_looked_at(tmp_path: Path) -> None:
     assert other.returncode == 1
     assert "cluster.id is set to x" in other.stdout
     assert not [each for each in (tmp_path / "objects" / "doctor").rglob("*") if each.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("peer", "token", "problems"),
+    [
+        ("0.0.0.0:0", "", ["peer listener"]),
+        (":0", "", ["peer listener"]),
+        ("0.0.0.0:0", "secret", []),
+        ("127.0.0.1:0", "", []),
+        ("[::1]:0", "", []),
+        ("localhost:0", "", []),
+        ("nonsense", "", ["peer listener"]),
+    ],
+)
+async def test_a_peer_listener_that_answers_anyone(
+    peer: str, token: str, problems: list[str]
+) -> None:
+    found: list[Checked] = []
+    settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "metadata.log": "memory:"}
+    settings |= {"object.store": "memory:", "peer.listener": peer, "peer.token": token}
+    await examine(BrokerSettings(settings), None, found.append)
+    assert [each.area for each in found if not each.ok] == problems
+    advice = " ".join(each.advice for each in found if not each.ok)
+    assert ("give all gateways the same peer.token" in advice) == (bool(problems) and ":0" in peer)
+
+
+def test_a_gateway_that_answers_anyone_says_so_at_its_start(tmp_path: Path) -> None:
+    places = ("--log", "sqlite:log.db", "--object-store", "file:objects")
+    dev = ("dev", "--port", "0", "--admin-port", "0", *places)
+    peer = ("--set", "peer.listener=0.0.0.0:0", "--set", "peer.advertised.listener=localhost:0")
+    with serving(*dev, *peer, cwd=tmp_path) as process:
+        code, errors = process.stop()
+    assert code == 0
+    assert "whoever reaches peer.listener may read all records" in errors
 
 
 def test_settings_that_cannot_be_read(tmp_path: Path) -> None:

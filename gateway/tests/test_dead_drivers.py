@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from tests.wire_client import NOW_MS, wire_world
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.metadata_versions import NEWEST
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
 
@@ -28,7 +29,9 @@ async def start_and_die(log: MemoryLog, number: int) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(coordinator.run)
         await coordinator.catch_up()
-        await coordinator.propose(Register(-number, f"driver {number}", "", (), "0", ""))
+        key = f"driver {number}"
+        driver = Register(-number, key, "", (), "0", "", highest_version=NEWEST)
+        await coordinator.propose(driver)
         nursery.cancel_scope.cancel()
 
 

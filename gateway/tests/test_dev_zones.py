@@ -14,29 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
 
 from tests.app_world import tidegate
 from tests.dev_zones_world import PATIENCE_SECONDS, DevZones, dev_zones
-
-
-def produce(servers: str, zone: str, *values: str) -> None:
-    producer = Producer({"bootstrap.servers": servers, "client.id": f"app,zone={zone}"})
-    for value in values:
-        producer.produce("greetings", value)
-    assert producer.flush(PATIENCE_SECONDS) == 0
-
-
-def consume(servers: str, count: int) -> list[str]:
-    settings = {"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest"}
-    consumer = Consumer(settings)
-    try:
-        consumer.subscribe(["greetings"])
-        messages = consumer.consume(count, PATIENCE_SECONDS)
-        assert [each.error() for each in messages] == [None] * count
-        return [(each.value() or b"").decode() for each in messages]
-    finally:
-        consumer.close()
+from tests.greetings import consume, produce
 
 
 def states(status: dict[str, Any]) -> list[str]:
@@ -61,14 +42,14 @@ def test_gateways_come_and_go_as_it_is_typed(tmp_path: Path) -> None:
     with dev_zones(data=tmp_path / "data") as running:
         assert [each["zone"] for each in running.gateways] == ["az-1", "az-2", "az-3"]
         servers = running.said["bootstrap_servers"]
-        produce(servers, "az-1", "a")
+        produce(servers, "a", client_id="app,zone=az-1")
         running.say("stop 1")
         running.hear("gateway 1 (az-1) stopped")
         assert states(running.status()) == ["stopped", "serving", "serving"]
-        produce(servers, "az-1", "b")
+        produce(servers, "b", client_id="app,zone=az-1")
         running.say("start 1")
         running.hear("gateway 1 (az-1) serves at " + running.gateways[0]["bootstrap_servers"])
-        produce(running.gateways[0]["bootstrap_servers"], "az-1", "c")
+        produce(running.gateways[0]["bootstrap_servers"], "c", client_id="app,zone=az-1")
         assert sorted(consume(servers, 3)) == ["a", "b", "c"]
         running.say("stpo 2")
         running.hear("did you mean stop?")
@@ -130,7 +111,7 @@ def test_real_servers_come_and_go_with_it(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("PGPASSWORD", "of-another-server")
     try:
         with dev_zones("--real", data=data, zones=1) as running:
-            produce(running.said["bootstrap_servers"], "az-1", "a")
+            produce(running.said["bootstrap_servers"], "a", client_id="app,zone=az-1")
             assert running.said["object_store"].startswith("s3://tidegate at 127.0.0.1:")
             assert running.said["metadata_log"].startswith("postgres://127.0.0.1:")
             secret = (data / "postgres" / "password").read_text().strip()

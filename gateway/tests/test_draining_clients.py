@@ -179,3 +179,41 @@ async def test_who_never_goes_does_not_keep_it(autojump_clock: MockClock) -> Non
             nursery.cancel_scope.cancel()
         await trio.sleep(1)
         assert len(new.gateway.coordinator.state.gateways.brokers()) == 1
+
+
+async def test_a_log_that_is_away_at_first_does_not_cut_a_drain_short(
+    autojump_clock: MockClock,
+) -> None:
+    async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
+        old, new = await two(world)
+        member = await hosted(old, new)
+        left = old.gateway.coordinator.incarnation
+        world.log.is_away = True
+        nursery.start_soon(old.gateway.drain)
+        await trio.sleep(3.5)  # longer than it waits for anything to be said in the log
+        world.log.is_away = False
+        await trio.sleep(6)
+        member.client = new.world.connect()
+        assert await member.beat() == E.NONE
+        await trio.sleep(6)
+        await new.gateway.coordinator.catch_up()
+        assert not new.gateway.coordinator.state.gateways.is_live(left)
+        assert await member.beat() == E.NONE
+        nursery.cancel_scope.cancel()
+
+
+async def test_time_to_say_goodbye_runs_from_the_first_word(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
+        old, new = await two(world)
+        staying = await hosted(old, new)
+        left = old.gateway.coordinator.incarnation
+        world.log.is_away = True
+        nursery.start_soon(old.gateway.drain)
+        await trio.sleep(11)
+        world.log.is_away = False
+        for _ in range(14):  # until 25 s have passed of the 30 that a drain may take
+            await trio.sleep(1)
+            await staying.beat()
+        await new.gateway.coordinator.catch_up()
+        assert not new.gateway.coordinator.state.gateways.is_live(left)
+        nursery.cancel_scope.cancel()

@@ -11,6 +11,8 @@ import trio.testing
 from tests.fetch_world import batch, fetch_world, records_of
 from tidegate_coordination.logs.faulty import LogFaults
 from tidegate_gateway.fetch_plan import FetchSettings
+from tidegate_gateway.log_reader import Loaded
+from tidegate_gateway.read_ahead import ReadAhead
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 
@@ -200,3 +202,22 @@ async def test_what_changed_while_it_waited_is_in_its_answer(
         nursery.start_soon(change)
         data = await world.fetch("t", 2, max_wait_ms=500)
         assert (data.error_code, data.log_start_offset, data.high_watermark) == (0, 2, 2)
+
+
+async def test_what_is_there_and_does_not_come_is_not_waited_for(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client asks again at once; nothing might be written for long."""
+
+    async def load(*_: object) -> Loaded:
+        await trio.sleep(0.1)
+        return {}
+
+    later = Later()
+    async with fetch_world() as [world]:
+        await world.create("a")
+        await world.write(("a", 0, batch("1")))
+        monkeypatch.setattr(ReadAhead, "load", load)
+        await later.run(world.fetch("a", 0, max_wait_ms=30_000))
+    assert later.records == []
+    assert later.seconds < 1

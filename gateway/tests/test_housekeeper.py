@@ -11,6 +11,7 @@ from tests.wire_client import NOW_MS, WireWorld, records_batch, wire_world
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import Trimmed
+from tidegate_coordination.metadata_versions import FIRST, NEWEST
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.startup import NodeIdInUse, register
@@ -98,6 +99,22 @@ async def test_a_gateway_starts_from_a_snapshot_and_a_trimmed_log(
         assert after.partitions[0].next_offset == 7
         values = await world.connect().fetch_values("t", 0, 0)
         assert [value and value[:1] for value in values] == [b"%d" % number for number in written]
+
+
+async def test_what_a_gateway_reads_is_said_again_where_it_was_forgotten(
+    autojump_clock: MockClock,
+) -> None:
+    """By a snapshot of an older release; a busy gateway has no other reason to renew its lease."""
+    async with wire_world() as world:
+        await world.create_topic("t", 1)
+        coordinator = world.gateway.coordinator
+        me = coordinator.state.gateways.live[coordinator.incarnation]
+        assert me.highest_version == NEWEST
+        me.highest_version = FIRST
+        for _ in range(8):
+            await write(world, "t", 1)
+            await trio.sleep(1)
+        assert me.highest_version == NEWEST
 
 
 async def test_a_dead_gateway_that_was_alone_gives_its_node_id_up_after_its_lease(

@@ -12,7 +12,8 @@ from tidegate_gateway.log_reader import LogReader
 from tidegate_gateway.object_reads import FROM_STORE
 from tidegate_gateway.zone_reads import ZoneReads
 from tidegate_simulation.lending import PREFIX
-from tidegate_simulation.run import lends, simulate
+from tidegate_simulation.run import simulate
+from tidegate_simulation.zone_plan import lends
 from tidegate_storage import prepared_runs
 from tidegate_storage.object_store import NoSuchObject
 

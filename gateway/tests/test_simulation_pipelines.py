@@ -24,6 +24,7 @@ from tidegate_simulation.drain_plan import DRAIN_KIND
 from tidegate_simulation.faults import KINDS
 from tidegate_simulation.forwarding_plan import FORWARDING_KINDS
 from tidegate_simulation.losses import LOSS_KINDS
+from tidegate_simulation.move_plan import MOVED
 from tidegate_simulation.pipeline_plan import (
     PIPELINE_KINDS,
     PREFIX,
@@ -34,6 +35,7 @@ from tidegate_simulation.pipeline_plan import (
 from tidegate_simulation.run import plan_of, simulate
 from tidegate_simulation.strikes import Strikes
 from tidegate_simulation.unreliable_runner import UnreliableRunner
+from tidegate_simulation.version_plan import DAMAGE_KIND, LATE_KIND, UPGRADE_KIND
 from tidegate_storage.memory_store import MemoryObjectStore
 
 # -- what is drawn --------------------------------------------------------------------------------
@@ -44,6 +46,7 @@ def test_every_kind_is_drawn_and_some_seeds_have_no_pipeline() -> None:
     drivers = [plan.pipelines.drivers for plan in plans]
     kinds = {kind for plan in plans for kind in plan.kinds}
     apart = {*PIPELINE_KINDS, *LOSS_KINDS, *DISK_KINDS, *FORWARDING_KINDS, DRAIN_KIND}
+    apart |= {MOVED, UPGRADE_KIND, LATE_KIND, DAMAGE_KIND}
     assert kinds == {*KINDS, *apart}
     assert {plan.disks.max_bytes for plan in plans if not plan.pipelines.drivers} == {0}
     assert all(drivers.count(number) > 100 for number in (0, 1, 2)), drivers

@@ -11,7 +11,8 @@ from tidegate_coordination.state.gateways import GatewayTable
 from tidegate_gateway.client_racks import ClientRacks
 from tidegate_gateway.cluster_view import ClusterView
 from tidegate_gateway.read_steering import Elsewhere, ReadSteering
-from tidegate_simulation.run import has_zones, simulate
+from tidegate_simulation.run import simulate
+from tidegate_simulation.zone_plan import has_zones
 
 
 def leads_from_another_zone(patch: pytest.MonkeyPatch) -> None:

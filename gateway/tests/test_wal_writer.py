@@ -1,14 +1,15 @@
 """The WAL writer: when it seals, in which order it commits, what a store that fails costs."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 
+import pytest
 import trio
 import trio.testing
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.events import TopicCreated
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
@@ -179,3 +180,26 @@ async def test_small_objects_linger_once_the_budget_is_spent(
         # 60 tokens and one a second more; what comes after that is gathered for the linger.
         assert 60 <= len(fixture.store.begun) <= 64
         assert fixture.since_start(last) <= 0.99 + 0.25
+
+
+async def test_a_commit_whose_outcome_nobody_knows_is_neither_settled_nor_abandoned(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running([0.0], WalSettings(max_in_flight_bytes=1)) as fixture:
+        kinds: list[str] = []
+
+        def submit(
+            proposal: object, deliver: object, fail: Callable[[CoordinatorUnavailable], None]
+        ) -> None:
+            kinds.append(type(proposal).__name__)
+            fail(CoordinatorUnavailable("it is of a newer release"))
+
+        monkeypatch.setattr(fixture.coordinator, "submit", submit)
+        waiting = fixture.append()
+        await fixture.writer.drain()
+        monkeypatch.undo()
+        after = fixture.append()
+        await fixture.writer.drain()
+        assert kinds == ["CommitWal"]
+        assert not waiting.outcomes
+        assert after.outcomes[0].base_offset == 0

@@ -211,6 +211,73 @@ async def test_damaged_bytes_of_segments_are_read_again(autojump_clock: MockCloc
         assert [each.reader.corrupt_runs for each in zones.worlds] == [0, 0, 0]
 
 
+async def one_damaged_block(zones: Zones) -> tuple[World, World, list[str]]:
+    """Have the block of a segment come damaged to who reads it for all: that, another, topics."""
+    names = await write_segments(zones, 1, 1)
+    topic = zones.worlds[0].state.topics.by_name[names[0]]
+    [reader] = recommend(topic.topic_id, 1, [each.node_id for each in zones.worlds])
+    zones.store.damaged_reads = 1
+    others = [each for each in zones.worlds if each.node_id != reader]
+    return zones.worlds[reader - 1], others[0], names
+
+
+async def test_an_owner_reads_anew_what_came_damaged_to_it(autojump_clock: MockClock) -> None:
+    async with zone_world(["a", "a", "a"]) as zones:
+        owner, other, [name] = await one_damaged_block(zones)
+        await read_through(other, name)
+        assert other.zone_reads is not None
+        assert other.zone_reads.counters.damaged == 1
+        await trio.sleep(3.0)  # it is not asked for a while
+        await write_more_and_read(zones, owner, other)
+        assert zones.network.statuses[f"node{owner.node_id}", 204] == 1
+        third = next(each for each in zones.worlds if each not in (owner, other))
+        await read_through(third, name)
+        assert third.zone_reads is not None
+        assert (third.zone_reads.counters.damaged, owner.reader.corrupt_runs) == (0, 0)
+
+
+async def write_more_and_read(zones: Zones, owner: World, other: World) -> None:
+    """Have one gateway ask another for something else."""
+    await owner.create("other", 1)
+    owner.adopts = True
+    await owner.write(("other", 0, batch("y")))
+    await zones.catch_up()
+    assert records_of(await other.fetch("other", 0)) == [(0, "y")]
+
+
+async def test_one_that_gives_damaged_bytes_is_left_alone_for_longer_each_time(
+    autojump_clock: MockClock,
+) -> None:
+    async with zone_world(["a", "a"]) as zones:
+        zones.network.lying.add("node1")
+        other = await cold_tail(zones)
+        assert other.zone_reads is not None
+        for round_, seconds in enumerate((2.0, 4.0, 8.0)):
+            assert records_of(await other.fetch("t", round_)) == [(round_, "x")]
+            assert other.zone_reads.counters.damaged == round_ + 1
+            await zones.worlds[0].write(("t", 0, batch("x")))
+            await other.coordinator.catch_up()
+            me = zones.worlds[0].coordinator.incarnation
+            await trio.sleep(seconds - 0.01)
+            assert other.zone_reads._suspects.holds(me)
+            await trio.sleep(0.02)
+            assert not other.zone_reads._suspects.holds(me)
+        zones.network.lying.clear()
+        for round_ in (3, 4):
+            assert records_of(await other.fetch("t", round_)) == [(round_, "x")]
+            await zones.worlds[0].write(("t", 0, batch("x")))
+            await other.coordinator.catch_up()
+        assert other.zone_reads._suspects._failures == {}
+
+
+async def test_a_zone_is_one_by_its_names_and_its_id() -> None:
+    for zone_id_map, gets in (("", 1), ("us-east-1a=use1-az4", 0)):
+        async with zone_world(["us-east-1a", "use1-az4"], zone_id_map=zone_id_map) as zones:
+            other = await cold_tail(zones)
+            assert records_of(await other.fetch("t", 0)) == [(0, "x")]
+            assert len(zones.store.reads) == gets
+
+
 async def test_what_a_gateway_misses_the_store_is_asked_for() -> None:
     async with zone_world(["a", "a"]) as zones:
         other = await cold_tail(zones)
@@ -236,12 +303,48 @@ async def test_two_that_take_each_other_for_the_owner_ask_each_other_once() -> N
                 for each in world.state.gateways.brokers()
                 if each.incarnation != world.coordinator.incarnation
             ]
+            world.zone_reads._look_around()
             world.zone_reads._owners = ObjectOwners(others, world.state.topics)
-            world.zone_reads._owners_version = world.state.gateways.version
         for world in zones.worlds:
             assert records_of(await world.fetch("t", 0)) == [(0, "x")]
         assert zones.gets[key] == 2
         assert sum(zones.network.statuses.values()) == 2
+
+
+async def test_a_gateway_that_is_alone_reads_each_object_once_too(
+    autojump_clock: MockClock,
+) -> None:
+    async with zone_world(["a", "b"]) as zones:
+        names = await write_segments(zones, 3, 12)
+        zones.store.seconds = 0.05
+        async with trio.open_nursery() as readers:
+            for name in names:
+                readers.start_soon(read_through, zones.worlds[1], name)
+        assert list(zones.gets.values()) == [1, 1, 1]
+        assert not zones.network.statuses
+
+
+async def test_blocks_that_were_lent_leave_before_what_came_of_them(
+    autojump_clock: MockClock,
+) -> None:
+    """Room for what is read, not for that and the blocks beside it."""
+    async with zone_world(["a", "b"], 128 * MIB) as zones:
+        names = await write_segments(zones, 8, 12)
+        for _ in range(2):
+            for name in names:
+                await read_through(zones.worlds[1], name)
+        assert set(zones.gets.values()) == {1}
+
+
+async def test_gateways_that_cannot_ask_each_other_read_no_more_than_they_need() -> None:
+    async with zone_world(["a", "a"], lends=False) as zones:
+        writer, other = zones.worlds
+        await writer.create("small", 1)
+        await writer.create("large", 1)
+        await writer.write(("small", 0, batch("x")), ("large", 0, batch(HALF)))
+        await zones.catch_up()
+        assert records_of(await other.fetch("small", 0)) == [(0, "x")]
+        assert [length < 1000 for _, _, length in zones.store.reads] == [True]
 
 
 async def test_nobody_is_asked_by_a_gateway_that_is_alone_in_its_zone() -> None:

@@ -39,9 +39,19 @@ class Zones:
 
 
 @asynccontextmanager
-async def zone_world(zones: Sequence[str], cache_bytes: int = 256 * MIB) -> AsyncIterator[Zones]:
-    """A gateway for each name; the first is the one that writes, and keeps it in memory."""
-    log, store = MemoryLog(), Store()
+async def zone_world(
+    zones: Sequence[str],
+    cache_bytes: int = 256 * MIB,
+    *,
+    zone_id_map: str = "",
+    lends: bool = True,
+    store: Store | None = None,
+) -> AsyncIterator[Zones]:
+    """A gateway for each name; the first is the one that writes, and keeps it in memory.
+
+    lends: whether they have a peer.listener.
+    """
+    log, store = MemoryLog(), store or Store()
     async with trio.open_nursery() as nursery:
         network = Network(nursery)
         worlds = [
@@ -53,13 +63,14 @@ async def zone_world(zones: Sequence[str], cache_bytes: int = 256 * MIB) -> Asyn
                 cache_bytes,
                 zone=zone,
                 peers=HttpPeers(network.dial, TOKEN),
+                zone_id_map=zone_id_map,
             )
             for node_id, zone in enumerate(zones, 1)
         ]
         for world in worlds:
             nursery.start_soon(world.coordinator.run)
             nursery.start_soon(world.read_ahead.run)
-            await world.register()
+            await world.register(lends=lends)
             service = PeerService(world.coordinator, log, TOKEN, world.lender)
             network.services[f"node{world.node_id}"] = service
         worlds[0].adopts = True

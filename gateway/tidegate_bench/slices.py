@@ -7,6 +7,7 @@ from typing import Final
 
 from tidegate_coordination import events as ev
 from tidegate_coordination.entries import encode_entry, encode_events
+from tidegate_coordination.metadata_versions import LEVELS, NEWEST
 
 PARTITIONS: Final = 1_000
 SLICE_BYTES: Final = 16_384
@@ -21,18 +22,23 @@ def entries(slices: int) -> Iterator[bytes]:
     """Yield the entries from position 1 on: a cluster, a gateway, a topic, and then objects."""
     beginning = (
         ev.ClusterCreated("c" * 22, timeline=1),
-        ev.GatewayRegistered(1, 1, "key", "zone", (), "0", supersedes=0),
+        ev.MetadataVersionSet(NEWEST),
+        ev.GatewayRegistered(1, 1, "key", "zone", (), "0", 0, highest_version=NEWEST),
         ev.TopicCreated(b"t" * 16, "slices", PARTITIONS, 1, {}),
     )
     yield encode_entry(_NONCE, 0, START_MS, encode_events(beginning))
     next_offsets = [0] * PARTITIONS
     objects = range(slices // SLICES_AN_OBJECT)
-    for first in objects[::OBJECTS_AN_ENTRY]:
+    for position, first in enumerate(objects[::OBJECTS_AN_ENTRY], start=2):
         committed = [
             _committed(counter, next_offsets)
             for counter in objects[first : first + OBJECTS_AN_ENTRY]
         ]
-        yield encode_entry(_NONCE, 1, START_MS + first, encode_events(committed))
+        events = encode_events(committed)
+        entry_format = LEVELS[NEWEST].entry_format
+        yield encode_entry(
+            _NONCE, 1, START_MS + first, events, entry_format=entry_format, position=position
+        )
 
 
 def _committed(counter: int, next_offsets: list[int]) -> ev.WalCommitted:

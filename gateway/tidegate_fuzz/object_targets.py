@@ -11,6 +11,8 @@ from crc32c import crc32c
 from tidegate_coordination import events as ev
 from tidegate_coordination import group_events as gev
 from tidegate_coordination.entries import (
+    CHECKED_FORMAT,
+    ENTRY_FORMAT,
     UnreadableEntry,
     decode_entry,
     encode_entry,
@@ -18,6 +20,7 @@ from tidegate_coordination.entries import (
     entry_nonce,
 )
 from tidegate_coordination.metadata_log import LogCorrupt
+from tidegate_coordination.metadata_versions import ReleaseTooOld
 from tidegate_coordination.snapshots import frame_chunks, unframe_chunks
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
@@ -177,7 +180,8 @@ def some_events() -> list[ev.Event]:
     member = gev.MemberRecord("m", None, "c", "h", 1, 2, (("range", b"\0"),), b"\1")
     return [
         ev.ClusterCreated("c" * 22, 1),
-        ev.GatewayRegistered(1, 1, "k", "z", (ev.Endpoint("P", "h", 9092),), "1", 0),
+        ev.MetadataVersionSet(2),
+        ev.GatewayRegistered(1, 1, "k", "z", (ev.Endpoint("P", "h", 9092),), "1", 0, 2),
         ev.GatewayRenewed(),
         ev.TopicCreated(TOPIC_ID, "orders", 3, 1, {"retention.ms": "1"}),
         ev.PartitionsAdded(TOPIC_ID, 4),
@@ -220,8 +224,17 @@ class EntriesTarget:
         events = some_events()
         chosen = [[each] for each in events] + [events, []]
         whole = [
-            encode_entry(rng.randbytes(12), 1, NOW_MS, encode_events(each), 7_000)
+            encode_entry(
+                rng.randbytes(12),
+                1,
+                NOW_MS,
+                encode_events(each),
+                7_000,
+                entry_format=entry_format,
+                position=1,
+            )
             for each in chosen
+            for entry_format in (ENTRY_FORMAT, CHECKED_FORMAT)
         ]
         # No events, and an unknown uptime, make the last two bytes.
         nested = encode_entry(b"n" * 12, 1, NOW_MS, [])[:-2] + b"\x91" * 2000
@@ -238,7 +251,15 @@ class EntriesTarget:
         except UnreadableEntry:
             return
         events = encode_events(entry.events)
-        again = encode_entry(entry.nonce, entry.writer, entry.clock_ms, events, entry.uptime_ms)
+        again = encode_entry(
+            entry.nonce,
+            entry.writer,
+            entry.clock_ms,
+            events,
+            entry.uptime_ms,
+            entry_format=entry.format,
+            position=1,
+        )
         assert decode_entry(again, 1) == entry
         assert entry_nonce(again) == entry.nonce
 
@@ -253,7 +274,7 @@ class FoldTarget:
 
     def __init__(self) -> None:
         self._before = [
-            decode_entry(encode_entry(b"n", int(number > 1), NOW_MS, encode_events([each])), 1)
+            decode_entry(encode_entry(b"n", int(number > 2), NOW_MS, encode_events([each])), 1)
             for number, each in enumerate(some_events())
         ]
 
@@ -261,7 +282,7 @@ class FoldTarget:
         """See engine.Target."""
         events = enumerate(some_events())
         return [
-            bytes((number,)) + encode_entry(b"n", int(number > 1), NOW_MS, encode_events([each]))
+            bytes((number,)) + encode_entry(b"n", int(number > 2), NOW_MS, encode_events([each]))
             for number, each in events
         ]
 
@@ -283,7 +304,7 @@ class FoldTarget:
             for before in self._before[: data[0]]:
                 state.apply(state.position + 1, before)
             state.apply(state.position + 1, entry)
-        except StateBroken:
+        except (StateBroken, ReleaseTooOld):
             return
         assert state.position == min(data[0], len(self._before)) + 1
 

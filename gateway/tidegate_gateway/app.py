@@ -55,7 +55,8 @@ from .listener_settings import (
     listen_addresses,
     url_host,
 )
-from .peer_listener import peer_address, peer_endpoint
+from .name_lookups import NameLookups
+from .peer_listener import open_to_anyone, peer_address, peer_endpoint
 from .peer_service import MAX_BODY_BYTES
 from .peers import HttpPeers
 from .segment_disk import MAX_OPEN_FILES
@@ -270,6 +271,8 @@ async def _opened(
         peer = _open_peer(settings)
         if peer is not None:
             stack.callback(peer.close)
+        if danger := open_to_anyone(settings):
+            _log.warning(danger)
         folder = hold_data_folder(data) if data is not None else None
         if folder is not None:
             stack.callback(folder.close)
@@ -295,6 +298,7 @@ async def _opened(
             wall_clock=time.time,
             blocking=InThread(),
             peers=peers,
+            dial=NameLookups().dial,
             cache_disk=_cache_disk(cache),
             max_open_files=_max_open_files(),
         )

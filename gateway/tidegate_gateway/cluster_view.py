@@ -1,12 +1,15 @@
 """The cluster as the clients of one listener and zone see it, prepared until it changes.
 
 A gateway that does not advertise the client's listener is not shown and leads nothing there;
-neither is one that drains, as long as others do not.
+neither is one that drains, as long as others do not.  One that does not answer (neighbours.py)
+leads nothing either, but stays a replica: consumers start a rebalance when the zones of a
+partition's replicas change (KIP-881), and it may still be the coordinator of their group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -36,15 +39,18 @@ class Node:
 class Gateways:
     """The gateways of a listener.
 
-    nodes: by node id.  leaders: their node ids.
-    zone_of, by_zone: of these, zones by their ids; sorted, too.
+    version: of the cluster's gateways, and which of them are absent.
+    nodes: by node id.  leaders: the node ids of those that answer.
+    zone_of: of all, zones by their ids.  by_zone: the leaders; sorted, too.
+    replicas: as by_zone, and all of each zone where nobody answers.
     """
 
-    version: int
+    version: tuple[int, frozenset[int]]
     nodes: tuple[Node, ...]
     leaders: tuple[int, ...]
     zone_of: Mapping[int, str]
     by_zone: Mapping[str, list[int]]
+    replicas: Mapping[str, list[int]]
     _choices: _Choices = field(default_factory=_Choices)
 
     def recommended(self, topic: Topic, zone: str | None) -> list[int]:
@@ -52,13 +58,13 @@ class Gateways:
         key, count = (topic.topic_id, zone), len(topic.partition_numbers)
         chosen = self._choices.get(key)
         if chosen is None or len(chosen) != count:
-            node_ids = self.leaders if zone is None else self.by_zone[zone]
+            node_ids = self.leaders if zone is None else self.replicas[zone]
             chosen = self._choices[key] = recommend(topic.topic_id, count, node_ids)
         return chosen
 
     def forget_deleted(self, topic_count: int) -> None:
         """Drop what is kept of deleted topics once it is much."""
-        if len(self._choices) > (2 * topic_count + 100) * (len(self.by_zone) + 1):
+        if len(self._choices) > (2 * topic_count + 100) * (len(self.replicas) + 1):
             self._choices.clear()
 
 
@@ -66,7 +72,7 @@ class Gateways:
 class ListenerView:
     """zone: of the clients who see this; None where it is not known or has no gateway.
 
-    controller_id: the lowest node id; -1 where there is no gateway.
+    controller_id: the lowest node id of the leaders; -1 where there is no gateway.
     """
 
     gateways: Gateways
@@ -86,7 +92,7 @@ class ListenerView:
     @property
     def controller_id(self) -> int:
         """See the class."""
-        return self.nodes[0].node_id if self.nodes else -1
+        return self.leaders[0] if self.leaders else -1
 
     def placements(self, topic: Topic) -> list[Placement]:
         """Return where each partition of a topic is."""
@@ -98,7 +104,7 @@ class ListenerView:
     def _place(self, topic: Topic) -> list[Placement]:
         gateways = self.gateways
         leaders = gateways.recommended(topic, self.zone)
-        by_zone = {zone: gateways.recommended(topic, zone) for zone in gateways.by_zone}
+        by_zone = {zone: gateways.recommended(topic, zone) for zone in gateways.replicas}
         to_produce = gateways.by_zone[self.zone] if self.zone is not None else []
         return [
             place(
@@ -121,13 +127,20 @@ class ListenerView:
 class ClusterView:
     """of() costs two dictionary look-ups while no gateway comes or goes.
 
+    absent: tells the incarnations that do not answer.
     without_gateway: how many answers were made for clients whose zone has no gateway.
     """
 
-    def __init__(self, state: ClusterState, zones: ZoneFinder) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        zones: ZoneFinder,
+        absent: Callable[[], frozenset[int]] = frozenset,
+    ) -> None:
         self.zones = zones
         self.without_gateway = 0
         self._state = state
+        self._absent = absent
         self._gateways: dict[str, Gateways] = {}
         self._views: dict[tuple[str, str | None], ListenerView] = {}
 
@@ -142,7 +155,7 @@ class ClusterView:
     def of(self, listener: str, zone: str = "") -> ListenerView:
         """Return what the clients of a listener and zone see now; "": zone unknown."""
         gateways = self._gateways.get(listener)
-        if gateways is None or gateways.version != self._state.gateways.version:
+        if gateways is None or gateways.version != (self._state.gateways.version, self._absent()):
             gateways = self._gateways[listener] = self._make(listener)
             self._views = {key: view for key, view in self._views.items() if key[0] != listener}
         served = zone if zone in gateways.by_zone else None
@@ -153,15 +166,25 @@ class ClusterView:
         return view
 
     def _make(self, listener: str) -> Gateways:
-        table = self._state.gateways
-        nodes = _nodes(table.serving(), listener) or _nodes(table.brokers(), listener)
-        racks = {each.node_id: each.rack or "" for each in nodes}
-        leaders = tuple(racks)
-        zone_of = {node_id: self.zones.maps.id_of(racks[node_id]) for node_id in leaders}
-        by_zone: dict[str, list[int]] = {zone: [] for zone in sorted(set(zone_of.values()))}
-        for node_id, zone in zone_of.items():
-            by_zone[zone].append(node_id)
-        return Gateways(table.version, tuple(nodes), leaders, zone_of, by_zone)
+        table, absent = self._state.gateways, self._absent()
+        serving = table.serving()
+        nodes = _nodes(serving, listener) or _nodes(table.brokers(), listener)
+        away = {each.node_id for each in table.brokers() if each.incarnation in absent}
+        leaders = tuple(each.node_id for each in nodes if each.node_id not in away)
+        leaders = leaders or tuple(each.node_id for each in nodes)
+        zone_of = {each.node_id: self.zones.maps.id_of(each.rack or "") for each in nodes}
+        by_zone = _by_zone(leaders, zone_of)
+        replicas = _by_zone(zone_of, zone_of) | by_zone
+        version = (table.version, absent)
+        return Gateways(version, tuple(nodes), leaders, zone_of, by_zone, replicas)
+
+
+def _by_zone(node_ids: Iterable[int], zone_of: Mapping[int, str]) -> dict[str, list[int]]:
+    """Return node ids by zone, both sorted."""
+    by_zone: defaultdict[str, list[int]] = defaultdict(list)
+    for node_id in sorted(node_ids):
+        by_zone[zone_of[node_id]].append(node_id)
+    return dict(sorted(by_zone.items()))
 
 
 def _nodes(gateways: Iterable[Gateway], listener: str) -> list[Node]:

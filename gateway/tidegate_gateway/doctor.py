@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import trio
 
+from tidegate_coordination.entries import UnreadableEntry
 from tidegate_coordination.load import open_log
 from tidegate_coordination.metadata_log import (
     LogCorrupt,
@@ -22,6 +23,7 @@ from tidegate_coordination.metadata_log import (
     LogUnavailable,
     MetadataLog,
 )
+from tidegate_coordination.metadata_versions import ReleaseTooOld
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.load import open_store
@@ -35,6 +37,7 @@ from .listener_settings import (
     host_port,
     listen_addresses,
 )
+from .peer_listener import open_to_anyone, peer_address
 from .server import CannotListen, open_listener
 from .startup import load_state
 
@@ -93,6 +96,20 @@ def _check_listeners(settings: BrokerSettings, note: Report) -> None:
         return
     for each in addresses:
         note(_port(each))
+    _check_peers(settings, note)
+
+
+def _check_peers(settings: BrokerSettings, note: Report) -> None:
+    try:
+        if (address := peer_address(settings)) is None:
+            return
+        danger = open_to_anyone(settings)
+    except SettingsError as error:
+        note(Checked("peer listener", "can be read", False, str(error)))
+        return
+    note(_port(address))
+    what = "only gateways of this cluster are answered"
+    note(Checked("peer listener", what, not danger, danger))
 
 
 def _port(address: ListenerAddress) -> Checked:
@@ -187,12 +204,22 @@ async def _check_log(settings: BrokerSettings, note: Report) -> None:
             await log.aclose()
 
 
+_LOG_ERRORS: Final = (
+    LogMisconfigured,
+    LogUnavailable,
+    LogCorrupt,
+    StateBroken,
+    UnreadableEntry,
+    ReleaseTooOld,
+)
+
+
 async def _check_state(log: MetadataLog, settings: BrokerSettings, note: Report) -> None:
     what = "can be read to its end"
     started = time.monotonic()
     try:
         state = await load_state(log, deadline_seconds=LOG_SECONDS)
-    except (LogMisconfigured, LogUnavailable, LogCorrupt, StateBroken, trio.TooSlowError) as error:
+    except (*_LOG_ERRORS, trio.TooSlowError) as error:
         note(Checked("metadata log", what, False, str(error) or "not in time"))
         return
     seconds = time.monotonic() - started

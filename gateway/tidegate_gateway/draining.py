@@ -60,6 +60,7 @@ class Draining:
         self._grace_seconds = grace_seconds
         self._goodbye_seconds = GOODBYE_SHARE * timeout_seconds
         self._is_told = False
+        self._goodbye_ends = inf
         self._seen_version = -1
         self._news = trio.Event()
         coordinator.listen(self._on_change)
@@ -94,13 +95,17 @@ class Draining:
     async def begin(self) -> None:
         """Drain, to end afterwards; returns when all clients are gone, or had time enough.
 
+        May be called again after it failed; their time runs from the first call.
+
         Raises:
           CoordinatorUnavailable, ProposalFailed: nobody knows that this gateway drains.
         """
-        self._is_told = True
+        if not self._is_told:
+            self._is_told = True
+            self._goodbye_ends = trio.current_time() + self._goodbye_seconds
         await self._coordinator.propose(StartDraining(self._coordinator.incarnation))
         self._groups.step_aside()
-        with trio.move_on_after(self._goodbye_seconds) as waited:
+        with trio.move_on_at(self._goodbye_ends) as waited:
             while self.sends_away and self._connections:  # noqa: ASYNC110 - changed by many
                 await trio.sleep(LOOK_SECONDS)
         if waited.cancelled_caught:

@@ -17,10 +17,12 @@ import trio
 
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
 from tidegate_coordination.events import Endpoint
+from tidegate_coordination.forwarding.contention import Contention
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER
 from tidegate_coordination.log_move_watch import LogMoveWatch
 from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_coordination.metadata_versions import NEWEST
 from tidegate_coordination.movable_log import MovableLog
 from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.rules.gateways import Register
@@ -46,10 +48,11 @@ from .group_manager import GroupManager
 from .handlers import group_settings, make_handlers
 from .housekeeper import Housekeeper, HousekeeperSettings
 from .log_reader import LogReader
+from .neighbours import Neighbours
 from .object_lender import ObjectLender
-from .peer_listener import forwards
+from .peer_listener import Forwarding, forwarding
 from .peer_service import PeerService
-from .peers import GatewayPeers
+from .peers import Dial, GatewayPeers
 from .produce_deadlines import ProduceDeadlines
 from .proxied import source_of
 from .read_ahead import MAX_BYTES as READ_AHEAD_BYTES
@@ -75,6 +78,7 @@ _log = structlog.get_logger("tidegate.gateway")
 LOAD_SECONDS = 120.0
 # Half of the shortest session of a group's member: see the coordinator's head.
 AWAY_SECONDS = 3.0
+SAY_AGAIN_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,8 @@ class Identity:
     """Who this gateway is.
 
     instance_key: the same for every life of it.  cluster_id: used if the log is empty.  peer: where
-    other gateways reach it; None for nowhere.
+    other gateways reach it; None for nowhere.  highest_version: the metadata.version up to which it
+    reads; lower than the release's in the simulated world only.
     """
 
     node_id: int
@@ -92,6 +97,7 @@ class Identity:
     software_version: str
     cluster_id: str
     peer: Endpoint | None = None
+    highest_version: int = NEWEST
 
 
 @dataclass(slots=True)
@@ -114,6 +120,7 @@ class Gateway:
     """See the module's head.  The parts are public for metrics and the admin server; read only.
 
     peers: how other gateways are asked; None for a gateway that asks nobody.
+    dial: how it looks whether others serve clients; None for not at all.
     cache_disk: where parts of segments are kept; None for nowhere.  max_open_files: of them.
     """
 
@@ -128,6 +135,7 @@ class Gateway:
         wall_clock: Callable[[], float],
         blocking: Blocking,
         peers: GatewayPeers | None = None,
+        dial: Dial | None = None,
         cache_disk: Disk | None = None,
         max_open_files: int = MAX_OPEN_FILES,
     ) -> None:
@@ -144,6 +152,7 @@ class Gateway:
         self._blocking = blocking
         self._max_open_files = max_open_files
         self._peers = peers
+        self._dial = dial
         self.peer_service: PeerService | None = None
         self._zone_maps = zone_maps(settings)
         self._proxied = proxied_listeners(settings)
@@ -156,9 +165,13 @@ class Gateway:
         """Load, register and start all tasks; then connections may be served.
 
         Raises:
-          NodeIdInUse, StoreMisconfigured, LogMisconfigured: with what to do.
+          NodeIdInUse, StoreMisconfigured, LogMisconfigured, ReleaseTooOld: with what to do.
         """
-        state = await load_state(self._log, deadline_seconds=LOAD_SECONDS)
+        state = await load_state(
+            self._log,
+            deadline_seconds=LOAD_SECONDS,
+            highest_version=self.identity.highest_version,
+        )
         state = await see_prefix(self._store, self._log, state, deadline_seconds=LOAD_SECONDS)
         check_cluster(state, self.settings.text("cluster.id"))
         self.coordinator = self._make_coordinator(state)
@@ -177,13 +190,16 @@ class Gateway:
         nursery.start_soon(self.groups.run)
         nursery.start_soon(self.draining.run)
         nursery.start_soon(self.housekeeper.run)
+        if self.neighbours is not None:
+            nursery.start_soon(self.neighbours.run)
         nursery.start_soon(self.backup.run)
         token = self.settings.text("peer.token")
         self.peer_service = PeerService(self.coordinator, self._log, token, self.lender)
         self.is_ready = True
 
     def _make_coordinator(self, state: ClusterState) -> Coordinator:
-        if self._peers is None or not forwards(self.settings, self._log):
+        when = forwarding(self.settings, self._log)
+        if self._peers is None or when is Forwarding.NEVER:
             return Coordinator(
                 self._log,
                 state,
@@ -195,10 +211,14 @@ class Gateway:
             self._log,
             state,
             self._peers,
+            contention=None if when is Forwarding.ALWAYS else self._contention(),
             rng=self._rng,
             wall_clock=self._wall_clock,
             away_seconds=AWAY_SECONDS,
         )
+
+    def _contention(self) -> Contention:
+        return Contention(self.settings.int("forwarding.after.lost.races"))
 
     def _registration(self) -> Register:
         me = self.identity
@@ -260,7 +280,8 @@ class Gateway:
         self.housekeeper = self._make_housekeeper()
         state = self.coordinator.state
         self.zones = ZoneFinder(self._zone_maps, state.gateways)
-        self.cluster_view = ClusterView(state, self.zones)
+        self.neighbours = self._make_neighbours()
+        self.cluster_view = ClusterView(state, self.zones, self._absent)
         self.steering = ReadSteering(self.cluster_view, self.identity.zone)
         self.traffic = ZoneTraffic(self.zones, self.identity.zone)
         handlers = make_handlers(
@@ -280,10 +301,28 @@ class Gateway:
             idle_seconds=settings.int("connections.max.idle.ms") / 1000,
         )
 
+    def _make_neighbours(self) -> Neighbours | None:
+        if self._dial is None:
+            return None
+        # Whoever connects to one behind a proxy has to begin with the proxy's header.
+        names = (each.listener for each in self.identity.endpoints)
+        asked = [each for each in names if each not in self._proxied]
+        state, me = self.coordinator.state, self.coordinator.incarnation
+        return Neighbours(state.gateways, me, asked, self._dial)
+
+    def _absent(self) -> frozenset[int]:
+        return self.neighbours.absent if self.neighbours is not None else frozenset()
+
     def _make_zone_reads(self) -> ZoneReads | None:
         if self.lender is None or self._peers is None:
             return None
-        return ZoneReads(self.coordinator, self.identity.zone, self.lender, self._peers)
+        return ZoneReads(
+            self.coordinator,
+            self.identity.zone,
+            self.lender,
+            self._peers,
+            zone_id_of=self._zone_maps.id_of,
+        )
 
     def _make_writer(self) -> WalWriter:
         settings = self.settings
@@ -402,22 +441,28 @@ class Gateway:
         """Send clients away, answer what is in flight, commit, and leave the cluster.
 
         Clients that know nothing yet may connect until stop_listening is called: who is refused a
-        connection learns less than who is told where to go.
+        connection learns less than who is told where to go.  While the log is away this lasts; the
+        caller has a deadline (drain.timeout.ms).
         """
         self.is_stopping = True
-        await _try_to(self.draining.begin)
+        await _say(self.draining.begin)
         stop_listening()
-        await _try_to(self.groups.hand_over)
+        await _say(self.groups.hand_over)
         await self.writer.drain()
-        await _try_to(self.coordinator.leave)
+        await _say(self.coordinator.leave)
 
 
-async def _try_to(step: Callable[[], Awaitable[object]]) -> None:
-    """What cannot be said while the log is away keeps nothing else from being done."""
-    try:
-        await step()
-    except (CoordinatorUnavailable, ProposalFailed) as error:
-        _log.warning("left without saying so", error=str(error))
+async def _say(step: Callable[[], Awaitable[object]]) -> None:
+    """Say something in the log, again until it answers."""
+    while True:
+        try:
+            await step()
+            return
+        except CoordinatorUnavailable:
+            await trio.sleep(SAY_AGAIN_SECONDS)
+        except ProposalFailed as error:
+            _log.warning("left without saying so", error=str(error))
+            return
 
 
 def _with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -> BrokerSettings:

@@ -15,7 +15,7 @@ from math import inf
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.coordinator import Coordinator, Failure
 from tidegate_coordination.groups.classic import ClassicGroup
 from tidegate_coordination.groups.placement import holder, may_serve, server
 from tidegate_coordination.groups.settings import GroupSettings
@@ -185,7 +185,7 @@ class HostedGroups:
         def deliver(answer: None) -> None:
             self._releasing.discard(group_id)
 
-        def fail(failure: ProposalFailed) -> None:
+        def fail(failure: Failure) -> None:
             self._releasing.discard(group_id)
             _failed(failure)
 
@@ -344,5 +344,5 @@ def _done(_answer: object) -> None:
     """Nobody waits for it."""
 
 
-def _failed(_failure: ProposalFailed) -> None:
+def _failed(_failure: Failure) -> None:
     """The claim stays; it is asked for again, or ends with this gateway's lease."""

@@ -53,6 +53,7 @@ from .requests.offset_delete import OffsetDelete
 from .requests.offset_fetch import OffsetFetch
 from .requests.offset_for_leader_epoch import OffsetForLeaderEpoch
 from .requests.sync_group import SyncGroup
+from .requests.update_features import UpdateFeaturesHandler
 
 PRODUCE: Final = 0
 API_VERSIONS: Final = 18
@@ -90,7 +91,7 @@ def make_handlers(
         *_group_handlers(coordinator, groups, settings, rng=rng),
     ]
     served = [PRODUCE, API_VERSIONS, *(each.api_key for each in handlers)]
-    return [ApiVersions(served), *handlers]
+    return [ApiVersions(served, coordinator.state), *handlers]
 
 
 def _data_handlers(
@@ -143,6 +144,7 @@ def _admin_handlers(
         AlterPartitionReassignmentsHandler(coordinator, view),
         ListPartitionReassignmentsHandler(),
         DescribeQuorumHandler(coordinator, view),
+        UpdateFeaturesHandler(coordinator),
     ]
 
 

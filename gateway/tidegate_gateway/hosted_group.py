@@ -9,7 +9,7 @@ from math import inf
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.coordinator import Coordinator, Failure
 from tidegate_coordination.groups.classic import ClassicGroup
 from tidegate_coordination.groups.values import (
     Answer,
@@ -112,6 +112,6 @@ class HostedGroup:
         self.stored = trio.Event()
         self.carry_out()
 
-    def _failed(self, machine: ClassicGroup, _failure: ProposalFailed) -> None:
+    def _failed(self, machine: ClassicGroup, _failure: Failure) -> None:
         if machine.storing:
             self.on_lost(self, Refusal.UNAVAILABLE)

@@ -131,8 +131,11 @@ class Housekeeper:
         now_ms = self._wall_clock() * 1000
         # A clock that went back would else keep this gateway silent until it is where it was.
         silent_ms = abs(now_ms - me.clock_ms) if me else 0
-        if max(age_ms, silent_ms) * RENEWALS_PER_LEASE >= gateways.lease_ms:
-            await self._coordinator.propose(Renew())
+        highest = self._coordinator.state.highest_version
+        # A snapshot of an older release, or registering through one, forgets what this one reads.
+        is_forgotten = me is not None and me.highest_version < highest
+        if is_forgotten or max(age_ms, silent_ms) * RENEWALS_PER_LEASE >= gateways.lease_ms:
+            await self._coordinator.propose(Renew(highest))
         if gateways.expired() and self._clock_agrees():
             await self._coordinator.propose(ExpireGateways())
 

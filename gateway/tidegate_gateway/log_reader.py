@@ -243,12 +243,14 @@ class LogReader:
         """Read a group in one GET; return its first run, and keep the others."""
         partition, row = group[0]
         name = self._name(row)
-        got = await self.reads.read(name, self._ask(row, row.position, end_of(group[-1][1])))
+        ask = self._ask(row, row.position, end_of(group[-1][1]))
+        first = got = await self.reads.read(name, ask)
         self._keep(group[1:], got, loaded)
         left = got.rereads
         while (run := self._prepare_copy(got, row, partition, may_fail=left > 0)) is None:
             left -= 1
             got = await self.reads.read_store(self._ask(row, row.position, end_of(row)))
+        self.reads.found_good(first, got)
         self._keep_on_disk(partition, row, run)
         return run
 
@@ -276,11 +278,12 @@ class LogReader:
         size_bytes = self._coordinator.state.objects.size_bytes(row.object_number)
         is_wanted_whole = comes_whole(row) or size_bytes <= self._most_whole_bytes
         start = 0 if is_wanted_whole and not self._has_chunks_on_disk(name) else row.position
-        got = await self.reads.read(name, self._ask(row, start, size_bytes))
+        first = got = await self.reads.read(name, self._ask(row, start, size_bytes))
         left = got.rereads
         while (index := self._read_index(got, row, partition, may_fail=left > 0)) is None:
             left -= 1
             got = await self.reads.read_store(self._ask(row, row.position, size_bytes))
+        self.reads.found_good(first, got)
         self._disk.keep_index(self._place(row), bytes(_tail(got, row)))
         if got.ask.start < row.position:
             chunks = chunk_rows(row, index, row.base_offset)
@@ -303,11 +306,10 @@ class LogReader:
         try:
             return published_index(_tail(got, row), row, partition)
         except (CorruptObject, UnknownVersion) as error:
-            is_trusted = self.reads.is_trusted(got)
-            if is_trusted and isinstance(error, UnknownVersion):
+            if got.is_from_store and isinstance(error, UnknownVersion):
                 raise UnknownVersion(f"object {got.ask.key}: {error}") from error
             corrupt = CorruptRun(got.ask.key, partition, row.base_offset, str(error))
-            if is_trusted:
+            if got.is_from_store:
                 self._note_corrupt(corrupt)
             if may_fail:
                 return None
@@ -342,7 +344,7 @@ class LogReader:
         try:
             return prepare_run(region, row, partition, got.ask.key)
         except CorruptRun as error:
-            if self.reads.is_trusted(got):
+            if got.is_from_store:
                 self._note_corrupt(error)
             if may_fail:
                 return None

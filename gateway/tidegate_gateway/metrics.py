@@ -275,10 +275,12 @@ def _forwarding(gateway: Gateway) -> Iterator[Metric]:
         return
     counters = coordinator.counters
     service = gateway.peer_service
-    leads = bool(coordinator.leading)
+    leads = bool(coordinator.leadership.leading)
+    handovers = coordinator.contention.handovers if coordinator.contention else 0
     yield _gauge("tidegate_forwarding_leader", "1 while it appends for the others", leads)
     for name, help_text, value in (
-        ("leaderships", "Times it began to append for the others", counters.leaderships),
+        ("leaderships", "Times it began to append for the others", coordinator.leadership.count),
+        ("handovers", "Times it lost too many races to append by itself", handovers),
         ("asked", "Questions sent to who appends", counters.asked),
         ("proposals", "Proposals in them", counters.proposals),
         ("unanswered", "Questions without an answer", counters.unanswered),

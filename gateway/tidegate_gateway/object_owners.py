@@ -8,7 +8,7 @@ a word about it.  Gateways may disagree for a while: that costs a GET.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.rendezvous import choose
@@ -19,13 +19,16 @@ from tidegate_coordination.state.topics import TopicTable
 from .placement import recommend
 
 
-def lenders(gateways: GatewayTable, zone: str) -> list[Gateway]:
-    """Return the gateways of a zone that others can ask."""
-    return [
-        each
-        for each in gateways.brokers()
-        if each.zone == zone and each.endpoint(PEER_LISTENER) is not None
-    ]
+def gateways_of(
+    gateways: GatewayTable, zone: str, id_of: Callable[[str], str] = str
+) -> list[Gateway]:
+    """Return the gateways of a zone.  id_of: gives the id of a zone's name, see zone.id.map."""
+    return [each for each in gateways.brokers() if id_of(each.zone) == id_of(zone)]
+
+
+def lenders(gateways: Iterable[Gateway]) -> list[Gateway]:
+    """Return those that others can ask."""
+    return [each for each in gateways if each.endpoint(PEER_LISTENER) is not None]
 
 
 class ObjectOwners:

@@ -29,7 +29,12 @@ class Got(NamedTuple):
 
         Bytes damaged on their way here are whole in the store.
         """
-        return 1 if self.lender == FROM_STORE else 2
+        return 1 if self.is_from_store else 2
+
+    @property
+    def is_from_store(self) -> bool:
+        """Tell whether no gateway lent it."""
+        return self.lender == FROM_STORE
 
     def part(self, position: int, length: int) -> memoryview:
         """Return bytes by their place in the object."""
@@ -70,9 +75,10 @@ class ObjectReads:
         self.store_bytes += len(body)
         return Got(ask, memoryview(body), FROM_STORE)
 
-    def is_trusted(self, got: Got) -> bool:
-        """Tell, of bytes that are damaged, whether the store gave them; note it if not."""
-        if got.lender == FROM_STORE or self._zone is None:
-            return True
-        self._zone.doubt(got.ask, got.lender)
-        return False
+    def found_good(self, first: Got, last: Got) -> None:
+        """Note what was read of a range first, and last, which is good.
+
+        A lender is to blame only now: what is corrupt in the store, it lends as it is.
+        """
+        if self._zone is not None and not first.is_from_store and last.is_from_store:
+            self._zone.doubt(first.ask, first.lender)

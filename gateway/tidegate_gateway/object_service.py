@@ -1,4 +1,7 @@
-"""Answers other gateways of the zone that ask for a range of an object, on peer.listener."""
+"""Answers other gateways of the zone that ask for a range of an object, on peer.listener.
+
+They also say which range was damaged when they got it: what is in memory of it is forgotten.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +36,14 @@ class ObjectService:
         self._lent_bytes = 0
 
     async def answer(self, request: HttpRequest) -> HttpAnswer:
-        """Answer one request: 200 and the bytes, 404 or 503; who asked turns to the store then."""
+        """Answer one request: 200 and the bytes, 404 or 503; who asked turns to the store then.
+
+        204 to a doubt.
+        """
         if self._lender is None:
             return _said(403, "this gateway reads for no other: zone.reads=off")
-        if request.method != "GET":
-            return _said(405, "objects are asked for with GET")
+        if request.method not in ("GET", "POST"):
+            return _said(405, "objects are asked for with GET, and doubted with POST")
         try:
             ask = read_target(request.target)
             is_ours = cluster_of(ask.key) == self._state.cluster_id
@@ -45,6 +51,9 @@ class ObjectService:
             return _said(400, str(error))
         if not is_ours:
             return _said(404, "an object of another cluster")
+        if request.method == "POST":
+            self._lender.forget(ask)
+            return HttpAnswer(204)
         if self._lent_bytes + ask.length > MAX_LENT_BYTES:
             return _said(503, "busy: ask the store")
         return await self._lend(self._lender, ask)

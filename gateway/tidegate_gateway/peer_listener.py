@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum, auto
+from ipaddress import ip_address
 from typing import Final
 
 from tidegate_coordination.events import Endpoint
@@ -16,8 +18,16 @@ NEVER: Final = "off"
 EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
-def forwards(settings: BrokerSettings, log: MetadataLog) -> bool:
-    """Tell whether proposals go to a leader.
+class Forwarding(Enum):
+    """When proposals go to a leader; CONTENDED: see forwarding/contention.py."""
+
+    ALWAYS = auto()
+    CONTENDED = auto()
+    NEVER = auto()
+
+
+def forwarding(settings: BrokerSettings, log: MetadataLog) -> Forwarding:
+    """Tell when this gateway's proposals go to a leader.
 
     Raises:
       LogMisconfigured: it is switched off where there is no other way.
@@ -28,7 +38,10 @@ def forwards(settings: BrokerSettings, log: MetadataLog) -> bool:
             "this metadata log is only read, and forwarding=off: leave out forwarding, or give"
             " metadata.log the address of the log itself"
         )
-    return log.capabilities.forward_to_leader if wanted not in (ALWAYS, NEVER) else wanted == ALWAYS
+    if wanted == NEVER:
+        return Forwarding.NEVER
+    is_always = wanted == ALWAYS or log.capabilities.forward_to_leader
+    return Forwarding.ALWAYS if is_always else Forwarding.CONTENDED
 
 
 def peer_address(settings: BrokerSettings) -> ListenerAddress | None:
@@ -39,6 +52,28 @@ def peer_address(settings: BrokerSettings) -> ListenerAddress | None:
     """
     text = settings.text("peer.listener")
     return ListenerAddress(PEER_LISTENER, *host_port("peer.listener", text)) if text else None
+
+
+def open_to_anyone(settings: BrokerSettings) -> str:
+    """Return a sentence where others than this machine may read records unasked; else "".
+
+    Raises:
+      SettingsError: as peer_address().
+    """
+    address = peer_address(settings)
+    if address is None or settings.text("peer.token") or _is_this_machine(address.host):
+        return ""
+    return (
+        "whoever reaches peer.listener may read all records and change the cluster, since"
+        " peer.token is empty: give all gateways the same peer.token"
+    )
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def peer_endpoint(

@@ -89,6 +89,20 @@ class HttpPeers:
             raise PeerUnavailable(str(error)) from error
         return lent_bytes(_text(endpoint), answer, ask)
 
+    async def doubt(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> None:
+        """See ObjectPeers.  One of an older release refuses, and goes on as it is."""
+        client = await self._lenders.client(_endpoint(gateway))
+        try:
+            await client.call(
+                "POST",
+                target_of(ask),
+                headers=self._headers,
+                timeout_seconds=timeout_seconds,
+                max_answer_bytes=MAX_REFUSAL_BYTES,
+            )
+        except _NO_ANSWER as error:
+            raise PeerUnavailable(str(error)) from error
+
     async def aclose(self) -> None:
         """Close all connections."""
         await self._deciders.aclose()

@@ -72,8 +72,9 @@ def place(
 ) -> Placement:
     """Place one partition.
 
-    of_zones: zone -> its recommended gateway, by zone.  zone_of: by node id; both only of gateways
-    that take new work.  to_produce: of the client's zone, by node id.
+    of_zones: zone -> its recommended gateway, by zone.  zone_of: by node id, of all that may be
+    replicas; one that is in no value of of_zones may take no new work.  to_produce: of the client's
+    zone, by node id.
     """
     if leader == NO_LEADER:
         return Placement(NO_LEADER, [], [])

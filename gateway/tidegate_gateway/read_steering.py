@@ -40,8 +40,8 @@ class Elsewhere:
         replicas = self._shown.placements(topic)[index].replicas
         if leader in replicas:
             return leader
-        zone_of = self._view.gateways.zone_of
-        return next((each for each in replicas if zone_of[each] == self._view.zone), STAY)
+        of_zone = self._view.gateways.by_zone[self._view.zone or ""]
+        return next((each for each in replicas if each in of_zone), STAY)
 
 
 class ReadSteering:

@@ -12,6 +12,7 @@ from tidegate_coordination.coordinator import CoordinatorUnavailable, GatewayFen
 from tidegate_coordination.entries import UnreadableEntry
 from tidegate_coordination.log_mover import MoveRefused
 from tidegate_coordination.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
+from tidegate_coordination.metadata_versions import ReleaseTooOld
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_storage.object_store import StoreMisconfigured, StoreUnavailable
 
@@ -28,6 +29,7 @@ MENDABLE: Final = (
     InvalidConfig,
     MoveRefused,
     NodeIdInUse,
+    ReleaseTooOld,
     SettingsError,
 )
 """Their texts stand for themselves."""

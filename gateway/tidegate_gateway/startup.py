@@ -21,8 +21,9 @@ from tidegate_coordination.metadata_log import (
     MetadataLog,
     Trimmed,
 )
+from tidegate_coordination.metadata_versions import NEWEST, too_old
 from tidegate_coordination.movable_log import MovableLog
-from tidegate_coordination.rules.gateways import Register, Renew
+from tidegate_coordination.rules.gateways import CannotJoin, Register, Renew
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
 from tidegate_storage.ownership import check_owner, claim_prefix, read_owner
@@ -59,20 +60,23 @@ async def open_patiently(open_log: Callable[[], Awaitable[MetadataLog]]) -> Meta
             await trio.sleep(RETRY_SECONDS)
 
 
-async def load_state(log: MetadataLog, *, deadline_seconds: float) -> ClusterState:
+async def load_state(
+    log: MetadataLog, *, deadline_seconds: float, highest_version: int = NEWEST
+) -> ClusterState:
     """Return the state at the log's present end: the newest snapshot, and the entries behind it.
 
     Raises:
       TooSlowError: not in time, perhaps since the log is away.
       LogMisconfigured: entries are missing.
+      ReleaseTooOld: the cluster's metadata.version is above highest_version.
     """
     with trio.fail_after(deadline_seconds):
-        state = _followed(log, await _from_snapshot(log))
+        state = _followed(log, await _from_snapshot(log, highest_version))
         while True:
             entries = await _patiently(_reading(log, state.position + 1), LogUnavailable)
             if isinstance(entries, Trimmed):
                 # Another gateway may have taken a newer snapshot meanwhile, and trimmed below it.
-                newer = _followed(log, await _from_snapshot(log))
+                newer = _followed(log, await _from_snapshot(log, highest_version))
                 if state.cluster_id and newer.cluster_id != state.cluster_id:
                     raise LogMisconfigured(
                         f"the log of cluster {state.cluster_id} was moved away, and what is there"
@@ -90,13 +94,16 @@ async def load_state(log: MetadataLog, *, deadline_seconds: float) -> ClusterSta
                 state.touched.clear()
                 return state
             for each in entries:
-                state.apply(each.position, decode_entry(each.payload, each.position))
+                entry = decode_entry(each.payload, each.position, state.entry_formats)
+                state.apply(each.position, entry)
             await trio.lowlevel.checkpoint()
 
 
-async def _from_snapshot(log: MetadataLog) -> ClusterState:
+async def _from_snapshot(log: MetadataLog, highest_version: int) -> ClusterState:
     snapshot = await _patiently(log.load_snapshot, LogUnavailable)
-    return ClusterState() if snapshot is None else ClusterState.decode(b"".join(snapshot.chunks))
+    if snapshot is None:
+        return ClusterState(highest_version)
+    return ClusterState.decode(b"".join(snapshot.chunks), highest_version)
 
 
 def _check_end(log: MetadataLog, state: ClusterState) -> None:
@@ -155,8 +162,10 @@ async def register(coordinator: Coordinator, proposal: Register) -> int:
 
     Raises:
       NodeIdInUse: the other one lives.
+      ReleaseTooOld: the cluster's metadata.version rose meanwhile.
     """
     gateways = coordinator.state.gateways
+    proposal = replace(proposal, highest_version=coordinator.state.highest_version)
     watched: tuple[int, int] | None = None
     since = trio.current_time()
     until = since + 2 * gateways.lease_ms / 1000
@@ -169,6 +178,8 @@ async def register(coordinator: Coordinator, proposal: Register) -> int:
         if isinstance(answer, int):
             coordinator.incarnation = answer
             return answer
+        if isinstance(answer, CannotJoin):
+            raise too_old(coordinator.state.metadata_version, proposal.highest_version)
         present = gateways.by_node_id(proposal.node_id)
         found = (present.incarnation, present.clock_ms) if present is not None else None
         # While the log is away the other one cannot show that it lives.
@@ -236,7 +247,9 @@ async def _seen(
         return state
     if not state.cluster_id:
         # Another gateway may have created both since this one read the log.
-        state = await load_state(log, deadline_seconds=deadline_seconds)
+        state = await load_state(
+            log, deadline_seconds=deadline_seconds, highest_version=state.highest_version
+        )
     if not state.cluster_id:
         raise StoreMisconfigured(
             f"cluster {owner.cluster_id} owns this prefix, but the metadata log is empty. If the"
@@ -265,7 +278,7 @@ async def own_prefix(store: ObjectStore, coordinator: Coordinator, *, version: s
             _log.warning("the object store does not answer", error=str(error))
             # Nobody else renews the lease of a gateway that has not started.
             with suppress(CoordinatorUnavailable):
-                await coordinator.propose(Renew())
+                await coordinator.propose(Renew(state.highest_version))
             await trio.sleep(RETRY_SECONDS)
         else:
             return

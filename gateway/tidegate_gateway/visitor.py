@@ -13,7 +13,8 @@ import structlog
 import trio
 
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
-from tidegate_coordination.rules.gateways import Register, Renew
+from tidegate_coordination.metadata_versions import too_old
+from tidegate_coordination.rules.gateways import CannotJoin, Register, Renew
 
 RENEWALS_PER_LEASE: Final = 6
 _NODE_IDS: Final = range(2, 1 << 30)
@@ -28,7 +29,9 @@ async def register_visitor(
 
     Raises:
       CoordinatorUnavailable: the log does not answer.
+      ReleaseTooOld: the cluster's metadata.version rose meanwhile.
     """
+    highest_version = coordinator.state.highest_version
     while True:
         proposal = Register(
             node_id=-rng.choice(_NODE_IDS),
@@ -37,11 +40,14 @@ async def register_visitor(
             endpoints=(),
             software_version=software_version,
             cluster_id="",
+            highest_version=highest_version,
         )
         answer = await coordinator.propose(proposal)
         if isinstance(answer, int):
             coordinator.incarnation = answer
             return
+        if isinstance(answer, CannotJoin):
+            raise too_old(coordinator.state.metadata_version, highest_version)
 
 
 async def keep_lease(coordinator: Coordinator) -> None:
@@ -50,6 +56,6 @@ async def keep_lease(coordinator: Coordinator) -> None:
     while True:
         await trio.sleep(lease_seconds / RENEWALS_PER_LEASE)
         try:
-            await coordinator.propose(Renew())
+            await coordinator.propose(Renew(coordinator.state.highest_version))
         except (CoordinatorUnavailable, ProposalFailed) as error:
             _log.warning("could not renew the lease; trying again", error=str(error))

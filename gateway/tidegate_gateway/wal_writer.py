@@ -20,7 +20,7 @@ from typing import Protocol, TypeAlias, cast
 import structlog
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.coordinator import Coordinator, Failure, ProposalFailed
 from tidegate_coordination.rules.wal import (
     AbandonWal,
     BatchFacts,
@@ -329,7 +329,11 @@ class WalWriter:
         def deliver(outcomes: list[BatchOutcome]) -> None:
             self._settle(wal, outcomes)
 
-        def fail(failure: ProposalFailed) -> None:
+        def fail(failure: Failure) -> None:
+            if not isinstance(failure, ProposalFailed):
+                # It may be committed: who waits for it is told at its deadline that nobody knows.
+                _log.error("it is not known whether a WAL object is committed", error=str(failure))
+                return self._end(wal)
             # Nothing was committed; once its id is abandoned the object can be collected.
             _log.error("a WAL object could not be committed", error=str(failure))
             self._abandon(wal)
@@ -348,7 +352,7 @@ class WalWriter:
         def deliver(abandoned: bool) -> None:
             self._settle(wal, [_ABANDONED] * len(wal.batches))
 
-        def fail(failure: ProposalFailed) -> None:
+        def fail(failure: Failure) -> None:
             deliver(abandoned=False)
 
         self._coordinator.submit(AbandonWal(_name(wal)), deliver, fail)
@@ -357,6 +361,9 @@ class WalWriter:
         for batch, outcome in zip(wal.batches, outcomes, strict=True):
             _, token = cast(_Appended, batch.token)
             token.settle(outcome)
+        self._end(wal)
+
+    def _end(self, wal: SealedWal) -> None:
         self._unsettled.discard(wal.identity.counter)
         self._in_flight_bytes -= len(wal.body)
         if self._open.size_bytes:

@@ -7,6 +7,8 @@ tells doubt() of what was damaged.  That an object is missing only the store can
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -15,13 +17,14 @@ import trio
 
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.forwarding.peers import PeerUnavailable
+from tidegate_coordination.forwarding.suspects import Suspects
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_coordination.state.objects import ObjectName
+from tidegate_storage.object_store import StoreUnavailable
 
 from .object_asks import MAX_ASKED_BYTES, ObjectAsk
 from .object_lender import MAX_WHOLE_BYTES, ObjectLender
-from .object_owners import ObjectOwners, lenders
-from .suspects import Suspects
+from .object_owners import ObjectOwners, gateways_of, lenders
 
 _log = structlog.get_logger("tidegate.zone")
 
@@ -33,6 +36,11 @@ RECENT_SECONDS: Final = 5.0
 BYTES_PER_SECOND: Final = 64 << 20
 # At one gateway; more wait, and their time does not run yet.
 CONCURRENT_ASKS: Final = 8
+# Of what this gateway reads for all; ranges come from the store while its blocks do not.
+OWN_SECONDS: Final = 5.0
+FIRST_SUSPECT_SECONDS: Final = 2.0
+# Of one gateway that it has not been told of yet; it forgets whole blocks.
+MAX_DOUBTS: Final = 32
 
 
 class ObjectPeers(Protocol):
@@ -43,6 +51,14 @@ class ObjectPeers(Protocol):
 
         Raises:
           PeerUnavailable: it gave no answer, or none that can be used.
+        """
+        ...
+
+    async def doubt(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> None:
+        """Tell a gateway that the range it gave was damaged, so that it reads it anew.
+
+        Raises:
+          PeerUnavailable: it gave no answer.
         """
         ...
 
@@ -69,21 +85,36 @@ class ZoneCounters:
 
 
 class ZoneReads:
-    """See the module's head.  zone: of this gateway.  lender: what it reads for all."""
+    """See the module's head.
+
+    zone: of this gateway.  lender: what it reads for all.  zone_id_of: see gateways_of().
+    """
 
     def __init__(
-        self, coordinator: Coordinator, zone: str, lender: ObjectLender, peers: ObjectPeers
+        self,
+        coordinator: Coordinator,
+        zone: str,
+        lender: ObjectLender,
+        peers: ObjectPeers,
+        *,
+        zone_id_of: Callable[[str], str] = str,
     ) -> None:
         self.counters = ZoneCounters()
         self._coordinator = coordinator
         self._zone = zone
+        self._zone_id_of = zone_id_of
         self._lender = lender
         self._peers = peers
-        self._suspects = Suspects()
+        self._suspects = Suspects(FIRST_SUSPECT_SECONDS)
+        self._own_trouble = Suspects(FIRST_SUSPECT_SECONDS)
         self._owners = ObjectOwners((), coordinator.state.topics)
         self._owners_version = -1
+        self._others = 0
         self._asks: dict[int, trio.Semaphore] = {}
         self._answered_at: dict[int, float] = {}
+        # Whose last bytes nobody has complained of so far.
+        self._unproven: set[int] = set()
+        self._doubts: defaultdict[int, deque[ObjectAsk]] = defaultdict(_no_doubts)
 
     async def read(self, name: ObjectName, ask: ObjectAsk) -> Lent | None:
         """Return a range as it is stored, perhaps damaged; None: ask the store.
@@ -91,16 +122,40 @@ class ZoneReads:
         It must be used before the next checkpoint.
 
         Raises:
-          NoSuchObject, StoreUnavailable, StoreMisconfigured: the store said so, to this gateway.
+          NoSuchObject, StoreMisconfigured: the store said so, to this gateway.
         """
-        me = self._coordinator.incarnation
-        found = self._owner(name, ask.key) if ask.length <= MAX_ASKED_BYTES else None
-        if found is None:
+        if ask.length > MAX_ASKED_BYTES:
             return None
-        if found.incarnation != me:
-            return await self._ask(found, ask)
-        body = await self._lender.read(ask)
-        return Lent(body, me) if body is not None else None
+        if not self._is_alone():
+            found = self._owners.owner(name, ask.key, self._suspects.holds)
+            if found is None:
+                return None
+            if found.incarnation != self._coordinator.incarnation:
+                return await self._ask(found, ask)
+        return await self._read_own(ask)
+
+    async def _read_own(self, ask: ObjectAsk) -> Lent | None:
+        """Read it for all, unless the store was not up to that just now."""
+        me = self._coordinator.incarnation
+        if self._own_trouble.holds(me):
+            return None
+        problem = "it took too long"
+        with trio.move_on_after(OWN_SECONDS):
+            try:
+                body = await self._lender.read(ask)
+            except StoreUnavailable as error:
+                problem = str(error)
+            else:
+                self._own_trouble.trust(me)
+                return Lent(body, me) if body is not None else None
+        seconds = self._own_trouble.suspect(me)
+        _log.warning(
+            "what is read for the zone does not come; the store is asked for ranges",
+            object_key=ask.key,
+            error=problem,
+            for_seconds=seconds,
+        )
+        return None
 
     def doubt(self, ask: ObjectAsk, lender: int) -> None:
         """Take note that what a gateway gave was damaged."""
@@ -108,6 +163,8 @@ class ZoneReads:
             self._lender.forget(ask)
             return
         self.counters.damaged += 1
+        self._unproven.discard(lender)
+        self._doubts[lender].append(ask)
         seconds = self._suspects.suspect(lender)
         _log.warning(
             "another gateway gave damaged bytes; the store is asked",
@@ -116,41 +173,54 @@ class ZoneReads:
             left_alone_seconds=seconds,
         )
 
-    def _owner(self, name: ObjectName, object_key: str) -> Gateway | None:
-        """Return who is to read it; None where nobody else would ask this gateway."""
+    def _is_alone(self) -> bool:
+        """Tell whether all that is read here is read for the zone.
+
+        It is not where others live that cannot be asked: they read for themselves.
+        """
         if self._coordinator.state.gateways.version != self._owners_version:
             self._look_around()
-        near = self._owners.near
-        if all(each.incarnation == self._coordinator.incarnation for each in near):
-            return None
-        return self._owners.owner(name, object_key, self._suspects.holds)
+        return not self._others
 
     def _look_around(self) -> None:
         """A gateway came or went: forget those that are gone."""
         state = self._coordinator.state
         self._owners_version = state.gateways.version
-        self._owners = ObjectOwners(lenders(state.gateways, self._zone), state.topics)
+        of_zone = gateways_of(state.gateways, self._zone, self._zone_id_of)
+        self._others = sum(each.incarnation != self._coordinator.incarnation for each in of_zone)
+        self._owners = ObjectOwners(lenders(of_zone), state.topics)
         near = {each.incarnation for each in self._owners.near}
         self._asks = {who: each for who, each in self._asks.items() if who in near}
         self._answered_at = {who: at for who, at in self._answered_at.items() if who in near}
+        self._unproven &= near
+        for who in self._doubts.keys() - near:
+            del self._doubts[who]
 
     async def _ask(self, found: Gateway, ask: ObjectAsk) -> Lent | None:
         who = found.incarnation
         async with self._asks.setdefault(who, trio.Semaphore(CONCURRENT_ASKS)):
             if self._suspects.holds(who):
                 return None
+            self._trust_if_proven(who)
             self.counters.asked += 1
             body = await self._lend(found, ask)
         if body is None:
             self.counters.fallbacks += 1
             return None
-        self._suspects.trust(who)
+        self._unproven.add(who)
         self.counters.hits += 1
         self.counters.hit_bytes += len(body)
         return Lent(memoryview(body), who)
 
+    def _trust_if_proven(self, who: int) -> None:
+        """Forget earlier failures of one whose last bytes were good: who reads checks at once."""
+        if who in self._unproven:
+            self._unproven.discard(who)
+            self._suspects.trust(who)
+
     async def _lend(self, found: Gateway, ask: ObjectAsk) -> bytes | None:
         try:
+            await self._tell(found, self._doubts[found.incarnation])
             body = await self._peers.lend(found, ask, self._patience_seconds(found, ask))
         except PeerUnavailable as error:
             _log.warning(
@@ -163,8 +233,18 @@ class ZoneReads:
         self._answered_at[found.incarnation] = trio.current_time()
         return body
 
+    async def _tell(self, found: Gateway, doubts: deque[ObjectAsk]) -> None:
+        """Tell a gateway of what it gave damaged; who asks waits no longer for all than for one."""
+        until = trio.current_time() + ASK_SECONDS
+        while doubts and (left := until - trio.current_time()) > 0:
+            await self._peers.doubt(found, doubts.popleft(), left)
+
     def _patience_seconds(self, found: Gateway, ask: ObjectAsk) -> float:
         answered_at = self._answered_at.get(found.incarnation, float("-inf"))
         is_alive = answered_at > trio.current_time() - RECENT_SECONDS
         to_read_it = min(ask.size_bytes, MAX_WHOLE_BYTES) / BYTES_PER_SECOND
         return (BUSY_SECONDS if is_alive else ASK_SECONDS) + to_read_it
+
+
+def _no_doubts() -> deque[ObjectAsk]:
+    return deque(maxlen=MAX_DOUBTS)

@@ -17,13 +17,15 @@ from tidegate_gateway.transport import TransportBroken
 from tidegate_protocol.apis import APIS
 from tidegate_protocol.frames import split_frames
 from tidegate_protocol.headers import decode_response_header, encode_request_header
-from tidegate_protocol.messages import api_versions
+from tidegate_protocol.messages import api_versions, metadata
 
 from .world import NotReachable, World
 
 _MAX_FRAME_BYTES: Final = 64 << 20
 _KEYS = {facts.name: key for key, facts in APIS.items()}
 API_VERSIONS: Final = 18
+_METADATA_VERSION: Final = 12
+_FOLLOWS_SHARE: Final = 0.5
 
 
 class Disconnected(Exception):
@@ -143,15 +145,24 @@ class ClientConnection:
 
 
 class Client:
-    """One process: it picks a gateway, and another one when that fails."""
+    """One process: it picks a gateway, and another one when that fails.
+
+    zone: where it is, "" if it does not know.  Who knows says so in its client id or, when it
+    reads, as its rack; and asks, now and then, for the leaders, and goes there.
+    """
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
         self.rng = world.rng(f"client {name}")
+        self.zone = world.plan.zones.of_client(name)
+        self.client_id = name
+        if self.zone and self.rng.random() < _FOLLOWS_SHARE:
+            self.client_id = f"{name},zone={self.zone}"
         self.link = 0  # the number of the last connection
         self._connection: ClientConnection | None = None
         self._node_id = 0
+        self._wish: int | None = None
 
     @property
     def is_connected(self) -> bool:
@@ -168,8 +179,14 @@ class Client:
         if last is not None and last.is_open and node_id in (None, self._node_id):
             return last
         self.close()
+        node_id, self._wish = self._wish if node_id is None else node_id, None
         if node_id is None:
             node_id = self.rng.choice(sorted(self.world.nodes))
+            connection = await self._connect(node_id)
+            return await self._follow_leader(connection) if self.zone else connection
+        return await self._connect(node_id)
+
+    async def _connect(self, node_id: int) -> ClientConnection:
         try:
             transport = self.world.nodes[node_id].connect(self.name)
         except (NotReachable, KeyError) as error:
@@ -177,10 +194,30 @@ class Client:
             raise Disconnected from error
         self._node_id = node_id
         self.link += 1
-        self._connection = ClientConnection(transport, self.name)
+        self._connection = ClientConnection(transport, self.client_id)
         self.world.nursery.start_soon(self._connection.run)
         await self._greet(self._connection)
         return self._connection
+
+    async def _follow_leader(self, connection: ClientConnection) -> ClientConnection:
+        """Go, half of the time, to a gateway that is said to lead."""
+        if self.rng.random() >= _FOLLOWS_SHARE:
+            return connection
+        request = metadata.MetadataRequest(None, allow_auto_topic_creation=False)
+        reply = await connection.send("Metadata", metadata, _METADATA_VERSION, request)
+        answer: metadata.MetadataResponse = await reply.wait(10.0)
+        leaders = {each.leader_id for topic in answer.topics for each in topic.partitions}
+        known = sorted(leaders & self.world.nodes.keys())
+        wanted = self.rng.choice(known) if known else self._node_id
+        if wanted == self._node_id:
+            return connection
+        self.close()
+        return await self._connect(wanted)
+
+    def go_to(self, node_id: int) -> None:
+        """Connect there the next time, which is now."""
+        self.close()
+        self._wish = node_id
 
     async def _greet(self, connection: ClientConnection) -> None:
         """Ask for the versions, as every client does first."""
@@ -212,10 +249,14 @@ class Client:
         connection = await self.connection(node_id)
         reply = await connection.send(name, messages, version, request)
         try:
-            return await reply.wait(timeout_seconds)
+            response = await reply.wait(timeout_seconds)
         except Disconnected:
             connection.close()
             raise
+        if self.zone:
+            is_near = self.world.nodes[self._node_id].zone == self.zone
+            self.world.strikes.count("zone.near" if is_near else "zone.across")
+        return response
 
     async def pause(self, seconds: float) -> None:
         """Wait for up to so long."""

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from .run import Report, simulate
 from .summary import Summary
 from .workers import Workers
+from .zone_plan import MAX_ZONES
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
@@ -44,26 +45,32 @@ def main(
     trace: Annotated[
         Path | None, typer.Option(help="Write the trace of a single seed to this file.")
     ] = None,
+    zones: Annotated[
+        int,
+        typer.Option(min=0, max=MAX_ZONES, help="Spread gateways and clients over so many zones."),
+    ] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one a CPU.")] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run gateways in a simulated world of faults, and check all that clients see.
 
-    Each seed is a world of its own: three gateways, up to two drivers of the pipeline, one metadata
-    log, one object store, and clients whose history is checked.  A seed gives the same run on every
-    machine.  The exit code is 1 when a promise of the gateway was broken, or a fault that was drawn
-    did not land.
+    Each seed is a world of its own: three gateways, or more with --zones, up to two drivers of the
+    pipeline, one metadata log, one object store, and clients whose history is checked.  A seed
+    gives the same run on every machine.  The exit code is 1 when a promise of the gateway was
+    broken, or a fault that was drawn did not land.
     """
     wanted = _seed_range(seeds)
     if trace is not None and len(wanted) > 1:
         raise typer.BadParameter("--trace wants a single seed")
-    started, summary, is_whole = time.monotonic(), Summary(), False
+    started, summary, is_whole = time.monotonic(), Summary(zones), False
     try:
         if trace is not None:
-            summary.add(_traced(wanted[0], operations, trace))
+            summary.add(_traced(wanted[0], operations, zones, trace))
         else:
-            _run(wanted, operations, jobs or os.cpu_count() or 1, summary)
+            count = min(jobs or os.cpu_count() or 1, len(wanted))
+            with Workers(wanted, operations, count, zones) as workers:
+                _run(workers, len(wanted), summary)
         is_whole = True
     except KeyboardInterrupt:
         sys.stderr.write("stopped\n")
@@ -81,16 +88,15 @@ def _exit_code(summary: Summary, *, is_whole: bool) -> int:
     return 0 if is_whole else 130
 
 
-def _traced(seed: int, operations: int, path: Path) -> Report:
-    report = simulate(seed, operations)
+def _traced(seed: int, operations: int, zones: int, path: Path) -> Report:
+    report = simulate(seed, operations, zones)
     path.write_text("".join(f"{line}\n" for line in report.trace), encoding="utf-8")
     return report
 
 
-def _run(seeds: range, operations: int, jobs: int, summary: Summary) -> None:
-    with Workers(seeds, operations, min(jobs, len(seeds))) as workers:
-        for report in _shown(workers.reports(), len(seeds), Console(stderr=True)):
-            summary.add(report)
+def _run(workers: Workers, total: int, summary: Summary) -> None:
+    for report in _shown(workers.reports(), total, Console(stderr=True)):
+        summary.add(report)
 
 
 def _shown(reports: Iterable[Report], total: int, console: Console) -> Iterator[Report]:

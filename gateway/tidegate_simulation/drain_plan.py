@@ -10,10 +10,12 @@ from collections.abc import Collection
 from random import Random
 from typing import Final
 
+from .zone_plan import PARTITION_KINDS
+
 DRAIN_KIND: Final = "operator_drain"
 # A gateway that cannot reach the log goes on answering heartbeats, so that an outage expires
 # nobody.  If it is the only one, others may take its groups meanwhile, and expire the members.
-_OUT_OF_TOUCH: Final = frozenset({"log.hung", "isolate"})
+_OUT_OF_TOUCH: Final = frozenset({"log.hung", "isolate", *PARTITION_KINDS})
 _SHARE: Final = 0.15
 
 

@@ -16,9 +16,12 @@ from tidegate_coordination.logs.faulty import LogFaults
 from .disk_plan import DiskPlan
 from .forwarding_plan import ForwardingPlan
 from .losses import LossPlan
+from .move_plan import LogMovePlan
 from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
 from .pipeline_plan import PipelinePlan
 from .store import StoreFaults
+from .version_plan import VersionPlan
+from .zone_plan import ZonePlan
 
 # See LogFaults and StoreFaults.
 LOG_KINDS = (
@@ -114,6 +117,9 @@ class FaultPlan:
     losses: LossPlan = field(default_factory=LossPlan)
     disks: DiskPlan = field(default_factory=DiskPlan)
     forwarding: ForwardingPlan = field(default_factory=ForwardingPlan)
+    zones: ZonePlan = field(default_factory=lambda: ZonePlan(0))
+    moves: LogMovePlan = field(default_factory=LogMovePlan)
+    versions: VersionPlan = field(default_factory=VersionPlan)
 
     def with_losses(self, losses: LossPlan) -> FaultPlan:
         """Return a plan with objects that are lost for good."""
@@ -151,6 +157,18 @@ class FaultPlan:
         """Return a plan with gateways that forward, and what goes wrong between them."""
         kinds = (*self.kinds, *forwarding.kinds)
         return replace(self, kinds=kinds, forwarding=forwarding)
+
+    def with_zones(self, zones: ZonePlan) -> FaultPlan:
+        """Return a plan with zones, and what is cut off from what."""
+        return replace(self.with_events(*zones.kinds), zones=zones)
+
+    def with_moves(self, moves: LogMovePlan) -> FaultPlan:
+        """Return a plan with moves of the log."""
+        return replace(self, kinds=(*self.kinds, *moves.kinds), moves=moves)
+
+    def with_versions(self, versions: VersionPlan) -> FaultPlan:
+        """Return a plan with gateways of an older release, or entries that get damaged."""
+        return replace(self, kinds=(*self.kinds, *versions.kinds), versions=versions)
 
     @property
     def has_wrong_clocks(self) -> bool:

@@ -1,6 +1,6 @@
 """What must hold after every entry of the metadata log, whatever clients see.
 
-WatchedLog folds each entry into a replica of its own at the moment it is appended, and checks the
+StateWatch folds each entry into a replica of its own at the moment it is appended, and checks the
 invariants 1 to 8 of the cluster state.  Gateways compare their states with it byte for byte.
 """
 
@@ -13,38 +13,24 @@ from itertools import combinations
 from tidegate_coordination import events as ev
 from tidegate_coordination import group_events as gev
 from tidegate_coordination.entries import Entry, authored, decode_entry
-from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import AppendResult
+from tidegate_coordination.metadata_versions import LEVELS
 from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.frozen import split
 from tidegate_coordination.state.objects import ObjectName, SegmentName, WalName
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
 
 from .deletion_checks import DeletionWatch, live_objects
 from .losses import Holes, Hurt
+from .move_plan import FIRST_LOG
 from .segment_checks import BodyOf, NotWhole, check_cleaned, check_published
 
 Complain = Callable[[str, str], None]
 
 REPLAY_ENTRIES = 25
 _SEQUENCE_LIMIT = 2**31
-
-
-class WatchedLog(MemoryLog):
-    """A MemoryLog that shows each entry to a watcher before anyone can read it."""
-
-    def __init__(self, watch: StateWatch) -> None:
-        super().__init__()
-        self._watch = watch
-
-    async def append(self, position: int, payload: bytes) -> AppendResult:
-        """See MetadataLog."""
-        result = await super().append(position, payload)
-        if result is AppendResult.APPENDED:
-            self._watch.entry(position, bytes(payload))
-        return result
 
 
 class StateWatch:
@@ -57,6 +43,7 @@ class StateWatch:
       hurt: tells what the store lost, and what it was.
       on_lost: called with a partition and a stretch that was hurt and is given up.
       on_published: called with the number of units of each entry that publishes some.
+      on_moved: called with the log that entries go to from now on.
       on_cleaned: called for each round of compaction.
     """
 
@@ -70,6 +57,7 @@ class StateWatch:
         *,
         hurt: Hurt,
         on_lost: Callable[[Partition, int, int], None],
+        on_moved: Callable[[str], None],
     ) -> None:
         self.state = ClusterState()
         self.payloads: list[bytes] = []
@@ -80,10 +68,12 @@ class StateWatch:
         self._on_cleaned = on_cleaned
         self._hurt = hurt
         self._on_lost = on_lost
+        self._on_moved = on_moved
         self._holes = Holes()
         self._given_up: list[tuple[int, int, int]] = []
         self._published: set[SegmentName] = set()
         self._digests: dict[int, bytes] = {}
+        self._versions: dict[int, int] = {}
         self._marks: dict[int, tuple[int, int]] = {}
         self._sequences: dict[tuple[int, int], ev.ProducerBatch] = {}
         self._settled: dict[WalName, str] = {}
@@ -91,12 +81,34 @@ class StateWatch:
 
     # -- entries ----------------------------------------------------------------------------------
 
+    def appended(self, url: str, position: int, payload: bytes) -> None:
+        """See that all logs are one history: a copy of what there was, or new at its one end."""
+        if position <= len(self.payloads):
+            if self.payloads[position - 1] != payload:
+                self._complain("history split", f"{url} has another entry {position}")
+            return
+        moves = self.state.log_moves
+        if url != (moves.last.url or FIRST_LOG):
+            text = f"entry {position} goes to {url}, and the end is {moves.last.url or FIRST_LOG}"
+            self._complain("history split", text)
+            return
+        self.entry(position, payload)
+        if moves.sealed_at == position:
+            self._on_moved(moves.last.url)
+
+    def saved(self, url: str, encoded: bytes) -> None:
+        """See that a snapshot in a log that was or is moved to is the state there was."""
+        state = ClusterState.decode(encoded)
+        state.log_moves.is_copy = False
+        self.compare(f"the snapshot in {url}", state)
+
     def entry(self, position: int, payload: bytes) -> None:
         """Fold an entry that was just appended, and check everything."""
         self.payloads.append(payload)
         if self._is_broken:
             return
         entry = decode_entry(payload, position)
+        self._format(position, entry)
         self._before(entry)
         try:
             self.state.apply(position, entry)
@@ -105,6 +117,29 @@ class StateWatch:
             self._complain("state broken", f"entry {position}: {error!r}")
             return
         self._after(position, entry)
+
+    def snapshot(self, position: int, data: bytes) -> None:
+        """Check that all gateways that lived at its position can load a snapshot."""
+        head: dict[str, int] = next(split(data))
+        expected = LEVELS[self._versions[position]].snapshot_format
+        if head["format"] != expected:
+            text = f"the snapshot at {position} has {head['format']} and should have {expected}"
+            self._complain("wrong format", text)
+
+    def _format(self, position: int, entry: Entry) -> None:
+        """An entry is of the format that the cluster's metadata.version says before it."""
+        expected = LEVELS[self.state.metadata_version].entry_format
+        if entry.format != expected:
+            text = f"entry {position} has format {entry.format} and should have {expected}"
+            self._complain("wrong format", text)
+
+    def _left_behind(self) -> None:
+        """Whoever lives can read what is written from here on."""
+        version = self.state.metadata_version
+        for each in self.state.gateways.live.values():
+            if each.highest_version < version:
+                text = f"incarnation {each.incarnation} reads up to {each.highest_version}"
+                self._complain("left behind", f"entry {self.state.position}: {text}")
 
     def _before(self, entry: Entry) -> None:
         """Check what the events say against the state they meet."""
@@ -131,6 +166,7 @@ class StateWatch:
                     pass
 
     def _after(self, position: int, entry: Entry) -> None:
+        self._left_behind()
         self._after_skips()
         for number in sorted(self.state.touched):
             partition = self.state.partitions.get(number)
@@ -142,6 +178,7 @@ class StateWatch:
         self._deletions.after_entry(self.state)
         encoded = self.state.encode()
         self._digests[position] = _digest(encoded)
+        self._versions[position] = self.state.metadata_version
         if position % REPLAY_ENTRIES == 0:
             self._snapshot(encoded)
 

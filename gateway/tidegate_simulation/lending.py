@@ -30,19 +30,31 @@ _SLOW_SECONDS: Final = 1.0
 class SimulatedLenders:
     """See zone_reads.ObjectPeers.
 
-    is_calm: nothing goes wrong in this run.
+    name, zone: of the machine that asks.  is_calm: nothing goes wrong in this run.
     """
 
-    def __init__(self, world: World, name: str, *, is_calm: bool) -> None:
+    def __init__(self, world: World, name: str, zone: str, *, is_calm: bool) -> None:
         self._world = world
+        self._name = name
+        self._zone = zone
         self._rng = world.rng(f"{name}/lending")
         self._rate = 0.0 if is_calm else self._rng.choice((0.0, 0.1, 0.5))
 
     async def lend(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> bytes | None:
         """See zone_reads.ObjectPeers."""
+        if gateway.zone != self._zone:
+            self._world.complain("wrong lender", f"{self._name} asks one of {gateway.zone}")
         with trio.move_on_after(timeout_seconds):
-            answer = await self._answer(gateway, ask, self._draw())
+            request = HttpRequest("GET", target_of(ask))
+            answer = await self._answer(gateway, request, self._draw())
             return lent_bytes(f"node{gateway.node_id}", answer, ask)
+        raise PeerUnavailable("it took too long")
+
+    async def doubt(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> None:
+        """See zone_reads.ObjectPeers."""
+        with trio.move_on_after(timeout_seconds):
+            await self._answer(gateway, HttpRequest("POST", target_of(ask)), self._draw())
+            return
         raise PeerUnavailable("it took too long")
 
     def _draw(self) -> str:
@@ -53,7 +65,7 @@ class SimulatedLenders:
         self._world.strikes.count(f"{PREFIX}{kind}")
         return kind
 
-    async def _answer(self, gateway: Gateway, ask: ObjectAsk, kind: str) -> HttpAnswer:
+    async def _answer(self, gateway: Gateway, request: HttpRequest, kind: str) -> HttpAnswer:
         await trio.sleep(self._rng.random() * self._world.plan.latency_seconds)
         if kind == "unreachable":
             raise PeerUnavailable("injected: unreachable")
@@ -61,12 +73,12 @@ class SimulatedLenders:
             await trio.sleep_forever()
         if kind == "missing":
             return HttpAnswer(404)
-        answer = await self._asked(gateway, ask)
+        answer = await self._asked(gateway, request)
         if kind == "slow":
             await trio.sleep(self._rng.random() * _SLOW_SECONDS)
         return self._damaged(answer, kind)
 
-    async def _asked(self, gateway: Gateway, ask: ObjectAsk) -> HttpAnswer:
+    async def _asked(self, gateway: Gateway, request: HttpRequest) -> HttpAnswer:
         answers: list[HttpAnswer] = []
         done = trio.Event()
 
@@ -74,8 +86,11 @@ class SimulatedLenders:
             answers.append(answer)
             done.set()
 
+        machine = self._world.nodes[gateway.node_id]
+        if not self._world.cuts.connects(self._name, machine.name):
+            await trio.sleep_forever()
         try:
-            self._world.nodes[gateway.node_id].ask(HttpRequest("GET", target_of(ask)), answered)
+            machine.ask(request, answered)
         except NotReachable as error:
             raise PeerUnavailable(str(error)) from error
         await done.wait()

@@ -22,7 +22,7 @@ from .drain_plan import DRAIN_KIND
 from .host import Host
 from .network import Link
 from .node import Node
-from .operators import Operator
+from .partitions import Partitions
 from .pipeline_plan import PREFIX
 from .pipelines import Pipeline
 from .store import StoreFaults
@@ -47,13 +47,13 @@ class Nemesis:
         world: World,
         nodes: list[Node],
         pipelines: Sequence[Pipeline] = (),
-        operators: Sequence[Operator] = (),
+        others: Sequence[Host] = (),
     ) -> None:
         self.is_late = False
         self._world = world
         self._nodes = nodes
         self._pipelines = pipelines
-        self._hosts: list[Host] = [*nodes, *pipelines, *operators]
+        self._hosts: list[Host] = [*nodes, *pipelines, *others]
         self._rng = world.rng("nemesis")
         self._busy: set[str] = set()
         self._lease_seconds = int(world.settings["lease.ms"]) / 1000
@@ -86,6 +86,7 @@ class Nemesis:
             f"{DISK}lost": self._lose,
             f"{DISK}full": self._fill,
             f"{DISK}broken": self._break,
+            **Partitions(world, nodes).events,
         }
 
     async def run(self, is_over: Callable[[], bool], seconds: float) -> None:

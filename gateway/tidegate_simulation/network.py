@@ -81,9 +81,13 @@ class Wire:
 
 
 class Link:
-    """client, server: the ends.  latency_seconds: the longest a piece takes."""
+    """client, server: the ends.  latency_seconds: the longest a piece takes.
+
+    process: who opened it.  wires: to the server, and back.
+    """
 
     def __init__(self, address: tuple[str, int], rng: Random, latency_seconds: float) -> None:
+        self.process = address[0]
         self.client, near = memory_transport_pair(address)
         far, self.server = memory_transport_pair(address)
         self._ends = (self.client, near, far, self.server)

@@ -18,6 +18,7 @@ from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.gateway import Gateway, Identity
 from tidegate_gateway.memory_transport import MemoryTransport
 from tidegate_storage.memory_disk import MemoryDisk
+from tidegate_storage.object_store import ObjectStore
 
 from .disk_plan import PREFIX as DISK
 from .disks import SimulatedDisk
@@ -29,6 +30,8 @@ from .world import NotReachable, World
 
 LISTENER = "PLAINTEXT"
 ENOUGH_FILES = 20
+_NEXT_SHARE = 0.5
+_EARLY_SHARE = 0.1
 CLUSTER_ID = "simulated-cluster-0000"
 
 
@@ -46,15 +49,17 @@ class _Life:
 
 
 class Node(Host):
-    """See the module's head."""
+    """See the module's head.  release: the metadata.version up to which its next lives read."""
 
     def __init__(
         self, world: World, node_id: int, clock_offset_seconds: float, clock_rate: float = 1.0
     ) -> None:
         super().__init__(world, f"node {node_id}", clock_offset_seconds, clock_rate)
         self.node_id = node_id
+        self.zone = world.plan.zones.of_gateways[node_id]
         self.links: dict[Link, None] = {}
         self.is_unreachable = False
+        self.release = world.plan.versions.first_release
         self.disk = SimulatedDisk(world.wall_clock, self._on_refusal, self._on_written)
         self._life: _Life | None = None
 
@@ -83,6 +88,8 @@ class Node(Host):
           NotReachable: it is down.
         """
         life = self._reachable()
+        if not self._world.cuts.connects(process, self.name):
+            raise NotReachable(f"{process} does not reach {self.name}")
         link = Link((process, 1), self._rng, self._world.plan.latency_seconds)
         self.links[link] = None
         self._world.nursery.start_soon(self._carry, link)
@@ -166,24 +173,35 @@ class Node(Host):
         service = self.gateway.peer_service if self.gateway is not None else None
         return service.proposals if service is not None else None
 
+    def _open_as_told(self) -> tuple[MetadataLog, ObjectStore]:
+        """The settings of a life may be ahead of a move, which only metadata.log.next may be."""
+        world, plan = self._world, self._world.plan.moves
+        self.next_log = ""
+        if not world.next_log:
+            return self._open()
+        if plan.uses_next and self._rng.random() < _NEXT_SHARE:
+            self.next_log = world.next_log
+        return self._open(world.next_log if self._rng.random() < _EARLY_SHARE else None)
+
     def _make(self) -> Gateway:
         world = self._world
-        log, store = self._open()
+        log, store = self._open_as_told()
         forwarding = world.plan.forwarding
         only_forwards = self.node_id in forwarding.only_forward
         if only_forwards:
             log = _through_others(log)
-        has_peers = forwarding.is_on or world.is_one_zone
+        has_peers = forwarding.is_on or world.plan.zones.lend
         identity = Identity(
             self.node_id,
             f"key-{self.node_id}",
-            "zone-1" if world.is_one_zone else f"zone-{self.node_id}",
+            self.zone,
             (Endpoint(LISTENER, f"node{self.node_id}", 9092),),
             "0",
             CLUSTER_ID,
             Endpoint(PEER_LISTENER, f"node{self.node_id}", 9093) if has_peers else None,
+            self.release,
         )
-        lenders = SimulatedLenders(world, self.name, is_calm=not world.plan.kinds)
+        lenders = SimulatedLenders(world, self.name, self.zone, is_calm=not world.plan.kinds)
         peers = SimulatedPeers(
             world, self, lenders, world.rng(f"peers of {self.name}, {world.lives}")
         )

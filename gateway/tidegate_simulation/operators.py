@@ -11,7 +11,7 @@ import trio
 from tidegate_coordination.coordinator import Coordinator, ProposalFailed
 from tidegate_gateway.readability import Found
 from tidegate_gateway.repair import Repair
-from tidegate_gateway.startup import load_state
+from tidegate_gateway.startup import check_cluster, load_state
 from tidegate_storage.object_store import StoreUnavailable
 
 from .host import Host
@@ -42,6 +42,7 @@ class Operator(Host):
         await trio.sleep(self._rng.random() * _THOUGHT_SECONDS)
         log, store = self._open()
         state = await load_state(log, deadline_seconds=LOAD_SECONDS)
+        check_cluster(state, "")
         coordinator = Coordinator(log, state, rng=self._rng, wall_clock=self._wall_clock)
         nursery.start_soon(coordinator.run)
         self._watch(coordinator)

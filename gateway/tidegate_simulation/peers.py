@@ -30,6 +30,7 @@ LATE_SECONDS: Final = 60.0
 class Asker(Protocol):
     """The machine that asks."""
 
+    name: str
     is_unreachable: bool
 
 
@@ -55,14 +56,18 @@ class SimulatedPeers:
         """See ObjectPeers."""
         return await self._lenders.lend(gateway, ask, timeout_seconds)
 
+    async def doubt(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> None:
+        """See ObjectPeers."""
+        await self._lenders.doubt(gateway, ask, timeout_seconds)
+
     async def _asked(self, machine: AskedMachine, question: bytes) -> Told:
-        await self._travel(machine)
+        await self._travel(self._asker, machine)
         if self._befalls("question_lost"):
             await trio.sleep_forever()
         if self._befalls("again"):
             self._world.nursery.start_soon(self._again, machine, question)
         answer = await _answered(machine, question)
-        await self._travel(machine)
+        await self._travel(machine, self._asker)
         if self._befalls("answer_lost"):
             await trio.sleep_forever()
         if self._befalls("garbled"):
@@ -72,9 +77,11 @@ class SimulatedPeers:
         except NotSpoken as error:
             raise PeerUnavailable(str(error)) from error
 
-    async def _travel(self, machine: AskedMachine) -> None:
+    async def _travel(self, source: Asker, target: Asker) -> None:
         await trio.sleep(self._rng.random() * self._world.plan.latency_seconds)
-        if self._asker.is_unreachable or machine.is_unreachable:
+        if source.is_unreachable or target.is_unreachable:
+            await trio.sleep_forever()
+        if not self._world.cuts.reaches(source.name, target.name):
             await trio.sleep_forever()
 
     def _befalls(self, kind: str) -> bool:

@@ -14,7 +14,7 @@ from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailabl
 from tidegate_coordination.rules.gateways import TakeClaim
 from tidegate_coordination.rules.proposal import Proposal
 from tidegate_coordination.rules.segments import Publication
-from tidegate_gateway.startup import load_state
+from tidegate_gateway.startup import check_cluster, load_state
 from tidegate_pipeline.driver import CLAIM, Driver
 from tidegate_pipeline.plan import backlog
 
@@ -82,6 +82,7 @@ class Pipeline(Host):
         plan = self._world.plan.pipelines
         log, store = self._open()
         state = await load_state(log, deadline_seconds=LOAD_SECONDS)
+        check_cluster(state, "")
         kind = BoldCoordinator if plan.is_bold else Coordinator
         coordinator = kind(log, state, rng=self._rng, wall_clock=self._wall_clock)
         nursery.start_soon(coordinator.run)

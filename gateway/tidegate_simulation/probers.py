@@ -44,6 +44,7 @@ class WakeProber:
         self._workload = workload
         self._reader = Reader(workload, f"{name} reader", sessions=False)
         self._reader.max_wait_ms = WAIT_MS
+        self._reader.rack = ""
         self._producer = PlainProducer(workload, f"{name} producer")
 
     async def run(self) -> None:

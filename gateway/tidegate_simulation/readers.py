@@ -58,6 +58,7 @@ class Reader:
         self.positions: dict[Key, int] = {}
         self.ends: dict[Key, int] = {}
         self.max_wait_ms = _MAX_WAIT_MS
+        self.rack = self.client.zone
         self._version = self.rng.choice((4, 7, 11, 12, 13, 17))
         self._max_bytes = self.rng.choice((1, 150, 250, 400, 1 << 20))
         wants_session = self.rng.random() < 0.5 if sessions is None else sessions
@@ -151,6 +152,7 @@ class Reader:
             session_id=session.session_id,
             session_epoch=session.epoch if self._uses_sessions else -1,
             topics=topics,
+            rack_id=self.rack,
         )
 
     async def _take(self, response: fetch.FetchResponse, polls: dict[Key, Event]) -> None:
@@ -196,6 +198,9 @@ class Reader:
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._reset(key)
             return
+        if part.preferred_read_replica >= 0:
+            self._move(key, part, invoke)
+            return
         position = self.positions[key]
         records, following = _records(part.records or b"", position)
         self.positions[key] = following
@@ -204,6 +209,15 @@ class Reader:
         if self._version >= _STARTS_FROM:
             more["start"] = part.log_start_offset
         self.history.ok(invoke, records=records, next=following, **more)
+
+    def _move(self, key: Key, part: fetch.PartitionData, invoke: Event) -> None:
+        """Read where the gateway says; it gives nothing itself."""
+        if not self.rack or part.records:
+            raise ProtocolBroken(f"{key} is to be read at {part.preferred_read_replica}")
+        self.history.info(invoke)
+        self.workload.world.strikes.count("zone.read_elsewhere")
+        self.client.go_to(part.preferred_read_replica)
+        self._session = _Session()
 
     def _may_be_corrupt(self, key: Key) -> bool:
         """Tell whether the store has given out wrong bytes, on purpose."""

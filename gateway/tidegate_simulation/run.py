@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -30,6 +30,8 @@ from .history import Event
 from .host import Host
 from .livelock import LivelockGuard
 from .losses import draw_losses
+from .move_plan import draw_moves
+from .movers import Mover, wait_for_moves
 from .nemesis import Nemesis
 from .node import Node
 from .operators import Operator, wait_for_repair
@@ -40,11 +42,13 @@ from .scheduling import seeded_scheduling
 from .steady import steady_members
 from .store import StoreFaults
 from .strikes import Strikes
+from .upgrader import Upgrader
+from .version_plan import draw_versions
 from .workload import Workload, create_topics_and_keys
 from .world import World
+from .zone_plan import draw_zones, lends
 from .zone_probers import ZoneProber
 
-NODES: Final = 3
 TOPICS: Final = {"orders": 2, "clicks": 1}
 # Virtual seconds: the faulty part at most, and more for each operation; each part after it.
 FAULTY_SECONDS: Final = 900.0
@@ -52,8 +56,6 @@ FAULTY_SECONDS_PER_OPERATION: Final = 4.0
 CALM_SECONDS: Final = 240.0
 # The work is prolonged by so many operations when it nears its end and a promised fault is missing.
 MORE_OPERATIONS: Final = 40
-ZONED_SHARE: Final = 0.2
-LENDING_SHARE: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Report:
 
     operations_done: more than were asked for when a promised fault took its time.
     lives: gateways that were started.
-    trace: the log's entries (hex) and the history's lines, for comparisons.
+    trace: the log's entries (hex) and the history's lines, for comparisons.  zones: see simulate().
     """
 
     seed: int
@@ -74,16 +76,25 @@ class Report:
     landed: Landed
     violations: tuple[Violation, ...]
     trace: tuple[str, ...]
+    zones: int = 0
 
     @property
     def replay(self) -> str:
         """Return the command that does it again."""
-        return f"tidegate simulate --seeds {self.seed}-{self.seed} --operations {self.operations}"
+        zones = f" --zones {self.zones}" if self.zones else ""
+        seeds = f"{self.seed}-{self.seed}"
+        return f"tidegate simulate --seeds {seeds} --operations {self.operations}{zones}"
 
 
-def simulate(seed: int, operations: int = 150) -> Report:
-    """Run one seed.  Blocks; must not be called where Trio runs already."""
-    run = _Run(seed, operations)
+def simulate(
+    seed: int, operations: int = 150, zones: int = 0, *, stop_at: Collection[str] = ()
+) -> Report:
+    """Run one seed.  Blocks; must not be called where Trio runs already.
+
+    zones: the gateways are spread over so many; 0 leaves it to the seed.  stop_at: kinds of
+    violations after which nothing more has to be known; of those that show before the end.
+    """
+    run = _Run(seed, operations, zones, stop_at)
     with seeded_scheduling(seed), _captured_logs(run):
         trio.run(
             run.main,
@@ -93,24 +104,12 @@ def simulate(seed: int, operations: int = 150) -> Report:
     return run.report()
 
 
-def plan_of(seed: int) -> FaultPlan:
+def plan_of(seed: int, zones: int = 0) -> FaultPlan:
     """Return the faults of a seed, without running it."""
-    return _draw(seed, Random(f"{seed}/run"))[1]
+    return _draw(seed, Random(f"{seed}/run"), zones)[1]
 
 
-def has_zones(seed: int) -> bool:
-    """Tell whether somebody asks for zones in a seed."""
-    # The number leaves alone the seeds by which planted bugs are known to be found.
-    return Random(f"{seed}/zones 3705").random() < ZONED_SHARE
-
-
-def lends(seed: int) -> bool:
-    """Tell whether all gateways of a seed are of one zone, and lend each other objects."""
-    # The number leaves alone the seeds by which planted bugs are known to be found.
-    return not has_zones(seed) and Random(f"{seed}/lending 1370").random() < LENDING_SHARE
-
-
-def _draw(seed: int, rng: Random) -> tuple[dict[str, str], FaultPlan]:
+def _draw(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], FaultPlan]:
     settings = draw_settings(rng)
     plan = draw_plan(rng, settings)
     pipelines = draw_pipelines(
@@ -122,12 +121,23 @@ def _draw(seed: int, rng: Random) -> tuple[dict[str, str], FaultPlan]:
     disks = draw_disks(
         Random(f"{seed}/disks"), is_calm=not plan.kinds, has_segments=pipelines.drivers > 0
     )
-    forwarding = draw_forwarding(seed, NODES, is_calm=not plan.kinds)
+    zones = draw_zones(seed, asked_zones, is_calm=not plan.kinds)
+    forwarding = draw_forwarding(seed, zones.last_gateway, is_calm=not plan.kinds)
     for each in (pipelines, disks, forwarding):
         settings |= each.settings_of_gateways
+    if lends(seed):  # they have peers
+        settings["forwarding.after.lost.races"] = "1"
     plan = plan.with_pipelines(pipelines).with_losses(losses).with_disks(disks)
-    plan = plan.with_forwarding(forwarding)
+    moves = draw_moves(seed, is_calm=not plan.kinds, all_reach_log=not forwarding.only_forward)
+    plan = plan.with_forwarding(forwarding).with_zones(zones).with_moves(moves)
     has_drains = draws_drains(seed, has_wrong_clocks=plan.has_wrong_clocks)
+    versions = draw_versions(
+        seed,
+        is_calm=not plan.kinds,
+        may_be_late=not (has_drains or plan.has_wrong_clocks),
+        may_roll=not disks.kinds,
+    )
+    plan = plan.with_versions(versions)
     return settings, plan.with_events(DRAIN_KIND) if has_drains else plan
 
 
@@ -140,11 +150,14 @@ def run_seeds(seeds: Iterable[int], operations: int = 150) -> Iterator[Report]:
 class _Run:
     """The state of one run."""
 
-    def __init__(self, seed: int, operations: int) -> None:
+    def __init__(
+        self, seed: int, operations: int, zones: int, stop_at: Collection[str] = ()
+    ) -> None:
+        self._stop_at = stop_at
         self._seed = seed
         self._operations = operations
         self._rng = Random(f"{seed}/run")
-        self._settings, self._plan = _draw(seed, self._rng)
+        self._settings, self._plan = _draw(seed, self._rng, zones)
         promised = [each for each in self._plan.kinds if each not in self._plan.disks.kinds]
         self._strikes = Strikes(promised, self._rng)
         self._asked = operations
@@ -181,6 +194,7 @@ class _Run:
             landed=Landed(dict(sorted(self._strikes.landed.items())), missing),
             violations=(*self._violations, *check(history)),
             trace=tuple(trace),
+            zones=self._plan.zones.asked,
         )
 
     async def main(self) -> None:
@@ -198,7 +212,7 @@ class _Run:
 
     async def _phases(self, nursery: trio.Nursery) -> None:
         world = World(self._seed, self._plan, self._settings, nursery, self._strikes)
-        world.is_one_zone = lends(self._seed)
+        world.stop_at = self._stop_at
         self._world = world
         nodes = self._make_nodes(world)
         for node in nodes:
@@ -215,10 +229,17 @@ class _Run:
         operators = [Operator(world, number + 1) for number in range(self._plan.losses.operators)]
         for operator in operators:
             nursery.start_soon(operator.run)
-        nemesis = Nemesis(world, nodes, pipelines, operators)
+        others: list[Host] = [*nodes, *pipelines, *operators]
+        movers = [Mover(world, number + 1, others) for number in range(self._plan.moves.movers)]
+        for mover in movers:
+            nursery.start_soon(mover.run)
+        if self._plan.versions.is_rolling:
+            nursery.start_soon(Upgrader(world, nodes).run)
+        nemesis = Nemesis(world, nodes, pipelines, [*operators, *movers])
         await self._faulty_phase(workload, nemesis)
         await self._await_nodes(nodes)
         await self._await_repair(world)
+        await self._await_moves(world)
         await self._merge_all(world, pipelines)
         await self._final_phase(workload, [*nodes, *pipelines])
         for node in nodes:
@@ -227,9 +248,10 @@ class _Run:
     def _make_nodes(self, world: World) -> list[Node]:
         """The last one's clock is wrong if any is: the cluster's time is the median of three."""
         nodes: list[Node] = []
-        for node_id in range(1, NODES + 1):
+        last = self._plan.zones.last_gateway
+        for node_id in range(1, last + 1):
             offset, rate = self._rng.uniform(-2, 2), 1.0
-            if node_id == NODES:
+            if node_id == last:
                 offset, rate = offset + self._plan.skew_seconds, self._plan.clock_rate
                 self._strikes.count("skew", self._plan.skew_seconds != 0.0)
                 self._strikes.count("drift", rate != 1.0)
@@ -265,7 +287,7 @@ class _Run:
             actors.append(Compacter(workload, "compacter", "compacted"))
         if "store.delete_error" in self._plan.kinds:
             actors.append(Admin(workload, "sweeper", 0.6))
-        if has_zones(self._seed):
+        if self._plan.zones.is_probed:
             actors.append(ZoneProber(workload, "zone prober"))
         if DRAIN_KIND in self._plan.kinds:
             actors.append(DrainProber(workload, "drain prober"))
@@ -313,6 +335,14 @@ class _Run:
             await wait_for_repair(world)
         if waited.cancelled_caught:
             self.note("not repaired", f"after {CALM_SECONDS} s")
+
+    async def _await_moves(self, world: World) -> None:
+        """Whoever runs the command again must come to its end."""
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await wait_for_moves(world)
+        if waited.cancelled_caught:
+            moves = world.plan.moves.moves
+            self.note("not moved", f"{len(world.homes) - 1} of {moves} after {CALM_SECONDS} s")
 
     async def _final_phase(self, workload: Workload, hosts: Sequence[Host]) -> None:
         """Everything acknowledged must be readable, now that nothing is wrong any more."""

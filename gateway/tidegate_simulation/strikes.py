@@ -52,6 +52,11 @@ class Strikes:
         """Return what was promised and has not landed yet."""
         return tuple(kind for kind in self._calls_left if not self.landed[kind])
 
+    @property
+    def is_on(self) -> bool:
+        """Tell whether faults may strike."""
+        return self._is_on
+
     def turn_on(self) -> None:
         """Begin to force what was promised."""
         self._is_on = True

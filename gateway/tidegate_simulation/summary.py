@@ -9,16 +9,19 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from .lending import PREFIX as LENDING
 from .run import Report
 
 _SHOWN_FAILURES = 20
 _SHOWN_CHARACTERS = 2000
+_OK = 200
 
 
 @dataclass(slots=True)
 class Summary:
-    """Totals of all seeds that are done."""
+    """Totals of all seeds that are done.  zones: see simulate()."""
 
+    zones: int = 0
     seeds: int = 0
     operations: int = 0
     virtual_seconds: float = 0.0
@@ -50,6 +53,7 @@ class Summary:
             "log_entries": self.entries,
             "gateways_started": self.lives,
             "seconds": round(seconds, 3),
+            **self._zones_json(),
             "faults": dict(sorted(self.landed.items())),
             "failures": [_failure_json(each) for each in self.failures],
         }
@@ -64,6 +68,8 @@ class Summary:
             f" {seconds:.1f} s ({rate:.2f} seeds/s)"
         )
         parts: list[RenderableType] = [self._faults(), head]
+        if self.zones:
+            parts.append(Text(self._zones_text()))
         for report in self.failures[:_SHOWN_FAILURES]:
             parts.append(_failure_text(report))
         more = len(self.failures) - _SHOWN_FAILURES
@@ -75,6 +81,23 @@ class Summary:
         )
         parts.append(Text(verdict, style="bold red" if failed else "bold green"))
         return Group(*parts)
+
+    def _zones_json(self) -> dict[str, object]:
+        if not self.zones:
+            return {}
+        return {
+            "zones": self.zones,
+            "answers_in_zone": self.landed["zone.near"],
+            "answers_across_zones": self.landed["zone.across"],
+            "lent_reads": self.landed[f"{LENDING}{_OK}"],
+        }
+
+    def _zones_text(self) -> str:
+        near, across = self.landed["zone.near"], self.landed["zone.across"]
+        return (
+            f"{self.zones} zones: {near} answers of gateways of the client's zone, {across} of"
+            f" others, {self.landed[f'{LENDING}{_OK}']} reads lent by a gateway of the same zone"
+        )
 
     def _faults(self) -> Table:
         table = Table("fault", "landed", "in seeds", box=None, pad_edge=False)

@@ -34,13 +34,14 @@ class _Worker:
 class Workers:
     """Use as a context manager: all processes are gone after it.
 
-    operations: of each seed.  jobs: processes at once.
+    operations: of each seed.  jobs: processes at once.  zones: see simulate().
     """
 
-    def __init__(self, seeds: Iterable[int], operations: int, jobs: int) -> None:
+    def __init__(self, seeds: Iterable[int], operations: int, jobs: int, zones: int = 0) -> None:
         self._seeds = iter(seeds)
         self._operations = operations
         self._jobs = jobs
+        self._zones = zones
         self._workers: list[_Worker] = []
 
     def __enter__(self) -> Workers:
@@ -72,7 +73,8 @@ class Workers:
 
     def _start(self, seed: int) -> _Worker:
         ours, theirs = _pipe()
-        process = _CONTEXT.Process(target=_work, args=(theirs, self._operations), daemon=True)
+        arguments = (theirs, self._operations, self._zones)
+        process = _CONTEXT.Process(target=_work, args=arguments, daemon=True)
         process.start()
         theirs.close()
         ours.send(seed)
@@ -100,7 +102,7 @@ class Workers:
         seed = next(self._seeds, None)
         if seed is not None:
             self._workers.append(self._start(seed))
-        return _failure(worker.seed, self._operations, why)
+        return _failure(worker.seed, self._operations, self._zones, why)
 
     def _remove(self, worker: _Worker) -> None:
         self._workers.remove(worker)
@@ -119,16 +121,16 @@ def _pipe() -> tuple[Connection, Connection]:
     return ours, theirs
 
 
-def _work(pipe: Connection, operations: int) -> None:
+def _work(pipe: Connection, operations: int, zones: int) -> None:
     """Run seeds until the parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all; the parent decides
     with suppress(EOFError, ConnectionError):
         while True:
             seed: int = pipe.recv()
-            pipe.send(replace(simulate(seed, operations), trace=()))
+            pipe.send(replace(simulate(seed, operations, zones), trace=()))
 
 
-def _failure(seed: int, operations: int, why: str) -> Report:
+def _failure(seed: int, operations: int, zones: int, why: str) -> Report:
     return Report(
         seed=seed,
         operations=operations,
@@ -139,4 +141,5 @@ def _failure(seed: int, operations: int, why: str) -> Report:
         landed=Landed({}, ()),
         violations=(Violation("the process failed", why),),
         trace=(),
+        zones=zones,
     )

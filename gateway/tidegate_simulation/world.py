@@ -7,7 +7,7 @@ part has a random.Random of its own, named, so that a change in one part does no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
@@ -22,13 +22,16 @@ from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, ObjectExists
 
 from .checker import Violation
+from .cuts import Cuts
 from .deletion_checks import DeletionWatch
 from .faults import FaultPlan
 from .history import History
-from .invariants import StateWatch, WatchedLog
+from .invariants import StateWatch
 from .losses import Hurt
+from .move_plan import FIRST_LOG, MOVED
 from .stalls import Stalls
 from .strikes import Strikes
+from .watched_log import WatchedLog
 
 EPOCH_SECONDS = 1_700_000_000.0
 
@@ -75,6 +78,9 @@ class NotReachable(Exception):
 class Machine(Protocol):
     """Where a gateway runs; see node.py."""
 
+    name: str
+    zone: str
+
     def connect(self, process: str) -> MemoryTransport:
         """Open a connection; return the client's end.
 
@@ -95,9 +101,11 @@ class Machine(Protocol):
 class AskedMachine(Protocol):
     """Where other gateways may ask one; see peers.py.
 
-    is_unreachable: nothing arrives.  proposals: None while no gateway serves there.
+    name: as cuts know it.  is_unreachable: nothing arrives.  proposals: None while no gateway
+    serves there.
     """
 
+    name: str
     is_unreachable: bool
 
     @property
@@ -109,7 +117,9 @@ class World:
     """What all parts of a run share.
 
     nodes, peers: by node id.  healed: no faults any more.  lives: gateways that were started.
-    is_one_zone: all gateways are of one, and lend each other objects; else each has its own.
+    cuts: between which parts nothing passes.  stop_at: kinds of violations that end the run.
+    logs: by URL.  homes: where the log was, and is.  next_log: where it is to be moved next,
+    "" if nobody said so yet.  when_moved: called when it has ended, and goes on elsewhere.
     hurt: what the store lost for good.  number_of: gives a partition's number in histories.
     unanswered_creates: names of topics that a request without an answer may still create.
     """
@@ -120,15 +130,19 @@ class World:
     nursery: trio.Nursery
     strikes: Strikes
     violations: list[Violation] = field(default_factory=list[Violation])
-    is_one_zone: bool = False
     healed: bool = False
+    stop_at: Collection[str] = ()
     lives: int = 0
     stalls: Stalls = field(default_factory=Stalls)
+    cuts: Cuts = field(init=False)
     history: History = field(init=False)
     store: WatchedStore = field(init=False)
     hurt: Hurt = field(init=False)
     watch: StateWatch = field(init=False)
-    log: WatchedLog = field(init=False)
+    logs: dict[str, WatchedLog] = field(default_factory=dict[str, WatchedLog])
+    homes: list[str] = field(default_factory=lambda: [FIRST_LOG])
+    next_log: str = ""
+    when_moved: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     unanswered_creates: set[str] = field(default_factory=set[str])
     nodes: dict[int, Machine] = field(default_factory=dict[int, Machine])
     peers: dict[int, AskedMachine] = field(default_factory=dict[int, AskedMachine])
@@ -136,6 +150,7 @@ class World:
 
     def __post_init__(self) -> None:
         """Make the shared parts."""
+        self.cuts = Cuts(self._zone_of)
         self.history = History(trio.current_time)
         deletions = DeletionWatch(
             self.complain,
@@ -152,8 +167,25 @@ class World:
             lambda: self.strikes.count("pipeline.compacted", 1),
             hurt=self.hurt,
             on_lost=self._lost,
+            on_moved=self._moved,
         )
-        self.log = WatchedLog(self.watch)
+
+    def _zone_of(self, part: str) -> str:
+        node = next((each for each in self.nodes.values() if each.name == part), None)
+        return node.zone if node is not None else self.plan.zones.of_client(part)
+
+    def log_at(self, url: str) -> WatchedLog:
+        """Return a log; it is empty if nobody used it."""
+        if url not in self.logs:
+            self.logs[url] = WatchedLog(self.watch, url)
+        return self.logs[url]
+
+    def _moved(self, url: str) -> None:
+        self.homes.append(url)
+        self.next_log = ""
+        self.strikes.count(MOVED)
+        for each in self.when_moved:
+            each()
 
     def _lost(self, partition: Partition, base_offset: int, next_offset: int) -> None:
         """Tell the history what was given up by declared repair."""
@@ -177,3 +209,5 @@ class World:
     def complain(self, kind: str, text: str) -> None:
         """Note a violation that shows at once."""
         self.violations.append(Violation(kind, f"at {trio.current_time():.3f} s: {text}"))
+        if kind in self.stop_at:
+            self.nursery.cancel_scope.cancel()

@@ -130,7 +130,7 @@ class ZoneProber:
         ]
 
     def _zone(self) -> str:
-        return f"zone-{self._rng.choice(sorted(self._world.nodes))}"
+        return self._rng.choice(self._world.plan.zones.names)
 
     # -- probes -----------------------------------------------------------------------------------
 
@@ -159,8 +159,9 @@ class ZoneProber:
             return
         if racks[0] == racks[1]:
             self._judge(watched, told, racks[0], "both connections fetch with that rack")
-        elif watched.is_unchanged and not _same(told, to_all):
-            text = f"node {watched.node.node_id} tells {told}, though racks {racks} disagree"
+        elif watched.is_unchanged and _different(told, to_all):
+            other = _different(told, to_all)
+            text = f"node {watched.node.node_id} tells {other}, though racks {racks} disagree"
             self._world.complain("zone remembered", text)
 
     async def _probe_moves(self, watched: _Watched, zone: str) -> None:
@@ -239,6 +240,8 @@ async def _leaders(connection: ClientConnection) -> Leaders:
     }
 
 
-def _same(one: Leaders, other: Leaders) -> bool:
-    """Compare what both know of: topics come and go meanwhile."""
-    return all(one[each] == other[each] for each in one.keys() & other.keys())
+def _different(one: Leaders, other: Leaders) -> dict[tuple[str, int], object]:
+    """Compare what both know of: topics come, go and grow meanwhile, which moves leaders."""
+    grown = {topic for topic, _ in one.keys() ^ other.keys()}
+    both = sorted(each for each in one.keys() & other.keys() if each[0] not in grown)
+    return {each: (one[each], other[each]) for each in both if one[each] != other[each]}

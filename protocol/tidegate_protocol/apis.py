@@ -55,6 +55,7 @@ APIS: dict[int, ApiFacts] = {
     46: ApiFacts(46, "ListPartitionReassignments", 0, 0, 0, 0),
     47: ApiFacts(47, "OffsetDelete", 0, 0, NEVER_FLEXIBLE, 0),
     55: ApiFacts(55, "DescribeQuorum", 0, 2, 0, 0),
+    57: ApiFacts(57, "UpdateFeatures", 0, 2, 0, 0),
     60: ApiFacts(60, "DescribeCluster", 0, 2, 0, 0),
     74: ApiFacts(74, "ListConfigResources", 0, 1, 0, 0),
     75: ApiFacts(75, "DescribeTopicPartitions", 0, 0, 0, 0),

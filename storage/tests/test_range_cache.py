@@ -333,3 +333,13 @@ async def test_what_fails_is_not_the_fault_of_what_would_have_come_along() -> No
         await trio.lowlevel.checkpoint()
         assert await cache.get("b", load) == "b"
     assert not cache.is_coming("b")
+
+
+def test_what_is_demoted_leaves_first() -> None:
+    cache: RangeCache[str] = RangeCache(3)
+    for key in ("a", "b", "c"):
+        cache.put(key, key, 1, hot=False)
+    cache.demote("b")
+    cache.demote("nothing")
+    cache.put("d", "d", 1, hot=False)
+    assert [key for key in "abcd" if key in cache] == ["a", "c", "d"]

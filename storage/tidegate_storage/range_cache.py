@@ -134,6 +134,11 @@ class RangeCache(Generic[T]):
             if flight.value is not None:
                 return flight.value[0]
 
+    def demote(self, key: Hashable) -> None:
+        """Have a value on probation be the next to leave."""
+        if key in self._probation:
+            self._probation.move_to_end(key, last=False)
+
     def evict(self, key: Hashable) -> None:
         """Forget a value; a load under way will still answer, but not be kept."""
         self._flights.pop(key, None)

@@ -25,7 +25,7 @@ ABSENT_APIS = [
     (re.compile(r"Acls"), "ACLs are not offered yet"),
     (re.compile(r"Sasl|Scram|DelegationToken"), "SASL and its credentials are not offered yet"),
     (re.compile(r"ClientQuotas"), "quotas are not offered yet"),
-    (re.compile(r"Raft|Quorum|UnregisterBroker|UpdateFeatures"), "there is no KRaft quorum"),
+    (re.compile(r"Raft|Quorum|UnregisterBroker"), "there is no KRaft quorum"),
     (
         re.compile(r"Reassignments|ReplicaLogDirs|ElectLeaders"),
         "partitions have no replicas to move",

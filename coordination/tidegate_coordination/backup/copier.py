@@ -13,7 +13,13 @@ from typing import Final
 
 from tidegate_storage.object_store import ObjectStore
 
-from ..metadata_log import FIRST_POSITION, LogUnavailable, MetadataLog, Trimmed
+from ..metadata_log import (
+    FIRST_POSITION,
+    LogUnavailable,
+    MetadataLog,
+    Trimmed,
+)
+from ..whole_entries import expect_whole
 from .copies import EntriesName, chain, obsolete
 from .shelf import Copies, Shelf
 
@@ -122,6 +128,7 @@ class Copier:
                 continue
             if not entries:
                 return
+            expect_whole(entries)  # a copy of damage would be found when it is needed
             name, size_bytes = await self._shelf.put_entries(entries)
             self._note(name)
             report.bytes += size_bytes

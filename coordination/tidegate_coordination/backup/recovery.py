@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 import trio
 
+from tidegate_storage.keys import backup_prefix
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.ownership import Owner, newest_timeline
 
@@ -22,6 +23,7 @@ from ..entries import UnreadableEntry, decode_entry
 from ..metadata_log import FIRST_POSITION, LogCorrupt, LogEntry, MetadataLog, Snapshot, Trimmed
 from ..state.broken import StateBroken
 from ..state.cluster import ClusterState
+from ..whole_entries import whole_ones
 from .copies import DamagedCopy, EntriesName, chain
 from .shelf import Copies, Shelf
 
@@ -105,7 +107,7 @@ class LogEntries:
                 entries = await self._log.read(position, max_bytes)
             except LogCorrupt:
                 continue
-            return () if isinstance(entries, Trimmed) else entries
+            return () if isinstance(entries, Trimmed) else whole_ones(entries)[0]
         return ()
 
 
@@ -132,13 +134,13 @@ async def _folded(
     begin = partial(_begun, base, snapshot)
     state = begin()
     try:
-        await _fold_on(state, sources, say)
-    except (StateBroken, UnreadableEntry) as error:
+        await _fold_on(state, sources, complaints, say)
+    except StateBroken as error:
         # The entry may be folded in part: begin anew, and end before it.
         good = state.position
         complaints.append(f"the entry after {good} cannot be folded: {error}")
         state = begin()
-        await _fold_on(state, sources, say, up_to=good)
+        await _fold_on(state, sources, [], say, up_to=good)
     return state
 
 
@@ -150,26 +152,51 @@ def _begun(base: Base, snapshot: Snapshot | None) -> ClusterState:
 
 
 async def _fold_on(
-    state: ClusterState, sources: Sequence[Source], say: Say, up_to: int | None = None
+    state: ClusterState,
+    sources: Sequence[Source],
+    complaints: list[str],
+    say: Say,
+    *,
+    up_to: int | None = None,
 ) -> None:
     while up_to is None or state.position < up_to:
-        entries = await _next(sources, state.position + 1)
-        if not entries:
+        if not await _fold_next(state, sources, complaints, up_to):
             return
-        for each in entries:
-            if up_to is not None and each.position > up_to:
-                return
-            state.apply(each.position, decode_entry(each.payload, each.position))
         say(f"folded up to {state.position}")
         await trio.lowlevel.checkpoint()
 
 
-async def _next(sources: Sequence[Source], position: int) -> Sequence[LogEntry]:
+async def _fold_next(
+    state: ClusterState, sources: Sequence[Source], complaints: list[str], up_to: int | None
+) -> bool:
+    """Fold from the first source that has the next entry, and can be read; tell if there is one."""
+    unreadable: list[str] = []
     for source in sources:
-        entries = await source.read(position)
-        if entries:
-            return entries
-    return ()
+        entries = await source.read(state.position + 1)
+        try:
+            if _fold(state, entries, up_to):
+                return True
+        except UnreadableEntry as error:
+            good = state.position
+            unreadable.append(f"the entry after {good} cannot be folded: {error}")
+    complaints += unreadable
+    return False
+
+
+def _fold(state: ClusterState, entries: Sequence[LogEntry], up_to: int | None) -> bool:
+    """Fold entries up to the first that cannot be read; it is raised where it is the very first."""
+    before = state.position
+    for each in entries:
+        if up_to is not None and each.position > up_to:
+            break
+        try:
+            entry = decode_entry(each.payload, each.position, state.entry_formats)
+        except UnreadableEntry:
+            if state.position == before:
+                raise
+            break
+        state.apply(each.position, entry)
+    return state.position > before
 
 
 def bases_of(shelf: Shelf, copies: Copies) -> list[Base]:
@@ -201,10 +228,14 @@ async def recover_from_copies(
 ) -> Recovered:
     """Return the newest state that the copies in a store give.
 
+    An older timeline counts where the newer has no copies, or its restore was cut short: never
+    because its copies cannot be read.
+
     newest: the timeline that the records' store is in, where the copies are in another store.
 
     Raises:
-      NothingToRestore: there is no copy that can be used.
+      NothingToRestore: there is no copy that can be used, or those of the newest timeline cannot.
+      ReleaseTooOld: a newer release wrote them.
       StoreUnavailable: try again later.
     """
     complaints: list[str] = []
@@ -216,5 +247,25 @@ async def recover_from_copies(
         state = await recover(bases_of(shelf, copies), [source], complaints, say)
         if state is not None and not state.timelines.is_restoring:
             return Recovered(state, complaints, copies.copied_at)
+        if not _was_never_used(copies, state):
+            raise _unreadable(owner, timeline, complaints)
     what = "; ".join(complaints) or "nothing was copied there"
     raise NothingToRestore(f"cluster {owner.cluster_id} has no usable backup in the store: {what}")
+
+
+def _was_never_used(copies: Copies, state: ClusterState | None) -> bool:
+    """Tell whether a timeline has no copies, or only those of a restore that was cut short."""
+    if state is None:
+        return not copies.snapshots and not copies.entries
+    return all(each.last <= state.position for each in copies.entries)
+
+
+def _unreadable(owner: Owner, timeline: int, complaints: Sequence[str]) -> NothingToRestore:
+    what = "; ".join(complaints) or "what they begin with is missing"
+    folder = backup_prefix(owner.cluster_id, timeline)
+    return NothingToRestore(
+        f"the copies of cluster {owner.cluster_id}'s newest timeline, {timeline}, cannot be read:"
+        f" {what}. Bring them back, from older versions of the objects if the store keeps some. An"
+        " older timeline would be without all that was acknowledged in this one, so it is not"
+        f" taken; if that has to be, move what lies below {folder} elsewhere, and restore again"
+    )

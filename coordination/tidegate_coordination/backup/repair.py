@@ -24,6 +24,7 @@ from ..metadata_log import (
     Trimmed,
 )
 from ..state.cluster import ClusterState
+from ..whole_entries import whole_ones
 from .copies import DamagedCopy
 from .recovery import (
     Base,
@@ -124,20 +125,28 @@ async def _read(log: MetadataLog, position: int) -> tuple[list[LogEntry] | Trimm
     The text says why the very entry at `position` cannot be read, if so.
     """
     try:
-        return await log.read(position, READ_BYTES), ""
+        found = await log.read(position, READ_BYTES)
     except LogCorrupt:
-        entries: list[LogEntry] = []
-        size_bytes = 0
-        while size_bytes < READ_BYTES:
-            try:
-                found = await log.read(position + len(entries), 1)
-            except LogCorrupt as error:
-                return entries, str(error)
-            if isinstance(found, Trimmed) or not found:
-                break
-            entries += found
-            size_bytes += len(found[-1].payload)
-        return entries, ""
+        return await _read_singly(log, position)
+    return (found, "") if isinstance(found, Trimmed) else whole_ones(found)
+
+
+async def _read_singly(log: MetadataLog, position: int) -> tuple[list[LogEntry], str]:
+    entries: list[LogEntry] = []
+    size_bytes = 0
+    while size_bytes < READ_BYTES:
+        try:
+            found = await log.read(position + len(entries), 1)
+        except LogCorrupt as error:
+            return entries, str(error)
+        if isinstance(found, Trimmed) or not found:
+            break
+        whole, complaint = whole_ones(found)
+        entries += whole
+        if complaint:
+            return entries, complaint
+        size_bytes += len(found[-1].payload)
+    return entries, ""
 
 
 def _note_end(damage: Damage, gap: dict[int, str], last_good: int, *, reached_end: bool) -> None:

@@ -121,7 +121,9 @@ async def look_at_target(log: MetadataLog) -> Target:
         if isinstance(entries, Trimmed):
             raise _in_use("it was trimmed")
         for each in entries:
-            state.apply(each.position, decode_entry(each.payload, each.position))
+            state.apply(
+                each.position, decode_entry(each.payload, each.position, state.entry_formats)
+            )
     return Target(state=state)
 
 

@@ -45,6 +45,9 @@ OWN_SETTINGS = (
     _own("forwarding", _STRING, "auto", one_of("auto", "on", "off"),
          "Whether one gateway appends to the metadata log for all: auto does as the log asks.  Only"
          " gateways with a peer.listener can be that one."),
+    _own("forwarding.after.lost.races", _INT, 3, at_least(1),
+         "With auto, over a log that many may append to: who comes too late so many times in a row"
+         " lets another gateway append for a while."),
     _own("housekeeping.interval.ms", _LONG, 60_000, at_least(1000),
          "How often expired records and objects nobody needs are looked for."),
     _own("instance.key", _STRING, None, None,

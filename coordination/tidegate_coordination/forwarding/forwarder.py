@@ -5,11 +5,13 @@
                              +-- this gateway leads: decide and append   read the log up to there,
                                  here, as ever                           then answer
 
-For logs that bear few writers (design, section 4).  One question is under way at a time, and what
-comes meanwhile travels in the next.  A proposal has a number, and is sent again under that number
-until something is known of it: to the next gateway by rendezvous, when the first does not answer,
-or to the log itself.  Numbers make it come true once (state/proposals.py), and answers are given
-in the order of submits.
+For logs that bear few writers (design, section 4), and for a while where a gateway loses too many
+races (contention.py): until then it decides and appends by itself, without numbers.
+
+One question is under way at a time, and what comes meanwhile travels in the next.  A proposal has a
+number, and is sent again under that number until something is known of it: to the next gateway by
+rendezvous, when the first does not answer, or to the log itself.  Numbers make it come true once
+(state/proposals.py), and answers are given in the order of submits.
 
 A gateway that does not reach the log (`forward:`) never decides by itself.  Until it is registered
 its proposals have no number, for a number needs an incarnation; see rules/gateways.Register.
@@ -21,12 +23,19 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 import trio
 
-from ..coordinator import Coordinator, GatewayFenced, ProposalFailed, Waiting
+from ..coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    Failure,
+    GatewayFenced,
+    ProposalFailed,
+    Waiting,
+)
 from ..metadata_log import MetadataLog
 from ..rules.gateways import Leave, Register
 from ..rules.numbered import NotDecided, Numbered
@@ -34,15 +43,18 @@ from ..rules.proposal import Proposal
 from ..state.cluster import ClusterState
 from ..state.gateways import Gateway
 from . import codec
-from .leaders import leader
+from .contention import Contention
+from .leadership import Leadership
 from .messages import MAX_ASK_BYTES, VERSION, Answered, Ask, Outcome, Sent
 from .peers import Peers, PeerUnavailable
 
 ASK_SECONDS: Final = 2.0
 REACH_SECONDS: Final = 10.0
-FIRST_SUSPECT_SECONDS: Final = 5.0
-MOST_DOUBLINGS: Final = 4
 PAUSE_SECONDS: Final = 0.1
+UNNUMBERED: Final = 0
+SERVING_SECONDS: Final = 1.0
+
+Answer = TypeVar("Answer")
 
 _log = structlog.get_logger("tidegate.forwarding")
 
@@ -54,12 +66,11 @@ class ForwardingCounters:
     asked: int = 0
     proposals: int = 0
     unanswered: int = 0
-    leaderships: int = 0
 
 
 @dataclass(eq=False, slots=True)
 class _Outgoing:
-    """A proposal that has its number."""
+    """A proposal, with the number it has for others."""
 
     number: int
     kind: str
@@ -69,7 +80,10 @@ class _Outgoing:
 
 
 class ForwardingCoordinator(Coordinator):
-    """See the module's head.  peers: how the others are asked."""
+    """See the module's head.
+
+    peers: how the others are asked.  contention: when to ask them; None for always.
+    """
 
     def __init__(
         self,
@@ -77,6 +91,7 @@ class ForwardingCoordinator(Coordinator):
         state: ClusterState,
         peers: Peers,
         *,
+        contention: Contention | None = None,
         rng: Random,
         wall_clock: Callable[[], float],
         deadline_seconds: float = 30.0,
@@ -91,90 +106,116 @@ class ForwardingCoordinator(Coordinator):
             away_seconds=away_seconds,
         )
         self.counters = ForwardingCounters()
-        self.leading: bool | None = None
+        self.leadership = Leadership(state, reaches_log=log.capabilities.can_append)
         self._peers = peers
+        self.contention = contention
         self._reaches_log = log.capabilities.can_append
         self._outbox: deque[_Outgoing] = deque()
         self._outgoing = trio.Event()
         self._asking: list[_Outgoing] = []
         self._next_number = 1
         self._unanswered: dict[int, None] = {}
-        self._here: dict[Waiting[Any], _Outgoing] = {}
+        # By proposals of this gateway's own: what stands in its queue for them.
+        self._here: dict[Waiting[Any], tuple[_Outgoing, Waiting[Any]]] = {}
         self._none_here = trio.Event()
-        self._suspects: dict[int, float] = {}
-        self._failures: dict[int, int] = {}
         self._unheard_since: float | None = None
-        self._hooks: list[Callable[[bool], None]] = []
-        self._leader: Gateway | None = None
-        self._leader_key: object = None
+        self._serves_until = float("-inf")
         self._folded = trio.Event()
         self.listen(self._on_change)
-
-    # -- who leads --------------------------------------------------------------------------------
-
-    def on_leadership(self, hook: Callable[[bool], None]) -> None:
-        """Call hook(True) when this gateway begins to append for others, hook(False) after."""
-        self._hooks.append(hook)
 
     def _on_change(self, _touched: set[int]) -> None:
         folded, self._folded = self._folded, trio.Event()
         folded.set()
         if self.incarnation:
-            self.leader()
+            self._leader()
 
-    def leader(self) -> Gateway | None:
-        """Return who is asked now; None for nobody: decide here, or wait."""
-        now = trio.current_time()
-        if any(until <= now for until in self._suspects.values()):
-            self._suspects = {who: until for who, until in self._suspects.items() if until > now}
-        key = (self.state.gateways.version, tuple(self._suspects))
-        if key != self._leader_key:
-            self._leader_key = key
-            self._leader = self._choose()
-            self._note_leader(self._leader)
-        found = self._leader
-        return found if found is None or found.incarnation != self.incarnation else None
+    def _leader(self) -> Gateway | None:
+        """Return who is to be asked now; None for nobody: decide here, or wait."""
+        found = self.leadership.other(self.incarnation)
+        if self._decides_alone:
+            return None
+        # Who loses its races leads nobody, itself least of all.
+        return found if self.contention is None else self.leadership.another(self.incarnation)
 
-    def _choose(self) -> Gateway | None:
-        if self._reaches_log:
-            return leader(self.state, self._suspects)
-        me = self.incarnation
-        return leader(self.state, {*self._suspects, me}) or leader(self.state, {me})
-
-    def _note_leader(self, found: Gateway | None) -> None:
-        leads = found is not None and found.incarnation == self.incarnation
-        if leads == self.leading:
-            return
-        is_news = leads or self.leading is not None
-        self.leading = leads
-        if is_news:
-            _log.info("appends for others now" if leads else "appends for others no more")
-            self.counters.leaderships += leads
-            for hook in self._hooks:
-                hook(leads)
+    @property
+    def _decides_alone(self) -> bool:
+        return self._reaches_log and self.contention is not None and not self.contention.holds
 
     # -- proposals on their way -------------------------------------------------------------------
 
     def _enqueue(self, waiting: Waiting[Any]) -> None:
         kind = codec.kind_of(waiting.proposal)
-        if kind is None or (self._reaches_log and not self.incarnation):
+        if kind is None:
             super()._enqueue(waiting)
             return
+        is_free = self._reaches_log and not self._outbox and not self._asking
+        if is_free and self._needs_no_number:
+            self._decide_unnumbered(waiting, kind)
+            return
+        outgoing = _Outgoing(self._take_number(), kind, waiting)
+        if is_free and self._leader() is None:
+            self._take_back(outgoing)
+        else:
+            self._send(outgoing)
+
+    def submit_here(
+        self,
+        proposal: Proposal[Answer],
+        deliver: Callable[[Answer], None],
+        fail: Callable[[Failure], None],
+    ) -> None:
+        """See Coordinator; with numbers, this gateway's own may share an entry with the others'."""
+        self._serves_until = trio.current_time() + SERVING_SECONDS
+        super().submit_here(proposal, deliver, fail)
+
+    @property
+    def _needs_no_number(self) -> bool:
+        if not self.incarnation:
+            return self.contention is None or not self.contention.holds
+        return self._decides_alone and trio.current_time() >= self._serves_until
+
+    def _take_number(self) -> int:
         number = self._next_number
         self._next_number += 1
         self._unanswered[number] = None
-        outgoing = _Outgoing(number, kind, waiting)
-        if self._reaches_log and not self._outbox and not self._asking and self.leader() is None:
-            self._number_here(outgoing)
-        else:
-            self._outbox.append(outgoing)
-            self._outgoing.set()
+        return number
+
+    def _send(self, outgoing: _Outgoing) -> None:
+        self._outbox.append(outgoing)
+        self._outgoing.set()
+
+    def _note_lost_race(self) -> None:
+        """See Coordinator."""
+        is_enough = self.contention is not None and self.contention.lost()
+        if is_enough and self.contention and self.leadership.another(self.incarnation) is not None:
+            self.contention.leave_it()
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Send what is this gateway's own in the queue, before all that waits to be sent.
+
+        What has no number is known to nobody else; what has one keeps it.
+        """
+        own = {inner: outgoing for outgoing, inner in self._here.values()}
+        handed = [own[each] for each in self._queue if each in own]
+        self._queue = deque(each for each in self._queue if each not in own)
+        for outgoing in handed:
+            del self._here[outgoing.waiting]
+            if outgoing.number == UNNUMBERED:
+                outgoing.number = self._take_number()
+        self._outbox.extendleft(reversed(handed))
+        self._note_here()
+        self._outgoing.set()
+
+    def _note_won_race(self) -> None:
+        if self.contention is not None:
+            self.contention.won()
 
     def _withdraw(self, waiting: Waiting[Any]) -> None:
         """What was sent may have come true: it is asked for until something is known of it."""
-        numbered = self._here.get(waiting)
-        if numbered is not None:
-            if self._forget(numbered.waiting):
+        if waiting in self._here:
+            _, inner = self._here[waiting]
+            if self._forget(inner):
                 self._end_here(waiting)
             return
         for outgoing in self._outbox:
@@ -194,8 +235,23 @@ class ForwardingCoordinator(Coordinator):
         """Return the number up to which nothing will be asked again."""
         return next(iter(self._unanswered), self._next_number) - 1
 
+    def _decide_unnumbered(self, waiting: Waiting[Any], kind: str) -> None:
+        """Give a proposal to this gateway's own queue; no other gateway ever hears of it."""
+
+        def deliver(answer: object) -> None:
+            self._end_here(waiting)
+            waiting.deliver(answer)
+
+        def fail(failure: Failure) -> None:
+            self._end_here(waiting)
+            waiting.fail(failure)
+
+        inner = Waiting(waiting.proposal, deliver, fail)
+        self._here[waiting] = (_Outgoing(UNNUMBERED, kind, waiting), inner)
+        self._decide_here(inner)
+
     def _number_here(self, outgoing: _Outgoing) -> None:
-        """Give a proposal to this gateway's own queue."""
+        """Give a proposal to this gateway's own queue, under its number."""
         waiting = outgoing.waiting
 
         def deliver(answer: bytes | NotDecided) -> None:
@@ -203,9 +259,9 @@ class ForwardingCoordinator(Coordinator):
             if isinstance(answer, NotDecided):
                 waiting.fail(ProposalFailed(answer.value))
             else:
-                waiting.deliver(codec.decode_answer(outgoing.kind, answer))
+                _deliver(outgoing, answer)
 
-        def fail(failure: ProposalFailed) -> None:
+        def fail(failure: Failure) -> None:
             self._end_here(waiting)
             waiting.fail(failure)
 
@@ -220,11 +276,15 @@ class ForwardingCoordinator(Coordinator):
             outgoing.was_sent,
         )
         inner = Waiting(proposal, deliver, fail)
-        self._here[waiting] = _Outgoing(outgoing.number, outgoing.kind, inner)
+        self._here[waiting] = (outgoing, inner)
         self._decide_here(inner)
 
     def _end_here(self, waiting: Waiting[Any]) -> None:
-        del self._unanswered[self._here.pop(waiting).number]
+        outgoing, _ = self._here.pop(waiting)
+        self._unanswered.pop(outgoing.number, None)
+        self._note_here()
+
+    def _note_here(self) -> None:
         if not self._here:
             self._none_here.set()
             self._none_here = trio.Event()
@@ -247,19 +307,26 @@ class ForwardingCoordinator(Coordinator):
             await self._none_here.wait()
         if not self._asking:
             self._take()
-        found = self.leader()
+        found = self._leader()
         if found is not None:
             await self._ask(found)
         elif self._reaches_log:
             asking, self._asking = self._asking, []
             self._unheard_since = None
             for each in asking:
-                self._number_here(each)
+                self._take_back(each)
         else:
             self._unheard_since = self._unheard_since or trio.current_time()
             _log.warning("no gateway is known that reaches the metadata log; trying again")
             await trio.sleep(PAUSE_SECONDS * 10)
             self._look_again()
+
+    def _take_back(self, outgoing: _Outgoing) -> None:
+        if self.incarnation:
+            self._number_here(outgoing)
+            return
+        del self._unanswered[outgoing.number]  # which needs an incarnation
+        self._decide_unnumbered(outgoing.waiting, outgoing.kind)
 
     def _take(self) -> None:
         size_bytes = 0
@@ -300,22 +367,16 @@ class ForwardingCoordinator(Coordinator):
             _log.warning("no answer from the leader", node_id=found.node_id, error=str(error))
             await self._suspect(found)
             return
+        self._unheard_since = None
         if not await self._reach(told.position):
             _log.warning("the log has not what was answered", node_id=found.node_id)
             await self._suspect(found)
             return
-        self._unheard_since = None
         await self._settle(found, {each.number: each for each in told.answers})
 
     async def _suspect(self, found: Gateway) -> None:
-        """Ask another one for a while, after a look at who lives.
-
-        The while grows, or of many that are silent the first would be asked again before the last.
-        """
-        failures = self._failures.get(found.incarnation, 0)
-        self._failures[found.incarnation] = failures + 1
-        seconds = FIRST_SUSPECT_SECONDS * 2 ** min(failures, MOST_DOUBLINGS)
-        self._suspects[found.incarnation] = trio.current_time() + seconds
+        """Ask another one for a while, after a look at who lives."""
+        self.leadership.suspects.suspect(found.incarnation)
         if self._reaches_log:
             self._unheard_since = None  # there is another way
         self._look_again()
@@ -344,18 +405,14 @@ class ForwardingCoordinator(Coordinator):
                 await self._suspect(found)
                 return
             del self._asking[0]
-        self._failures.clear()
+        self.leadership.suspects.trust(found.incarnation)
 
     def _settle_one(self, outgoing: _Outgoing, answer: Answered) -> bool:
         """Give one answer; False when it is none."""
         outcome = answer.outcome
         if outcome == Outcome.ANSWERED:
-            try:
-                result = codec.decode_answer(outgoing.kind, answer.body)
-            except codec.Unreadable:
-                return False
             del self._unanswered[outgoing.number]
-            outgoing.waiting.deliver(result)
+            _deliver(outgoing, answer.body)
             return True
         if outcome == Outcome.ENDED:
             self._note_end(outgoing)
@@ -376,6 +433,21 @@ class ForwardingCoordinator(Coordinator):
             outgoing.waiting.deliver(None)  # it had come true before
         else:
             outgoing.waiting.fail(ProposalFailed("this gateway has left and writes no more"))
+
+
+def _deliver(outgoing: _Outgoing, body: bytes) -> None:
+    """Give an answer.
+
+    One that cannot be read is a newer release's.  It is the same wherever it is asked for, so the
+    proposal ends with an outcome that nobody knows, and holds up none behind it.
+    """
+    try:
+        result = codec.decode_answer(outgoing.kind, body)
+    except codec.Unreadable as error:
+        _log.error("an answer cannot be read: is it of a newer release?", error=str(error))
+        outgoing.waiting.fail(CoordinatorUnavailable(f"the outcome is unknown: {error}"))
+    else:
+        outgoing.waiting.deliver(result)
 
 
 def _text(answer: Answered) -> str:

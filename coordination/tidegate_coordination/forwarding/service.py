@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import trio
 
-from ..coordinator import Coordinator, ProposalFailed
-from ..rules.gateways import NodeIdTaken, Register
+from ..coordinator import Coordinator, Failure, ProposalFailed
+from ..rules.gateways import CannotJoin, NodeIdTaken, Register
 from ..rules.numbered import NotDecided, Numbered
 from ..rules.proposal import Proposal
 from . import codec
@@ -117,12 +117,14 @@ class ProposalService:
         if not isinstance(proposal, Register) or not proposal.before:
             return note(Outcome.ENDED, b"")
 
-        def deliver(answer: int | NodeIdTaken) -> None:
+        def deliver(answer: int | NodeIdTaken | CannotJoin) -> None:
             note(Outcome.ANSWERED, codec.encode(answer))
 
         self._coordinator.submit_here(proposal, deliver, partial(self._fail, note))
 
-    def _fail(self, note: Callable[[Outcome, bytes], None], failure: ProposalFailed) -> None:
+    def _fail(self, note: Callable[[Outcome, bytes], None], failure: Failure) -> None:
+        if not isinstance(failure, ProposalFailed):
+            return note(Outcome.UNKNOWN, b"")
         # One that left writes no more, but others do.
         outcome = Outcome.LEFT if self._coordinator.has_left else Outcome.FAILED
         note(outcome, str(failure).encode())

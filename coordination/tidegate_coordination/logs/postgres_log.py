@@ -1,4 +1,6 @@
-"""The log behind `postgres:`: statements in threads, on few connections made when needed.
+"""The log behind `postgres:`: statements on few connections, made when needed.
+
+All but appends and reads are asked in threads.
 
 Appends, reads, listening, and the upkeep of snapshots and trimming have a connection each, so that
 a snapshot delays no append. A call that takes too long, or is cancelled, is given up together with
@@ -90,9 +92,11 @@ class PostgresLog:
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
         _check_append(position, payload)
-        result = await self._appends.call(
-            "append", lambda it: tables.append(it, self._channel, position, payload)
-        )
+        values = tables.append_values(self._channel, position, payload)
+        rows = await self._appends.ask("append", tables.APPEND, values)
+        result = tables.append_result(rows, position)
+        if result is None:
+            raise tables.too_far(position, await self._appends.call("look", tables.last_position))
         if result is AppendResult.APPENDED:
             self._history.note(LogEntry(position, payload))
             self._note(position)
@@ -100,7 +104,9 @@ class PostgresLog:
 
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
         told = self._last_seen
-        found = await self._reads.call("read", lambda it: tables.read(it, from_position, max_bytes))
+        values = tables.read_values(from_position, max_bytes)
+        rows = await self._reads.ask("read", tables.READ, values)
+        found = tables.read_result(rows, from_position)
         if found == [] and self._last_seen == told >= from_position:
             # What was told before the read began, and was not found, was not true.
             self._last_seen = from_position - 1

@@ -85,6 +85,17 @@ class Session:
         self._is_given_up = False
         self._connection: Connection | None = None
         self._line: socket.socket | None = None
+        self.prepared: set[bytes] = set()  # names of statements of this connection
+
+    @property
+    def ready(self) -> Connection | None:
+        """Return the connection, for the loop while nothing runs; None if one must be made."""
+        connection = self._connection
+        return None if connection is None or _is_stale(connection) else connection
+
+    def connect(self) -> None:
+        """See that there is a connection; blocks, as run() does."""
+        self.run("connect", lambda _: None)
 
     def run(self, doing: str, work: Callable[[Connection], _T]) -> _T:
         """Do the work here, in this thread."""
@@ -115,6 +126,7 @@ class Session:
             return self._connection
         with self._guard:
             self._close()
+            self.prepared.clear()
         connection = _connect(self._address)
         with self._guard:
             self._connection = connection

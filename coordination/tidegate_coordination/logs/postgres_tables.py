@@ -1,7 +1,7 @@
-"""The SQL behind `postgres:`: blocking, no retries, one statement for each step.
+"""The SQL behind `postgres:`: no retries, one statement for each step.
 
 Every call of the hot path is one round trip of a prepared statement that commits by itself, under
-READ COMMITTED. `postgres_layout.py` says what the tables are.
+READ COMMITTED: APPEND and READ, asked in the loop. `postgres_layout.py` says what the tables are.
 
 Append against trim. An append locks the boundary row (FOR SHARE) and only then inserts; raising the
 boundary waits for such locks, and a lock that waited for it sees the raised boundary, however old
@@ -16,6 +16,7 @@ import crc32c
 from psycopg.types.numeric import Int8
 
 from tidegate_coordination.logs.postgres_session import Connection
+from tidegate_coordination.logs.postgres_statements import BYTEA, INT8, TEXT, Row, Statement
 from tidegate_coordination.metadata_log import (
     AppendResult,
     LogCorrupt,
@@ -25,73 +26,72 @@ from tidegate_coordination.metadata_log import (
 )
 
 _TRIM_BATCH: Final = 500
-_PAGE_ENTRIES: Final = "1000"
+_PAGE_ENTRIES: Final = 1000
+_TRUE: Final = b"\x01"
 _TRIMMED: Final = "(SELECT trimmed FROM boundary)"
 _LAST: Final = f"coalesce((SELECT max(position) FROM entry), {_TRIMMED})"
-_APPEND: Final = """
+APPEND: Final = Statement(
+    b"tidegate_append",
+    b"""
 WITH held AS MATERIALIZED (
     SELECT trimmed FROM boundary FOR SHARE
 ), joined AS MATERIALIZED (
-    SELECT trimmed, %(position)s > trimmed AND (%(position)s = trimmed + 1
-        OR EXISTS (SELECT FROM entry WHERE position = %(position)s - 1)) AS fits
+    SELECT trimmed, $1 > trimmed AND ($1 = trimmed + 1
+        OR EXISTS (SELECT FROM entry WHERE position = $1 - 1)) AS fits
     FROM held
 ), taken AS (
-    INSERT INTO entry (position, payload, crc)
-    SELECT %(position)s, %(payload)s, %(crc)s FROM joined WHERE fits
+    INSERT INTO entry (position, payload, crc) SELECT $1, $2, $3 FROM joined WHERE fits
     ON CONFLICT (position) DO NOTHING
-    RETURNING pg_notify(%(channel)s, position::text) IS NOT NULL AS told
+    RETURNING pg_notify($4, position::text) IS NOT NULL AS told
 )
 SELECT trimmed, fits, EXISTS (SELECT FROM taken WHERE told) FROM joined
-"""
-_READ: Final = f"""
+""",
+    (INT8, BYTEA, INT8, TEXT),
+)
+READ: Final = Statement(
+    b"tidegate_read",
+    f"""
 WITH near AS (
     SELECT position, payload, crc FROM entry
-    WHERE position >= %(from_position)s ORDER BY position LIMIT {_PAGE_ENTRIES}
+    WHERE position >= $1 ORDER BY position LIMIT {_PAGE_ENTRIES}
 ), page AS (
     SELECT *, sum(octet_length(payload)) OVER (ORDER BY position ROWS UNBOUNDED PRECEDING) AS total
     FROM near
 )
 SELECT trimmed, {_LAST}, position, payload, crc
-FROM boundary LEFT JOIN page
-    ON page.total <= %(max_bytes)s OR page.position = %(from_position)s
+FROM boundary LEFT JOIN page ON page.total <= $2 OR page.position = $1
 ORDER BY position
-"""
+""".encode(),
+    (INT8, INT8),
+)
 
 
-def append(connection: Connection, channel: str, position: int, payload: bytes) -> AppendResult:
-    row = connection.execute(
-        _APPEND,
-        {
-            "position": Int8(position),
-            "payload": payload,
-            "crc": Int8(checksum_of(LogEntry(position, payload))),
-            "channel": channel,
-        },
-        prepare=True,
-        binary=True,
-    ).fetchone()
-    if row is None:
-        raise LogCorrupt("the PostgreSQL log has lost its boundary; restore it")
-    trimmed, fits, is_taken = row
-    if is_taken:
-        return AppendResult.APPENDED
-    if position <= trimmed:
-        return AppendResult.TRIMMED
-    if fits:
-        return AppendResult.CONFLICT
-    raise _too_far(position, last_position(connection))
+def append_values(channel: str, position: int, payload: bytes) -> list[bytes]:
+    checksum = checksum_of(LogEntry(position, payload))
+    return [_int8(position), payload, _int8(checksum), channel.encode()]
 
 
-def read(connection: Connection, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
-    rows = connection.execute(
-        _READ,
-        {"from_position": Int8(from_position), "max_bytes": Int8(max_bytes)},
-        prepare=True,
-        binary=True,
-    ).fetchall()
+def append_result(rows: list[Row], position: int) -> AppendResult | None:
+    """Read what APPEND gave; None where the log ends before the position."""
     if not rows:
         raise LogCorrupt("the PostgreSQL log has lost its boundary; restore it")
-    trimmed, last = rows[0][:2]
+    [(trimmed, fits, is_taken)] = rows
+    if is_taken == _TRUE:
+        return AppendResult.APPENDED
+    if position <= _number_of(trimmed):
+        return AppendResult.TRIMMED
+    return AppendResult.CONFLICT if fits == _TRUE else None
+
+
+def read_values(from_position: int, max_bytes: int) -> list[bytes]:
+    return [_int8(from_position), _int8(max_bytes)]
+
+
+def read_result(rows: list[Row], from_position: int) -> list[LogEntry] | Trimmed:
+    """Read what READ gave."""
+    if not rows:
+        raise LogCorrupt("the PostgreSQL log has lost its boundary; restore it")
+    trimmed, last = (_number_of(each) for each in rows[0][:2])
     if from_position <= trimmed:
         return Trimmed(trimmed + 1)
     entries = [_checked(*row[2:]) for row in rows if row[2] is not None]
@@ -101,15 +101,23 @@ def read(connection: Connection, from_position: int, max_bytes: int) -> list[Log
     if not entries and from_position <= last:
         raise LogCorrupt(f"entry {from_position} is missing from the PostgreSQL log")
     if from_position > last + 1:
-        raise _too_far(from_position, last)
+        raise too_far(from_position, last)
     return entries
 
 
-def _checked(position: int, payload: bytes, crc: int) -> LogEntry:
-    entry = LogEntry(position, payload)
-    if crc != checksum_of(entry):
-        raise LogCorrupt(f"entry {position} of the PostgreSQL log fails its checksum")
+def _checked(position: bytes | None, payload: bytes | None, crc: bytes | None) -> LogEntry:
+    entry = LogEntry(_number_of(position), payload or b"")
+    if _number_of(crc) != checksum_of(entry):
+        raise LogCorrupt(f"entry {entry.position} of the PostgreSQL log fails its checksum")
     return entry
+
+
+def _int8(value: int) -> bytes:
+    return value.to_bytes(8, "big", signed=True)
+
+
+def _number_of(value: bytes | None) -> int:
+    return int.from_bytes(value or b"", "big", signed=True)
 
 
 def checksum_at(connection: Connection, position: int) -> tuple[int, int | None]:
@@ -161,5 +169,5 @@ def checksum_of(entry: LogEntry) -> int:
     return crc32c.crc32c(entry.payload, crc32c.crc32c(entry.position.to_bytes(8, "big")))
 
 
-def _too_far(position: int, last: int) -> LogCorrupt:
+def too_far(position: int, last: int) -> LogCorrupt:
     return LogCorrupt(f"position {position} was asked for, but the PostgreSQL log ends at {last}")

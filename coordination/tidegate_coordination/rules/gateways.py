@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 
 from ..events import (
     ClaimReleased,
@@ -14,7 +15,9 @@ from ..events import (
     GatewayExpired,
     GatewayRegistered,
     GatewayRenewed,
+    MetadataVersionSet,
 )
+from ..metadata_versions import FIRST, NEWEST
 from ..state.gateways import DEFAULT_LEASE_MS
 from .proposal import GATEWAYS, NOTHING, Decided, View, claim_scope
 
@@ -29,6 +32,12 @@ class NodeIdTaken:
     software_version: str
 
 
+class CannotJoin(Enum):
+    """Why a gateway can never register, unlike one whose node id is taken for a while."""
+
+    TOO_OLD = "the cluster's metadata.version is above what its release reads"
+
+
 @dataclass(frozen=True, slots=True)
 class Register:
     """Begin an incarnation; creates the cluster in an empty log.
@@ -38,6 +47,7 @@ class Register:
     not written since, for where nobody else lives, nobody else can end it.
     before: what the next incarnation was when this was asked, 0 where it cannot come late; asked
     through others it can, and must not end the life that its first arrival began.
+    highest_version: the metadata.version up to which it can read; a new cluster begins there.
     Answer: the incarnation, or why not.
     """
 
@@ -50,12 +60,15 @@ class Register:
     lease_ms: int = DEFAULT_LEASE_MS
     silent: tuple[int, int] | None = None
     before: int = 0
+    highest_version: int = FIRST
     reads: frozenset[str] = field(default=_GATEWAYS, init=False)
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)
 
-    def decide(self, view: View) -> Decided[int | NodeIdTaken]:
+    def decide(self, view: View) -> Decided[int | NodeIdTaken | CannotJoin]:
         """The same instance key supersedes its earlier life at once (design, section 4)."""
         gateways = view.state.gateways
+        if view.state.metadata_version > self.highest_version:
+            return Decided((), CannotJoin.TOO_OLD)
         present = gateways.by_node_id(self.node_id)
         events: list[Event] = []
         if present is not None and 0 < self.before <= present.incarnation:
@@ -66,7 +79,7 @@ class Register:
             events.append(GatewayExpired(present.incarnation))
             present = None
         if not view.state.cluster_id:
-            events.append(ClusterCreated(self.cluster_id, timeline=1, lease_ms=self.lease_ms))
+            events += self._beginning()
         events.append(
             GatewayRegistered(
                 gateways.next_incarnation,
@@ -76,21 +89,29 @@ class Register:
                 self.endpoints,
                 self.software_version,
                 present.incarnation if present is not None else 0,
+                self.highest_version,
             )
         )
         return Decided(events, gateways.next_incarnation)
 
+    def _beginning(self) -> list[Event]:
+        """A cluster begins with all that its first gateway and who decides this can read."""
+        created = ClusterCreated(self.cluster_id, timeline=1, lease_ms=self.lease_ms)
+        version = min(self.highest_version, NEWEST)
+        return [created, MetadataVersionSet(version)] if version > FIRST else [created]
+
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Say that the writer lives.  Answer: None."""
+    """Say that the writer lives, and again what it can read; 0: not that.  Answer: None."""
 
+    highest_version: int = 0
     reads: frozenset[str] = field(default=NOTHING, init=False)
     writes: frozenset[str] = field(default=NOTHING, init=False)
 
     def decide(self, view: View) -> Decided[None]:
         """An entry of the writer is the renewal; the event only makes it one."""
-        return Decided((GatewayRenewed(),), None)
+        return Decided((GatewayRenewed(self.highest_version),), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from tidegate_storage.runs import run_check
 
 from ..events import RUN_LOG_APPEND_TIME, ProducerBatch, Run, WalAbandoned, WalCommitted
+from ..metadata_versions import DUPLICATES_TOLD
 from ..state.cluster import ClusterState
 from ..state.objects import WalName, WalStatus
 from ..state.partitions import Partition
@@ -53,6 +54,7 @@ class Refusal(Enum):
     UNKNOWN_TOPIC = "the topic or partition does not exist (any more)"
     STALE_PRODUCER_EPOCH = "a newer epoch of the producer has written"
     OUT_OF_ORDER_SEQUENCE = "the sequence number does not follow the last one"
+    DUPLICATE_SEQUENCE = "it was written long ago; where is not known any more"
     ABANDONED = "the object was given up before it was committed"
 
 
@@ -227,9 +229,26 @@ class _Judge:
                     None, repeated.base_offset, repeated.append_time_ms, partition.log_start
                 )
             if batch.first_sequence != known.expected_sequence():
-                return _REFUSED[Refusal.OUT_OF_ORDER_SEQUENCE]
+                return _REFUSED[self._not_next(batch, known)]
         self._accept_producer(batch, key, append_time_ms)
         return None
+
+    def _not_next(self, batch: BatchFacts, known: ProducerState) -> Refusal:
+        """Tell a repeat that is older than all kept batches from a gap.
+
+        A Java producer whose answers are lost goes on at another gateway, and repeats what had no
+        answer up to request.timeout.ms later.  It takes DUPLICATE_SEQUENCE for success; at
+        OUT_OF_ORDER_SEQUENCE it repeats until delivery.timeout.ms, then tells of a loss that is
+        none, and the partition stands still for so long.
+
+        Below the level, who asked may be of a release that cannot read this answer.
+        """
+        if self._view.state.metadata_version < DUPLICATES_TOLD:
+            return Refusal.OUT_OF_ORDER_SEQUENCE
+        is_old = known.has_forgotten(batch.first_sequence, batch.last_sequence)
+        if is_old and self._is_young(batch.producer_id):
+            return Refusal.DUPLICATE_SEQUENCE
+        return Refusal.OUT_OF_ORDER_SEQUENCE
 
     def _is_young(self, producer_id: int) -> bool:
         """No state of a young producer id can have been forgotten: it starts at zero."""

@@ -19,6 +19,7 @@ from .. import events as ev
 from .. import group_events as gev
 from .. import log_move_events as lev
 from ..entries import Entry
+from ..metadata_versions import FIRST, LEVELS, NEWEST, entry_formats, too_new, too_old
 from .broken import StateBroken, expect
 from .claims import ClaimTable
 from .configs import ConfigTable
@@ -35,10 +36,10 @@ from .runs import RunRow
 from .timelines import TimelineTable
 from .topics import TopicTable
 
-STATE_FORMAT = 4
-# Format 3 has no holes, compaction and reports of the pipeline, and keeps rows of objects that were
-# collected; format 2 has no segments either.
-_READABLE_FORMATS = (2, 3, STATE_FORMAT)
+# The format that is written is one that all gateways can load; see metadata_versions.py.  Format 5
+# is 4 of a cluster above the first metadata.version.  Format 3 has no holes, compaction and reports
+# of the pipeline, and keeps rows of objects that were collected; format 2 has no segments either.
+_READABLE_FORMATS = (2, 3, 4, 5)
 # How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
 # counts as a leap.
 MAX_LEAP_MS = 3_600_000
@@ -53,9 +54,13 @@ class ClusterState:
     """Every durable fact that is not record bytes, as of `position` in the log.
 
     touched: partition numbers that grew or moved since the caller last cleared it, for wake-ups.
+    highest_version: the metadata.version up to which its owner reads: that of this release, but for
+    a simulated older one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, highest_version: int = NEWEST) -> None:
+        self.highest_version = highest_version
+        self.metadata_version = FIRST
         self.position = 0
         self.log_time_ms = 0
         self.expiry_resumes_at_ms = 0
@@ -74,17 +79,19 @@ class ClusterState:
         self.proposals: Final = ProposalTable()
         self.log_moves: Final = LogMoveTable()
         self.touched: Final[set[int]] = set()
+        self._author = 0
         self._writer_clock_ms = 0
         self._writer_uptime_ms = -1
         self._frozen: Final[list[FrozenState]] = []
         self._folds: Final[dict[type, _Fold]] = {
             ev.ClusterCreated: self._fold_cluster_created,
             ev.GatewayRegistered: self._fold_registered,
-            ev.GatewayRenewed: self._fold_nothing,
+            ev.GatewayRenewed: self._fold_renewed,
             ev.GatewayDraining: self.gateways.fold_draining,
             ev.GatewayResumed: self.gateways.fold_resumed,
             ev.GatewayDrained: self.gateways.fold_drained,
             ev.GatewayExpired: self._fold_expired,
+            ev.MetadataVersionSet: self._fold_version_set,
             ev.ClaimTaken: self.claims.fold_taken,
             ev.ClaimReleased: self.claims.fold_released,
             ev.TimelineOpened: self._fold_timeline_opened,
@@ -130,11 +137,13 @@ class ClusterState:
 
         Raises:
           StateBroken: naming the position and the event.
+          ReleaseTooOld: the log goes on in what this release cannot read.
         """
         expect(position == self.position + 1, f"entry {position} after {self.position}")
         try:
             self.log_time_ms = self.log_time_after(entry.writer, entry.clock_ms)
             self.gateways.fold_clock(entry.writer, entry.clock_ms, entry.uptime_ms)
+            self._author = entry.writer
             self._writer_clock_ms = entry.clock_ms
             self._writer_uptime_ms = entry.uptime_ms
             for event in entry.events:
@@ -145,14 +154,30 @@ class ClusterState:
             raise StateBroken(f"metadata log entry {position}: {error!r}") from error
         self.position = position
 
+    @property
+    def entry_formats(self) -> range:
+        """Return the formats that the next entry may have."""
+        return entry_formats(self.metadata_version, self.highest_version)
+
+    def _fold_version_set(self, event: ev.MetadataVersionSet) -> None:
+        expect(event.version > self.metadata_version, f"metadata.version falls to {event.version}")
+        self._go_to_version(event.version)
+
+    def _go_to_version(self, version: int) -> None:
+        if version > self.highest_version:
+            raise too_old(version, self.highest_version)
+        self.metadata_version = version
+
     def _fold_proposed(self, event: ev.Proposed) -> None:
         """Its author lives, as if it had written an entry of its own."""
         expect(event.incarnation > 0, "a numbered proposal of nobody")
+        self._author = event.incarnation
         self.gateways.fold_clock(event.incarnation, event.clock_ms, event.uptime_ms)
         self.proposals.fold_proposed(event)
 
-    def _fold_nothing(self, event: ev.GatewayRenewed) -> None:
+    def _fold_renewed(self, event: ev.GatewayRenewed) -> None:
         """Writing the entry was the renewal."""
+        self.gateways.fold_renewed(self._author, event.highest_version)
 
     def _fold_move_begun(self, event: lev.LogMoveBegun) -> None:
         alive = self.gateways.is_live(event.incarnation)
@@ -387,12 +412,13 @@ class ClusterState:
 
     def _head(self, *, as_copy: bool) -> dict[str, object]:
         return {
-            "format": STATE_FORMAT,
+            "format": LEVELS[self.metadata_version].snapshot_format,
             "position": self.position,
             "log_time": self.log_time_ms,
             "expiry_resumes_at": self.expiry_resumes_at_ms,
             "cluster_id": self.cluster_id,
             "timeline": self.timeline,
+            "metadata_version": self.metadata_version,
             "timelines": self.timelines.encode(),
             "next_partition": self.partitions.next_number,
             "gateways": self.gateways.encode(),
@@ -412,13 +438,13 @@ class ClusterState:
             return b"".join(frozen.pieces())
 
     @classmethod
-    def decode(cls, data: bytes) -> ClusterState:
+    def decode(cls, data: bytes, highest_version: int = NEWEST) -> ClusterState:
         """Return the state that encode() was called on.
 
         Raises:
-          StateBroken: a snapshot of another release.
+          StateBroken, ReleaseTooOld: a snapshot of another release.
         """
-        state = cls()
+        state = cls(highest_version)
         pieces = split(data)
         expect(bool(data), "a snapshot that is empty")
         state._decode_head(next(pieces))
@@ -428,7 +454,11 @@ class ClusterState:
         return state
 
     def _decode_head(self, table: dict[str, Any]) -> None:
+        # The version first: what a newer release wrote is not to be taken for damage.
+        self._go_to_version(table.get("metadata_version", FIRST))
         found = table.get("format")
+        if isinstance(found, int) and found > _READABLE_FORMATS[-1]:
+            raise too_new(found, _READABLE_FORMATS[-1])
         expect(
             found in _READABLE_FORMATS,
             f"snapshot of format {found}; this release reads {_READABLE_FORMATS}",

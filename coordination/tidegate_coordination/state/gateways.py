@@ -21,6 +21,7 @@ from ..events import (
     GatewayRegistered,
     GatewayResumed,
 )
+from ..metadata_versions import FIRST
 from .broken import expect
 
 DEFAULT_LEASE_MS = 30_000
@@ -31,7 +32,8 @@ class Gateway:
     """One live incarnation.
 
     renewed_at_ms: in lease time.  clock_ms, uptime_ms: of its last entry.
-    stops, is_drained: of one that drains; see events.py.
+    stops, is_drained: of one that drains; see events.py.  highest_version: the metadata.version up
+    to which it can read.
     """
 
     incarnation: int
@@ -46,6 +48,7 @@ class Gateway:
     uptime_ms: int = -1
     stops: bool = False
     is_drained: bool = False
+    highest_version: int = FIRST
 
     @property
     def is_broker(self) -> bool:
@@ -164,7 +167,14 @@ class GatewayTable:
             renewed_at_ms=self.lease_time_ms,
             clock_ms=clock_ms,
             uptime_ms=uptime_ms,
+            highest_version=event.highest_version,
         )
+
+    def fold_renewed(self, author: int, highest_version: int) -> None:
+        """Take note of what a gateway says again that it can read."""
+        gateway = self.live.get(author)
+        if gateway is not None:
+            gateway.highest_version = max(gateway.highest_version, highest_version)
 
     def fold_draining(self, event: GatewayDraining) -> None:
         """Mark a gateway that is about to leave."""
@@ -227,9 +237,12 @@ class GatewayTable:
             ]
             for _, each in sorted(self.live.items())
         ]
+        # Apart from the rows, which releases that know no versions read as they are.
+        highest = [[number, each.highest_version] for number, each in sorted(self.live.items())]
         homes = [[number, *home] for number, home in sorted(self.homes.items())]
         return {
             "live": rows,
+            "highest": highest,
             "homes": homes,
             "next": self.next_incarnation,
             "lease": self.lease_ms,
@@ -241,6 +254,8 @@ class GatewayTable:
         for row in table["live"]:
             row[4] = tuple(msgspec.convert(point, Endpoint) for point in row[4])
             self.live[row[0]] = Gateway(*row)
+        for number, highest in table.get("highest", ()):
+            self.live[number].highest_version = highest
         self.homes = {number: (node_id, zone) for number, node_id, zone in table["homes"]}
         self.next_incarnation = table["next"]
         self.lease_ms = table["lease"]

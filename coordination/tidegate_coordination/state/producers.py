@@ -36,6 +36,17 @@ class ProducerState(NamedTuple):
                 return batch
         return None
 
+    def has_forgotten(self, first_sequence: int, last_sequence: int) -> bool:
+        """Tell whether a batch with these sequences lies before all that are kept.
+
+        It was accepted then, if the producer began at zero: each batch follows the one before it.
+        Near the wrap nobody can tell it from one that is far ahead, so it counts as that.
+        """
+        if len(self.batches) < KEPT_BATCHES:
+            return False
+        oldest, newest = self.batches[0].first_sequence, self.batches[-1].last_sequence
+        return first_sequence <= last_sequence < oldest <= newest
+
 
 def with_batch(
     state: ProducerState | None, epoch: int, batch: KeptBatch, written_ms: int

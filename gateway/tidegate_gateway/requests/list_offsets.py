@@ -39,7 +39,7 @@ from ..fetch_plan import FetchSettings
 from ..log_reader import LogReader
 from ..prepared_runs import LEADER_EPOCH, CorruptRun
 from ..time_search import Found, find_first, find_largest
-from .fetch import epoch_error
+from .fetch_look import epoch_error
 
 LATEST: Final = -1
 EARLIEST: Final = -2

@@ -26,7 +26,7 @@ from tidegate_protocol.messages.offset_for_leader_epoch import (
 
 from ..call import Call
 from ..prepared_runs import LEADER_EPOCH
-from .fetch import epoch_error
+from .fetch_look import epoch_error
 
 
 @dataclass(frozen=True, slots=True)

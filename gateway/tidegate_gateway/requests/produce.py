@@ -6,7 +6,8 @@ partition only.
 
 Differs from Kafka: acks=1 waits for the commit like acks=all.  Batches stay as sent; their records
 are looked at only where a topic's settings force it, and then the connection waits for that before
-it reads on, so the order of its batches holds.
+it reads on, so the order of its batches holds.  A repeat older than its producer's last five
+batches gets DUPLICATE_SEQUENCE_NUMBER where it is certain that it was written.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ _REFUSAL_CODES = {
     Refusal.UNKNOWN_TOPIC: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     Refusal.STALE_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
     Refusal.OUT_OF_ORDER_SEQUENCE: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    Refusal.DUPLICATE_SEQUENCE: ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
     # Nothing was written and nothing will be: the client may send the batch again.
     Refusal.ABANDONED: ErrorCode.NOT_ENOUGH_REPLICAS,
 }

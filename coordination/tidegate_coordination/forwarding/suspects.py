@@ -6,20 +6,30 @@ from typing import Final
 
 import trio
 
-FIRST_SECONDS: Final = 2.0
 MOST_DOUBLINGS: Final = 4
 
 
 class Suspects:
-    """By incarnation, so that the next life of a gateway begins without a past."""
+    """By incarnation, so that the next life of a gateway begins without a past.
 
-    def __init__(self) -> None:
+    The while grows, or of many that are silent the first would be asked again before the last.
+    """
+
+    def __init__(self, first_seconds: float) -> None:
+        self._first_seconds = first_seconds
         self._until: dict[int, float] = {}
         self._failures: dict[int, int] = {}
 
     def holds(self, incarnation: int) -> bool:
         """Tell whether a gateway should not be asked now."""
         return self._until.get(incarnation, float("-inf")) > trio.current_time()
+
+    def held(self) -> tuple[int, ...]:
+        """Return those that should not be asked now."""
+        now = trio.current_time()
+        if any(until <= now for until in self._until.values()):
+            self._until = {who: until for who, until in self._until.items() if until > now}
+        return tuple(self._until)
 
     def suspect(self, incarnation: int) -> float:
         """Note that it failed; return for how many seconds it is left alone.
@@ -29,11 +39,10 @@ class Suspects:
         if not self.holds(incarnation):
             failures = self._failures.get(incarnation, 0)
             self._failures[incarnation] = failures + 1
-            seconds = FIRST_SECONDS * 2 ** min(failures, MOST_DOUBLINGS)
+            seconds = self._first_seconds * 2 ** min(failures, MOST_DOUBLINGS)
             self._until[incarnation] = trio.current_time() + seconds
         return self._until[incarnation] - trio.current_time()
 
     def trust(self, incarnation: int) -> None:
         """Note that it answered well."""
-        if self._failures:
-            self._failures.pop(incarnation, None)
+        self._failures.pop(incarnation, None)

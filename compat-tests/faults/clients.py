@@ -1,0 +1,178 @@
+"""The client programs of a run, one process a family, and what they print."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final, cast
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from harness import install
+from harness.places import HERE
+from harness.process import Command
+from harness.toolbox import java_command
+
+from faults.ledger import FamilyLedger, Found
+
+TOPIC: Final = "faults"
+PARTITIONS: Final = 12
+SWEEP_SECONDS: Final = 180.0
+CLOSE_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What all families are told.  rate: records a second of each."""
+
+    bootstrap: str
+    rate: int
+
+
+def _librdkafka() -> Command:
+    return [sys.executable, HERE / "faults" / "librdkafka_client.py"]
+
+
+def _java() -> Command:
+    return [*java_command(), HERE / "java" / "FaultClient.java"]
+
+
+def _franz_go() -> Command:
+    return [install.go_clients() / "fault-client"]
+
+
+FAMILIES: Final[Mapping[str, Callable[[], Command]]] = {
+    "librdkafka": _librdkafka,
+    "java": _java,
+    "franz-go": _franz_go,
+}
+
+
+class Family:
+    """A running client program; a thread notes what it prints."""
+
+    def __init__(self, name: str, command: Command, *, log: Path) -> None:
+        self.name = name
+        self.ledger = FamilyLedger(name)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._kept = log.with_suffix(".lines")
+        with log.open("wb") as errors:
+            self._popen = subprocess.Popen(
+                [str(word) for word in command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._listen, name=name, daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise if the program ended, or printed what nobody understands."""
+        if self._error is not None:
+            raise RuntimeError(f"{self.name} printed something odd") from self._error
+        if self._popen.poll() is not None:
+            raise RuntimeError(f"the client of {self.name} ended with {self._popen.returncode}")
+
+    def flush(self) -> None:
+        """Tell the producer to end; `ledger.is_done` says when every record has an answer."""
+        commands = cast(IO[bytes], self._popen.stdin)
+        commands.write(b"flush\n")
+        commands.flush()
+
+    def close(self) -> None:
+        """End it."""
+        cast(IO[bytes], self._popen.stdin).close()
+        try:
+            self._popen.wait(CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.ledger.problem(f"the client did not end in {CLOSE_SECONDS:.0f} s")
+            self._popen.kill()
+            self._popen.wait()
+        self._thread.join(CLOSE_SECONDS)
+        cast(IO[bytes], self._popen.stdout).close()
+
+    def _listen(self) -> None:
+        """Note each line, and keep it."""
+        try:
+            with self._kept.open("wb") as kept:
+                for line in cast(IO[bytes], self._popen.stdout):
+                    kept.write(line)
+                    self.ledger.take(line.decode())
+        except BaseException as error:
+            self._error = error
+
+
+def start_families(names: Sequence[str], load: Load, logs: Path) -> list[Family]:
+    """Start the programs; what is not installed here was left out before."""
+    families: list[Family] = []
+    for number, name in enumerate(names, start=1):
+        words = [load.bootstrap, TOPIC, PARTITIONS, load.rate, f"az-{number}"]
+        command = [*FAMILIES[name](), *map(str, words)]
+        families.append(Family(name, command, log=logs / f"{name}.log"))
+    return families
+
+
+def installed(names: Sequence[str], say: Callable[[str], None]) -> list[str]:
+    """Return those that this machine can run; say why not of the others."""
+    found: list[str] = []
+    for name in names:
+        try:
+            FAMILIES[name]()
+        except install.MissingTool as missing:
+            say(f"{name} is skipped: {missing}")
+        else:
+            found.append(name)
+    return found
+
+
+def create_topic(bootstrap: str) -> None:
+    """Create the topic of the run."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(60)
+
+
+def sweep(bootstrap: str) -> Found:
+    """Read the topic from its start to its end.
+
+    Raises:
+      TimeoutError: it could not be read in SWEEP_SECONDS.
+    """
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "sweep", "enable.auto.commit": False}
+    )
+    try:
+        ends = {
+            each: consumer.get_watermark_offsets(TopicPartition(TOPIC, each), timeout=60)[1]
+            for each in range(PARTITIONS)
+        }
+        consumer.assign([TopicPartition(TOPIC, each, OFFSET_BEGINNING) for each in ends])
+        return _read_to(consumer, ends)
+    finally:
+        consumer.close()
+
+
+def _read_to(consumer: Consumer, ends: Mapping[int, int]) -> Found:
+    found: dict[int, list[tuple[int, str, int, int]]] = {each: [] for each in ends}
+    missing, idle = sum(ends.values()), 0.0
+    while missing > 0:
+        messages = consumer.consume(num_messages=5000, timeout=1.0)
+        idle = 0.0 if messages else idle + 1.0
+        if idle > SWEEP_SECONDS:
+            raise TimeoutError(f"{missing} of {sum(ends.values())} records could not be read")
+        for message in messages:
+            value, partition, offset = message.value(), message.partition(), message.offset()
+            if message.error() is not None or value is None:
+                continue
+            assert partition is not None
+            assert offset is not None
+            name, number, meant, _ = value.decode().split(" ", 3)
+            found[partition].append((offset, name, int(number), int(meant)))
+            missing -= 1
+    return found

@@ -1,0 +1,204 @@
+"""What a family of clients saw, line by line, and what is wrong with it.  No I/O here.
+
+A client program prints a line for everything it is told, in that order (ms: the wall clock):
+
+    A MS PARTITION OFFSET NUMBER          a record of its producer was acknowledged; -1: somewhere
+    F MS PARTITION NUMBER ERROR           a record failed for good
+    J MS PARTITION,...                    its group member was given partitions
+    C MS PARTITION OFFSET:PRODUCER:NUMBER ...   its member got records
+    T MS PARTITION:OFFSET,...             it sends a commit ...
+    K MS PARTITION:OFFSET,...             ... which was acknowledged
+    E MS ERROR                            its member was told of an error
+    D MS                                  all records of its producer have an answer
+
+Numbers of a producer rise; a partition's records are told apart by (producer, number).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from crash.ledger import GroupProgress, Ledger, Verdict, judge
+
+MAX_PROBLEMS = 20
+
+# (offset, producer, number, the partition it was meant for), in the order of a partition.
+Found = Mapping[int, Sequence[tuple[int, str, int, int]]]
+
+
+@dataclass(slots=True)
+class Told:
+    """An error that a client was told of."""
+
+    at_ms: int
+    error: str
+
+
+@dataclass(slots=True)
+class FamilyLedger:
+    """All that one family's clients printed.
+
+    acknowledged_at, consumed_at: by partition, when something came, in ms, rising.
+    """
+
+    name: str
+    producer: Ledger = field(default_factory=Ledger)
+    progress: dict[int, GroupProgress] = field(default_factory=dict)
+    acknowledged_at: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    consumed_at: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    told: list[Told] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    consumed: int = 0
+    commits: int = 0
+    is_done: bool = False
+    _positions: dict[int, int] = field(default_factory=dict)
+    _floors: dict[int, int] = field(default_factory=dict)
+    _seen: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
+
+    def take(self, line: str) -> None:
+        """Note one line."""
+        kind, at, *words = line.split()
+        _TAKERS[kind](self, int(at), words)
+
+    def problem(self, text: str) -> None:
+        """Note what is wrong."""
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(f"{self.name}: {text}")
+
+    def compare_content(self, found: Found) -> None:
+        """Every record that the group got is the one that lies there."""
+        for partition, records in found.items():
+            for offset, producer, number, _ in records:
+                seen = self._seen.get((partition, offset), (producer, number))
+                if seen != (producer, number):
+                    self.problem(f"partition {partition}: at {offset} the group got {seen}")
+
+    def behind(self, ends: Mapping[int, int]) -> dict[int, int]:
+        """How many records of each partition the group has not been given, where any."""
+        missing = {each: ends[each] - self._progress(each).next_offset for each in ends}
+        return {partition: count for partition, count in missing.items() if count > 0}
+
+    def _progress(self, partition: int) -> GroupProgress:
+        return self.progress.setdefault(partition, GroupProgress())
+
+    def _acknowledged(self, at_ms: int, words: list[str]) -> None:
+        partition, offset, number = map(int, words)
+        self.producer.acknowledge(partition, offset, number)
+        self.acknowledged_at[partition].append(at_ms)
+
+    def _failed(self, at_ms: int, words: list[str]) -> None:
+        error = f"record {words[1]} of partition {words[0]} failed: {' '.join(words[2:])}"
+        self.producer.failed.append((int(words[1]), error))
+        self.told.append(Told(at_ms, error))
+
+    def _joined(self, _at_ms: int, _words: list[str]) -> None:
+        """Whatever it is given begins at a commit: one that was acknowledged before, or later.
+
+        For the committed offsets are asked for now, and a commit may be under way.
+        """
+        self._positions.clear()
+        self._floors = {partition: each.committed for partition, each in self.progress.items()}
+
+    def _got(self, at_ms: int, words: list[str]) -> None:
+        partition = int(words[0])
+        for word in words[1:]:
+            offset, producer, number = word.split(":")
+            self._place(partition, int(offset), (producer, int(number)))
+        self.consumed_at[partition].append(at_ms)
+
+    def _place(self, partition: int, offset: int, record: tuple[str, int]) -> None:
+        expected = self._positions.get(partition)
+        progress = self._progress(partition)
+        wrong = progress.delivered(offset, is_first_of_member=False)
+        floor = self._floors.get(partition, 0)
+        if expected is None and not floor <= offset <= progress.attempted:
+            wrong = f"began at {offset}, committed {floor}..{progress.attempted}"
+        if wrong is None and expected is not None and offset != expected:
+            wrong = f"went from {expected} to {offset}"
+        if wrong is not None:
+            self.problem(f"the group in partition {partition} {wrong}")
+        if self._seen.setdefault((partition, offset), record) != record:
+            self.problem(f"partition {partition}: {offset} was another record before")
+        self._positions[partition] = offset + 1
+        self.consumed += 1
+
+    def _committing(self, _at_ms: int, words: list[str]) -> None:
+        for partition, offset in _offsets(words):
+            here = self._progress(partition)
+            here.attempted = max(here.attempted, offset)
+
+    def _committed(self, _at_ms: int, words: list[str]) -> None:
+        for partition, offset in _offsets(words):
+            self._progress(partition).committed = offset
+        self.commits += 1
+
+    def _was_told(self, at_ms: int, words: list[str]) -> None:
+        self.told.append(Told(at_ms, " ".join(words)))
+
+    def _finished(self, _at_ms: int, _words: list[str]) -> None:
+        self.is_done = True
+
+
+_TAKERS: dict[str, Callable[[FamilyLedger, int, list[str]], None]] = {
+    "A": FamilyLedger._acknowledged,
+    "F": FamilyLedger._failed,
+    "J": FamilyLedger._joined,
+    "C": FamilyLedger._got,
+    "T": FamilyLedger._committing,
+    "K": FamilyLedger._committed,
+    "E": FamilyLedger._was_told,
+    "D": FamilyLedger._finished,
+}
+
+
+def _offsets(words: Sequence[str]) -> list[tuple[int, int]]:
+    pairs = [each.split(":") for each in words[0].split(",")] if words else []
+    return [(int(partition), int(offset)) for partition, offset in pairs]
+
+
+def judge_all(families: Sequence[FamilyLedger], found: Found) -> Verdict:
+    """Compare what the producers were told with all that was read from start to end."""
+    total = Verdict()
+    for family in families:
+        ours = _of_producer(found, family.name)
+        _add(total, judge(_placed(family.producer, ours), ours), family.name)
+    _judge_strangers(total, {each.name for each in families}, found)
+    return total
+
+
+def _of_producer(found: Found, name: str) -> dict[int, list[tuple[int, int]]]:
+    return {
+        partition: [(offset, number) for offset, producer, number, _ in records if producer == name]
+        for partition, records in found.items()
+    }
+
+
+def _placed(told: Ledger, found: Mapping[int, Sequence[tuple[int, int]]]) -> Ledger:
+    """Fill in offsets that were not told (-1): of those answered DUPLICATE_SEQUENCE_NUMBER."""
+    placed = Ledger()
+    for partition, rows in told.acknowledged.items():
+        at = {number: offset for offset, number in found.get(partition, ())}
+        placed.acknowledged[partition] = [
+            (at.get(number, -1) if offset < 0 else offset, number) for offset, number in rows
+        ]
+    return placed
+
+
+def _add(total: Verdict, part: Verdict, name: str) -> None:
+    total.lost += part.lost
+    total.duplicates += part.duplicates
+    total.misplaced += part.misplaced
+    total.out_of_order += part.out_of_order
+    for each in part.examples:
+        total.example(f"{name}: {each}")
+
+
+def _judge_strangers(total: Verdict, names: set[str], found: Found) -> None:
+    """No record is of nobody, or in a partition that it was not meant for."""
+    for partition, records in found.items():
+        for offset, name, number, meant in records:
+            if meant != partition or name not in names:
+                total.misplaced += 1
+                total.example(f"{name}: {number} for {meant} is in {partition} at {offset}")

@@ -1,0 +1,59 @@
+"""Which faults come, by seed.  No I/O here."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from faults.relay import Mode
+
+# kind -> how long it lasts, in seconds; (0, 0): as long as it takes to start again.
+KINDS: Final = {
+    "kill": (0.0, 0.0),
+    "kill, away": (4.0, 12.0),
+    "pause": (2.0, 20.0),
+    "drain": (0.0, 0.0),
+    "partition clients": (2.0, 15.0),
+    "partition log": (2.0, 15.0),
+    "partition store": (2.0, 15.0),
+    "postgres restart": (0.0, 0.0),
+    "postgres kill": (0.0, 0.0),
+    "seaweed restart": (0.0, 0.0),
+    "seaweed kill": (0.0, 0.0),
+}
+PARTITIONS: Final = (Mode.REFUSE, Mode.HOLD, Mode.LOSE, Mode.DEAF, Mode.DELAY)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is done to gateway `gateway` (0: to a server that all use) for `seconds`."""
+
+    kind: str
+    gateway: int
+    seconds: float = 0.0
+    mode: Mode = Mode.PASS
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        words = [self.kind]
+        words += [f"({self.mode})"] if self.mode is not Mode.PASS else []
+        words += [f"of gateway {self.gateway}"] if self.gateway else []
+        words += [f"for {self.seconds:.1f} s"] if self.seconds else []
+        return " ".join(words)
+
+
+def draw(seed: int, gateways: int, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[Fault]:
+    """Yield faults without end: each kind once, in any order, then again."""
+    source = random.Random(seed)
+    while True:
+        for kind in source.sample(kinds, len(kinds)):
+            low, high = KINDS[kind]
+            is_of_server = kind.startswith(("postgres", "seaweed"))
+            yield Fault(
+                kind,
+                0 if is_of_server else source.randint(1, gateways),
+                round(source.uniform(low, high), 1),
+                source.choice(PARTITIONS) if kind.startswith("partition") else Mode.PASS,
+            )

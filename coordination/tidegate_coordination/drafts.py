@@ -1,0 +1,92 @@
+"""An entry under construction: proposals are decided one by one, as long as they may share it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+import structlog
+
+from .entries import encode_events
+from .metadata_versions import FEATURE_NAME, needed_for
+from .rules.numbered import Numbered
+from .rules.proposal import Decided, Proposal, View
+from .state.cluster import ClusterState
+
+Whose = TypeVar("Whose")
+
+HEAD_BYTES: Final = 100  # of an entry, around its events
+
+_log = structlog.get_logger("tidegate.coordinator")
+
+
+class CannotCommit(Exception):
+    """Nothing comes of the proposal; what is in the draft already may be appended."""
+
+
+class Draft(Generic[Whose]):
+    """See the module's head.
+
+    writer: incarnation; 0 before it is registered.  may_write: False once the writer has left.
+    max_bytes: of the entry.  answers: whose, and what they are once the entry is folded.
+    """
+
+    def __init__(
+        self, state: ClusterState, writer: int, clock_ms: int, *, max_bytes: int, may_write: bool
+    ) -> None:
+        log_time_ms = state.log_time_after(writer, clock_ms)
+        self.clock_ms: Final = clock_ms
+        self.events: list[msgspec.Raw] = []
+        self.answers: list[tuple[Whose, Any]] = []
+        self._view = View(state, writer, clock_ms, log_time_ms)
+        self._max_bytes = max_bytes - HEAD_BYTES
+        self._may_write = may_write
+        self._size_bytes = 0
+        self._is_numbered = False
+
+    def may_hold(self, proposal: Proposal[Any]) -> bool:
+        """Tell whether one more may share the entry.
+
+        What has no number would pass for its neighbour's behind one that has: see events.Proposed.
+        """
+        if self._is_numbered and not isinstance(proposal, Numbered):
+            return False
+        return not proposal.reads & self._view.written
+
+    def add(self, proposal: Proposal[Any], whose: Whose) -> bool:
+        """Decide a proposal; False when there is no room for it left.
+
+        Raises:
+          CannotCommit: see there; add no more, for what it left in the overlay must go.
+        """
+        decided, encoded = self._decide(proposal)
+        if decided.events and not self._may_write:
+            raise CannotCommit("this gateway has left the cluster and writes no more")
+        size_bytes = sum(len(bytes(each)) for each in encoded)
+        if self._size_bytes + size_bytes > self._max_bytes:
+            if not self.answers:
+                raise CannotCommit("larger than one entry of the metadata log may be")
+            return False
+        self.events += encoded
+        self.answers.append((whose, decided.answer))
+        self._size_bytes += size_bytes
+        self._is_numbered = isinstance(proposal, Numbered)
+        if decided.events:
+            self._view.written |= proposal.writes
+        return True
+
+    def _decide(self, proposal: Proposal[Any]) -> tuple[Decided[Any], list[msgspec.Raw]]:
+        try:
+            decided = proposal.decide(self._view)
+            self._check_version(decided)
+            return decided, encode_events(decided.events)
+        except Exception as error:
+            # A bug met by one client's request must not cost the others their gateway: deciding
+            # changes nothing but the overlay, so only this proposal fails.
+            _log.exception("a proposal could not be decided", proposal=type(proposal))
+            raise CannotCommit(f"internal error: {error}") from error
+
+    def _check_version(self, decided: Decided[Any]) -> None:
+        needed = needed_for(decided.events)
+        if needed > self._view.state.metadata_version:
+            raise RuntimeError(f"this needs {FEATURE_NAME} {needed}")

@@ -1,0 +1,70 @@
+"""Who leads, as one gateway sees it, and whether that is itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from ..state.cluster import ClusterState
+from ..state.gateways import Gateway
+from .leaders import leader
+from .suspects import Suspects
+
+FIRST_SUSPECT_SECONDS: Final = 5.0
+
+_log = structlog.get_logger("tidegate.forwarding")
+
+
+class Leadership:
+    """The leader by rendezvous among those that are no suspects.
+
+    reaches_log: whether this gateway may be the one.  leading: None until it is known.  count: how
+    often it began to lead.
+    """
+
+    def __init__(self, state: ClusterState, *, reaches_log: bool) -> None:
+        self.suspects: Final = Suspects(FIRST_SUSPECT_SECONDS)
+        self.leading: bool | None = None
+        self.count = 0
+        self._state = state
+        self._reaches_log = reaches_log
+        self._hooks: list[Callable[[bool], None]] = []
+        self._found: Gateway | None = None
+        self._key: object = None
+
+    def listen(self, hook: Callable[[bool], None]) -> None:
+        """Call hook(True) when this gateway begins to append for others, hook(False) after."""
+        self._hooks.append(hook)
+
+    def other(self, me: int) -> Gateway | None:
+        """Return who leads if it is another one than this incarnation; None for nobody else."""
+        suspects = self.suspects.held()
+        key = (self._state.gateways.version, suspects, me)
+        if key != self._key:
+            self._key = key
+            self._found = self._choose(me, suspects)
+            self._note(self._found is not None and self._found.incarnation == me)
+        found = self._found
+        return found if found is not None and found.incarnation != me else None
+
+    def another(self, me: int) -> Gateway | None:
+        """Return who leads, or would if this incarnation were not there."""
+        return leader(self._state, {*self.suspects.held(), me})
+
+    def _choose(self, me: int, suspects: tuple[int, ...]) -> Gateway | None:
+        if self._reaches_log:
+            return leader(self._state, suspects)
+        return leader(self._state, {*suspects, me}) or leader(self._state, {me})
+
+    def _note(self, leads: bool) -> None:
+        if leads == self.leading:
+            return
+        is_news = leads or self.leading is not None
+        self.leading = leads
+        if is_news:
+            _log.info("appends for others now" if leads else "appends for others no more")
+            self.count += leads
+            for hook in self._hooks:
+                hook(leads)

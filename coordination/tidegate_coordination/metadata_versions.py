@@ -1,0 +1,81 @@
+"""What gateways may write, by the cluster's metadata.version: a number that only rises.
+
+A release that writes something new reads it first: while gateways are replaced one by one, all
+write what the oldest of them reads.  Once all read the next version, an operator raises the cluster
+to it; the entry that says so is the last in the manner of the one before.  See decision 18.
+
+A release that brings something new adds a row: here, and to EVENT_LEVELS for types of events.  New
+values in the answers of rules need a level like events, for who asked through another gateway, or
+finds the answer in the log, may be of an older release; see DUPLICATES_TOLD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from .events import Event
+
+FEATURE_NAME: Final = "tidegate.metadata.version"
+"""As Kafka's tools show it.  Kafka's own `metadata.version` counts other things."""
+
+
+class Level(NamedTuple):
+    """entry_format: see entries.py.  snapshot_format: see state/cluster.py.  brings: for people."""
+
+    entry_format: int
+    snapshot_format: int
+    brings: str
+
+
+LEVELS: Final = {
+    1: Level(1, 4, "everything up to release 0.1"),
+    2: Level(
+        2,
+        5,
+        "a checksum in each entry of the metadata log; repeats of old batches are told as such",
+    ),
+}
+FIRST: Final = 1
+NEWEST: Final = max(LEVELS)
+DUPLICATES_TOLD: Final = 2
+"""From here on an old repeat is answered as one; see decision 17."""
+EVENT_LEVELS: Final[dict[type[Event], int]] = {}
+"""Types of events that need more than FIRST; whoever proposes them asks for the level, too."""
+
+
+class ReleaseTooOld(Exception):
+    """The cluster uses a metadata.version that this release cannot read.
+
+    Stop, and run a newer release; what it would write, the others could not use.
+    """
+
+
+def too_old(version: int, highest: int) -> ReleaseTooOld:
+    """Return the error of a release that reads up to `highest` where the cluster has `version`."""
+    return ReleaseTooOld(
+        f"the cluster is at {FEATURE_NAME} {version}, and this release of Tidegate reads up to"
+        f" {highest}. Run the release that the other gateways run, or a newer one; there is no way"
+        " back to a lower version"
+    )
+
+
+def too_new(found: int, newest: int) -> ReleaseTooOld:
+    """Return the error of a release that meets a snapshot of a format it does not know."""
+    return ReleaseTooOld(
+        f"the snapshot of the cluster's state has format {found}, and this release of Tidegate"
+        f" reads up to {newest}. Run the release that wrote it, or a newer one"
+    )
+
+
+def entry_formats(version: int, highest: int = NEWEST) -> range:
+    """Return the formats that an entry may have behind which the cluster has `version`.
+
+    Fewer than this release knows: an entry that says it is older is damaged.
+    """
+    return range(LEVELS[version].entry_format, LEVELS[highest].entry_format + 1)
+
+
+def needed_for(events: Iterable[Event]) -> int:
+    """Return the level that all these events need."""
+    return max((EVENT_LEVELS.get(type(each), FIRST) for each in events), default=FIRST)

@@ -1,0 +1,41 @@
+"""The zones of a partition's replicas stay as they are while a gateway does not answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate_coordination.events import Endpoint, GatewayRegistered
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.topics import Topic
+from tidegate_gateway.broker_settings import BrokerSettings
+from tidegate_gateway.cluster_view import ClusterView
+from tidegate_gateway.zone_finder import ZoneFinder
+from tidegate_gateway.zone_settings import zone_maps
+
+ZONES = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
+TOPIC = Topic(bytes(16), "orders", list(range(24)), 3, {})
+
+
+def replica_zones(zone: str, absent: frozenset[int]) -> list[set[str]]:
+    state = ClusterState()
+    for number, home in ZONES.items():
+        endpoints = (Endpoint("A", "host", number),)
+        event = GatewayRegistered(number, number, f"k{number}", home, endpoints, "0", 0)
+        state.gateways.fold_registered(event, 0)
+    view = ClusterView(state, ZoneFinder(zone_maps(BrokerSettings()), state.gateways))
+    before = view.of("A", zone).placements(TOPIC)
+    view = ClusterView(
+        state, ZoneFinder(zone_maps(BrokerSettings()), state.gateways), lambda: absent
+    )
+    after = view.of("A", zone).placements(TOPIC)
+    assert not {each.leader for each in after} & absent
+    assert all({ZONES[each] for each in placed.replicas} == {"a", "b", "c"} for placed in before)
+    return [{ZONES[each] for each in placed.replicas} for placed in after]
+
+
+@pytest.mark.parametrize("zone", ["", "a", "b", "c"])
+@pytest.mark.parametrize("absent", [{5}, {1}, {3, 4}, {3, 4, 5}])
+def test_a_zone_whose_gateways_do_not_answer_stays_one_of_the_replicas(
+    zone: str, absent: set[int]
+) -> None:
+    assert replica_zones(zone, frozenset(absent)) == [{"a", "b", "c"}] * 24

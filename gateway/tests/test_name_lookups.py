@@ -1,0 +1,98 @@
+"""A name server that hangs holds up nobody who needs no name."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+import pytest
+import trio
+from trio.testing import open_stream_to_socket_listener, wait_all_tasks_blocked
+
+from tidegate_gateway.name_lookups import THREADS, NameLookups, look_up
+
+
+async def listener() -> trio.SocketListener:
+    [found] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    return found
+
+
+def port_of(found: trio.SocketListener) -> int:
+    return int(found.socket.getsockname()[1])
+
+
+async def give_up(lookups: NameLookups, *names: str) -> None:
+    """Have names looked up, and wait no longer than all are about it."""
+
+    async def connect(name: str) -> None:
+        with suppress(OSError):
+            await lookups.dial(name, 9092)()
+
+    async with trio.open_nursery() as nursery:
+        for each in names:
+            nursery.start_soon(connect, each)
+        await wait_all_tasks_blocked(0.01)
+        assert trio.to_thread.current_default_thread_limiter().borrowed_tokens == 0
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_name_server_that_hangs_takes_none_of_the_common_threads() -> None:
+    hangs = threading.Event()
+    asked: list[str] = []
+
+    def hang(host: str, _: int) -> list[str]:
+        asked.append(host)
+        hangs.wait(60)
+        return [host]
+
+    lookups = NameLookups(hang)
+    try:
+        for _ in range(3):
+            await give_up(lookups, *(f"gateway{number}" for number in range(2 * THREADS)))
+        assert len(asked) <= THREADS
+        async with await listener() as serving:
+            with trio.fail_after(10):
+                stream = await lookups.dial("127.0.0.1", port_of(serving))()
+            await stream.aclose()
+    finally:
+        hangs.set()
+
+
+async def test_a_name_that_hangs_takes_one_thread() -> None:
+    hangs = threading.Event()
+
+    def hang(host: str, _: int) -> list[str]:
+        if host == "lost":
+            hangs.wait(60)
+        return ["127.0.0.1"]
+
+    lookups = NameLookups(hang)
+    try:
+        with trio.fail_after(10):
+            for _ in range(2 * THREADS):
+                await give_up(lookups, "lost")
+            async with (
+                await listener() as serving,
+                await lookups.dial("other", port_of(serving))(),
+            ):
+                pass
+    finally:
+        hangs.set()
+
+
+async def test_the_next_address_is_tried_where_one_refuses() -> None:
+    async with await listener() as serving:
+        lookups = NameLookups(lambda host, port: ["127.0.0.2", "127.0.0.1"])
+        async with await lookups.dial("both", port_of(serving))():
+            pass
+        lookups = NameLookups(lambda host, port: ["127.0.0.1", "127.0.0.2"])
+        async with await lookups.dial("both", port_of(serving))():
+            pass
+        async with await open_stream_to_socket_listener(serving):
+            pass
+
+
+async def test_a_name_is_looked_up() -> None:
+    assert "127.0.0.1" in look_up("localhost", 9092)
+    with pytest.raises(UnicodeError):
+        look_up("gateway..example", 9092)

@@ -1,0 +1,175 @@
+"""Gateways that do not answer are found and, once they do, forgiven."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from tidegate_coordination.events import (
+    Endpoint,
+    GatewayDraining,
+    GatewayExpired,
+    GatewayRegistered,
+)
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.topics import Topic
+from tidegate_gateway.broker_settings import BrokerSettings
+from tidegate_gateway.cluster_view import ClusterView
+from tidegate_gateway.neighbours import ANSWER_SECONDS, LOOK_SECONDS, Neighbours
+from tidegate_gateway.zone_finder import ZoneFinder
+from tidegate_gateway.zone_settings import zone_maps
+
+OWN = 1
+ROUND = 2 * LOOK_SECONDS + ANSWER_SECONDS
+
+
+class Town:
+    """Gateways 1, 2 and 3.  does: what they do to who connects (any other word: hang up)."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        self.does = {2: "answer", 3: "answer"}
+        self.asked: list[int] = []
+        for number in (OWN, 2, 3):
+            self.register(number, number)
+        self.neighbours = Neighbours(self.state.gateways, OWN, ["A"], self._dial)
+        zones = ZoneFinder(zone_maps(BrokerSettings()), self.state.gateways)
+        self.view = ClusterView(self.state, zones, lambda: self.neighbours.absent)
+
+    def register(self, incarnation: int, node_id: int) -> None:
+        endpoints = (Endpoint("A", "host", node_id),)
+        event = GatewayRegistered(incarnation, node_id, f"k{node_id}", "", endpoints, "0", 0)
+        self.state.gateways.fold_registered(event, 0)
+
+    @property
+    def leaders(self) -> tuple[int, ...]:
+        return self.view.of("A").leaders
+
+    def _dial(self, host: str, port: int) -> Callable[[], Awaitable[trio.abc.Stream]]:
+        async def connect() -> trio.abc.Stream:
+            self.asked.append(port)
+            if self.does[port] == "refuse":
+                raise ConnectionRefusedError
+            if self.does[port] == "have no name":
+                raise UnicodeError("label empty or too long")  # of "gw..example"
+            ours, theirs = trio.testing.memory_stream_pair()
+            self._nursery.start_soon(self._serve, theirs, self.does[port])
+            return ours
+
+        return connect
+
+    async def _serve(self, stream: trio.abc.Stream, what: str) -> None:
+        async with stream:
+            (size,) = struct.unpack(">i", await stream.receive_some(4))
+            head = await stream.receive_some(10)
+            key, version, number, length = struct.unpack(">hhih", head)
+            assert (key, version, length) == (18, 0, len(await stream.receive_some(size - 10)))
+            if what == "wait":
+                await trio.sleep(2 * ANSWER_SECONDS)
+            if what == "answer":
+                for byte in struct.pack(">iih", 6, number, 0):
+                    await stream.send_all(bytes([byte]))
+            if what == "babble":
+                await stream.send_all(b"HTTP/1.1 400 ")
+
+    @asynccontextmanager
+    async def live(self) -> AsyncIterator[None]:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(self.neighbours.run)
+            await trio.sleep(ROUND)
+            yield
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("what", ["refuse", "wait", "hang up", "babble", "have no name"])
+async def test_one_that_answered_and_does_not_is_left_out_until_it_does(
+    what: str, autojump_clock: MockClock
+) -> None:
+    town = Town()
+    async with town.live():
+        assert town.leaders == (1, 2, 3)
+        town.does[2] = what
+        await trio.sleep(ROUND)
+        assert list(town.leaders) == [1, 3]
+        town.does[2] = "answer"
+        await trio.sleep(ROUND)
+        assert town.leaders == (1, 2, 3)
+
+
+async def test_a_refusal_is_noticed_within_two_seconds(autojump_clock: MockClock) -> None:
+    town = Town()
+    async with town.live():
+        town.does[3] = "refuse"
+        await trio.sleep(2 * LOOK_SECONDS)
+        assert town.leaders == (1, 2)
+
+
+async def test_one_that_never_answered_is_not_judged(autojump_clock: MockClock) -> None:
+    town = Town()
+    town.does[2] = "refuse"
+    async with town.live():
+        assert town.leaders == (1, 2, 3)
+
+
+async def test_a_gateway_that_is_alone_shows_itself(autojump_clock: MockClock) -> None:
+    town = Town()
+    async with town.live():
+        town.does = {2: "refuse", 3: "refuse"}
+        await trio.sleep(ROUND)
+        assert town.leaders == (1,)
+
+
+async def test_when_all_others_drain_the_absent_ones_lead(
+    autojump_clock: MockClock,
+) -> None:
+    town = Town()
+    async with town.live():
+        town.does = {2: "refuse", 3: "refuse"}
+        await trio.sleep(ROUND)
+        town.state.gateways.fold_draining(GatewayDraining(OWN))
+        assert town.leaders == (2, 3)
+
+
+async def test_the_next_life_of_a_gateway_begins_without_a_past(autojump_clock: MockClock) -> None:
+    town = Town()
+    async with town.live():
+        town.does[2] = "refuse"
+        await trio.sleep(ROUND)
+        town.state.gateways.fold_expired(GatewayExpired(2))
+        town.register(4, 2)
+        await trio.sleep(ROUND)
+        assert town.leaders == (1, 2, 3)
+        assert town.neighbours.absent == frozenset()
+
+
+async def test_neither_itself_nor_one_that_drains_is_asked(autojump_clock: MockClock) -> None:
+    town = Town()
+    async with town.live():
+        town.state.gateways.fold_draining(GatewayDraining(3))
+        await trio.sleep(ROUND)
+        town.asked.clear()
+        await trio.sleep(ROUND)
+        assert set(town.asked) == {2}
+
+
+async def test_one_that_does_not_answer_leads_nothing_but_stays_a_replica(
+    autojump_clock: MockClock,
+) -> None:
+    """Consumers start a rebalance when the zones of a partition's replicas change (KIP-881)."""
+    town = Town()
+    topic = Topic(bytes(16), "orders", list(range(12)), 3, {})
+    async with town.live():
+        town.does[2] = "refuse"
+        await trio.sleep(ROUND)
+        view = town.view.of("A")
+        placements = view.placements(topic)
+    assert {each.leader for each in placements} == {1, 3}
+    assert all(sorted(each.replicas) == [1, 2, 3] for each in placements)
+    assert [each.node_id for each in view.nodes] == [1, 2, 3]

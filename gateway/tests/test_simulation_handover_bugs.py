@@ -1,0 +1,37 @@
+"""The simulator must find a bug of gateways that hand proposals over after lost races."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.planted_bugs import OPERATIONS
+from tidegate_coordination.coordinator import Waiting
+from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_simulation.run import simulate
+from tidegate_simulation.zone_plan import lends
+
+SEEDS = 100
+FIRST_SEED = 30  # one that finds it, so that it does not take long
+
+
+def appends_what_it_handed_over(patch: pytest.MonkeyPatch) -> None:
+    real = ForwardingCoordinator._note_lost_race
+
+    def note(self: Any) -> None:
+        before = list(self._queue)
+        real(self)
+        gone = [each for each in before if each not in self._queue]
+        self._queue.extend(Waiting(each.proposal, lambda _: None, lambda _: None) for each in gone)
+
+    patch.setattr(ForwardingCoordinator, "_note_lost_race", note)
+
+
+def test_a_planted_bug_of_handing_over_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    appends_what_it_handed_over(monkeypatch)
+    for seed in range(FIRST_SEED, FIRST_SEED + SEEDS):
+        if lends(seed) and (found := simulate(seed, OPERATIONS).violations):
+            print(f"found in seed {seed}: {sorted({each.kind for each in found})}")
+            return
+    pytest.fail(f"not found in {SEEDS} seeds")

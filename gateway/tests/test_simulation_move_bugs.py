@@ -1,0 +1,97 @@
+"""The simulator must find bugs of moving the log, and nothing where there is none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.planted_bugs import Plant, must_be_found
+from tidegate_coordination import movable_log
+from tidegate_coordination.log_mover import LogMover
+from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.rules import log_moves as rules
+from tidegate_gateway import gateway, startup
+from tidegate_simulation.faults import FaultPlan
+from tidegate_simulation.move_plan import MOVED
+from tidegate_simulation.run import plan_of, simulate
+
+
+def goes_on_in_the_old_log(patch: pytest.MonkeyPatch) -> None:
+    """A gateway that was there when the log ended does not see that it did."""
+    patch.setattr(MovableLog, "_is_here", lambda self, state: True)
+
+
+def stays_at_the_old_log_when_restarted(patch: pytest.MonkeyPatch) -> None:
+    real: Any = startup.load_state
+
+    async def load_state(log: Any, *, deadline_seconds: float) -> Any:
+        state = await real(log, deadline_seconds=deadline_seconds)
+        if isinstance(log, MovableLog) and log.moves and log._state is not None:
+            old = await log._open_next("log 1")
+            log._present = movable_log._Opened(old)
+        return state
+
+    patch.setattr(gateway, "load_state", load_state)
+
+
+def last_entries_are_not_copied(patch: pytest.MonkeyPatch) -> None:
+    async def complete_copy(*_: Any) -> None:
+        """Take it for granted that the mover has copied all."""
+
+    patch.setattr(movable_log, "complete_copy", complete_copy)
+
+
+def copies_too_late(patch: pytest.MonkeyPatch) -> None:
+    """Entries between the snapshot and the first that is copied are left out."""
+    real = LogMover._begin
+
+    async def begin(self: Any) -> None:
+        await real(self)
+        self._next += 2
+
+    patch.setattr(LogMover, "_begin", begin)
+
+
+def begins_at_an_unfinished_copy(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gateway, "check_cluster", lambda state, wanted: None)
+
+
+def ends_the_move_of_another(patch: pytest.MonkeyPatch) -> None:
+    """Two who move the log at once do not look whose move is under way."""
+    patch.setattr(rules, "present_move", lambda view, move_id: view.state.log_moves.present)
+
+
+def moves(plan: FaultPlan) -> bool:
+    return plan.moves.is_on
+
+
+# first_seed: one that finds it, so that it does not take long.
+@pytest.mark.parametrize(
+    ("plant", "expected", "first_seed"),
+    [
+        (goes_on_in_the_old_log, {"history split"}, 22),
+        (stays_at_the_old_log_when_restarted, {"history split", "gateway died"}, 22),
+        (last_entries_are_not_copied, {"gateway died"}, 29),
+        (copies_too_late, {"gateway died"}, 22),
+        (begins_at_an_unfinished_copy, {"history split"}, 29),
+        (ends_the_move_of_another, {"state broken", "gateway died"}, 29),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_planted_bugs_of_moves_are_found(
+    plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    must_be_found(plant, expected, first_seed, monkeypatch, moves)
+
+
+def test_seeds_that_move_the_log_find_nothing() -> None:
+    landed = Counter[str]()
+    for seed in (22, 68, 77, 87):
+        report = simulate(seed, 60)
+        assert moves(plan_of(seed))
+        assert not report.violations, report.replay
+        landed.update(report.landed.counts)
+    assert landed[MOVED] >= 4
+    assert landed["move.outage"]

@@ -1,0 +1,132 @@
+"""Which gateways do not answer: clients are not sent to them until they do.
+
+A gateway that died stays in the cluster state until its lease is over, and a client that is sent to
+it waits so long.  So each gateway asks the others every second, at the address that clients are
+told, what they ask first: ApiVersions.  Who answered before and does not now is left out of what
+clients are told here (cluster_view.py).  That is a hint, like all placement: any gateway serves any
+partition, so a wrong guess costs some balance and no record.
+
+Whoever never answered is not judged: its address may be one that only clients can reach.  A gateway
+that drains is not asked, since it is left out already.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+import structlog
+import trio
+
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.state.gateways import Gateway, GatewayTable
+
+from .peers import Dial
+
+LOOK_SECONDS: Final = 1.0
+# A gateway that is busy for longer is left alone with good reason.
+ANSWER_SECONDS: Final = 3.0
+MAX_ANSWER_BYTES: Final = 1 << 16
+_CLIENT_ID: Final = b"tidegate-neighbour"
+_CORRELATION: Final = 1
+# ApiVersions v0, whose body is empty: any listener answers it before it knows who asks.
+_HEADER: Final = struct.pack(">hhih", 18, 0, _CORRELATION, len(_CLIENT_ID)) + _CLIENT_ID
+_QUESTION: Final = struct.pack(">i", len(_HEADER)) + _HEADER
+_ANSWER_BEGINS: Final = struct.Struct(">ii")
+
+_log = structlog.get_logger("tidegate.neighbours")
+
+
+class Neighbours:
+    """The other gateways, as this one finds them.
+
+    Args:
+      listeners: those that may be asked without a word before.
+      dial: opens connections to an address.
+    """
+
+    def __init__(
+        self,
+        gateways: GatewayTable,
+        own_incarnation: int,
+        listeners: Iterable[str],
+        dial: Dial,
+    ) -> None:
+        self.absent: frozenset[int] = frozenset()
+        self._gateways = gateways
+        self._own_incarnation = own_incarnation
+        self._listeners = tuple(listeners)
+        self._dial = dial
+        self._heard: set[int] = set()
+
+    async def run(self) -> None:
+        """Ask, forever."""
+        while True:
+            asked = [each for each in self._gateways.brokers() if self._is_asked(each)]
+            self._forget_others({each.incarnation for each in asked})
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.sleep, LOOK_SECONDS)
+                for each in asked:
+                    nursery.start_soon(self._look_at, each)
+
+    def _is_asked(self, gateway: Gateway) -> bool:
+        is_other = gateway.incarnation != self._own_incarnation
+        return is_other and not gateway.draining and self._address(gateway) is not None
+
+    def _address(self, gateway: Gateway) -> Endpoint | None:
+        found = (gateway.endpoint(each) for each in self._listeners)
+        return next((each for each in found if each is not None), None)
+
+    def _forget_others(self, incarnations: set[int]) -> None:
+        self._heard &= incarnations
+        self.absent &= incarnations
+
+    async def _look_at(self, gateway: Gateway) -> None:
+        if await self._answers(gateway):
+            self._note_answer(gateway)
+        elif gateway.incarnation in self._heard and gateway.incarnation not in self.absent:
+            _log.warning("a gateway does not answer; clients are sent elsewhere", **_who(gateway))
+            self.absent |= {gateway.incarnation}
+
+    def _note_answer(self, gateway: Gateway) -> None:
+        self._heard.add(gateway.incarnation)
+        if gateway.incarnation in self.absent:
+            _log.info("a gateway answers again", **_who(gateway))
+            self.absent -= {gateway.incarnation}
+
+    async def _answers(self, gateway: Gateway) -> bool:
+        address = self._address(gateway)
+        assert address is not None, "it is not asked without one"
+        try:
+            with trio.fail_after(ANSWER_SECONDS):
+                stream = await self._dial(address.host, address.port)()
+                async with stream:
+                    return await _is_answered(stream)
+        except (OSError, ValueError, trio.BrokenResourceError, trio.TooSlowError):
+            return False  # what it takes for silence is all that is asked
+
+
+async def _is_answered(stream: trio.abc.Stream) -> bool:
+    await stream.send_all(_QUESTION)
+    size_bytes, correlation = _ANSWER_BEGINS.unpack(await _receive(stream, _ANSWER_BEGINS.size))
+    if correlation != _CORRELATION or not 0 < size_bytes <= MAX_ANSWER_BYTES:
+        return False
+    # To its end: who closes before resets the connection.
+    await _receive(stream, size_bytes - 4)
+    return True
+
+
+async def _receive(stream: trio.abc.Stream, size_bytes: int) -> bytes:
+    """Receive so many bytes; raise BrokenResourceError if there are fewer."""
+    received = b""
+    while len(received) < size_bytes:
+        part = await stream.receive_some(size_bytes - len(received))
+        if not part:
+            raise trio.BrokenResourceError("it hung up")
+        received += part
+    return received
+
+
+def _who(gateway: Gateway) -> dict[str, object]:
+    return {"node_id": gateway.node_id, "zone": gateway.zone}

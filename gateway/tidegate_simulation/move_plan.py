@@ -1,0 +1,59 @@
+"""Moves of the metadata log while the cluster lives, drawn apart from all else.
+
+move.moved   the log ended, and goes on in another
+
+What befalls those who move it, and others meanwhile, is in movers.py; nothing of that is promised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+PREFIX: Final = "move."
+MOVED: Final = f"{PREFIX}moved"
+FIRST_LOG: Final = "log 1"
+_SHARE: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class LogMovePlan:
+    """The moves of one seed.
+
+    moves: how often the log is moved.  movers: machines that run the command, at once.
+    is_harsh: they and gateways are killed meanwhile, and logs are away.
+    """
+
+    moves: int = 0
+    movers: int = 0
+    is_harsh: bool = False
+    uses_next: bool = False
+
+    @property
+    def is_on(self) -> bool:
+        """Tell whether the log is moved at all."""
+        return self.moves > 0
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Return what must come true."""
+        return (MOVED,) if self.is_on else ()
+
+
+def draw_moves(seed: int, *, is_calm: bool, all_reach_log: bool) -> LogMovePlan:
+    """Return the moves of a run.
+
+    all_reach_log: no gateway reads it through others; these do not show it as gateways do.
+    """
+    # The number leaves alone the seeds by which planted bugs are known to be found.
+    if not all_reach_log or Random(f"{seed}/moves 1").random() >= _SHARE:
+        return LogMovePlan()
+    rng = Random(f"{seed}/moves")
+    movers = rng.choice((1, 1, 2))
+    return LogMovePlan(
+        moves=rng.choice((1, 1, 2)),
+        movers=movers,
+        is_harsh=not is_calm and rng.random() < 0.8,
+        uses_next=movers == 1 and rng.random() < 0.5,
+    )
