@@ -100,7 +100,7 @@ def drains(plan: FaultPlan) -> bool:
         (forgets_the_members_of_a_group_that_comes, {"forced rejoin"}, 3),
         (rebalances_a_group_that_comes, {"forced rejoin"}, 3),
         (names_who_drains, {"wrong coordinator"}, 3),
-        (serves_groups_whose_claim_is_gone, {"served without a claim"}, 3),
+        (serves_groups_whose_claim_is_gone, {"served without a claim"}, 13),
         (refuses_batches_for_good, {"fatal refusal"}, 3),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -91,8 +91,8 @@ def test_the_command_says_what_crossed_zones() -> None:
 
 
 def borrows_from_other_zones(patch: pytest.MonkeyPatch) -> None:
-    real: Any = object_owners.lenders
-    patch.setattr(zone_reads, "lenders", lambda gateways, _, *more: real(gateways, "zone-1", *more))
+    real: Any = object_owners.gateways_of
+    patch.setattr(zone_reads, "gateways_of", lambda all_, _, id_of: real(all_, "zone-1", id_of))
 
 
 def sends_consumers_in_circles(patch: pytest.MonkeyPatch) -> None:

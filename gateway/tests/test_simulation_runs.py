@@ -43,7 +43,7 @@ def _trace_elsewhere(seed: int, operations: int) -> list[str]:
 
 
 def test_seeds_find_nothing() -> None:
-    for report in run_seeds(range(1, 9), 150):
+    for report in run_seeds(range(1, 4), 150):
         assert not report.violations, report.replay
         assert report.entries > 10
         assert report.operations_done >= 150
