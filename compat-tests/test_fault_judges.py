@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from itertools import islice
 
 import pytest
 from faults.ledger import FamilyLedger, judge_all
 from faults.plan import KINDS, Fault, draw
 from faults.relay import Mode
+from faults.run import Figures, as_json
 from faults.stalls import Happened, by_kind, longest_gap, stall
 
 FOUND = {0: [(0, "java", 1, 0), (1, "go", 1, 0), (2, "java", 3, 0)], 1: [(0, "java", 2, 1)]}
@@ -149,3 +151,12 @@ def test_every_kind_of_fault_comes_before_one_comes_again() -> None:
     for each in drawn:
         assert (each.gateway == 0) == each.kind.startswith(("postgres", "seaweed"))
         assert (each.mode is not Mode.PASS) == each.kind.startswith("partition")
+
+
+def test_all_figures_can_be_read_by_scripts() -> None:
+    java = family("A 1 0 0 1", "E 2 TimeoutException")
+    fault = Happened(Fault("kill", 1), 0, 2, 3)
+    figures = Figures(1, 0.1, kinds=by_kind([fault], [java]), happened=[fault])
+    read = json.loads(as_json(figures))
+    assert read["seed"] == 1
+    assert list(read["kinds"]["kill"]["families"]["java"]["errors"].values()) == [1]

@@ -111,6 +111,16 @@ async def test_a_refusal_is_noticed_within_two_seconds(autojump_clock: MockClock
         assert town.leaders == (1, 2)
 
 
+async def test_one_that_is_silent_delays_no_look_at_another(autojump_clock: MockClock) -> None:
+    town = Town()
+    async with town.live():
+        town.does[2] = "wait"
+        await trio.sleep(1.5 * LOOK_SECONDS)
+        town.does[3] = "refuse"
+        await trio.sleep(1.5 * LOOK_SECONDS)
+        assert 3 not in town.leaders
+
+
 async def test_one_that_never_answered_is_not_judged(autojump_clock: MockClock) -> None:
     town = Town()
     town.does[2] = "refuse"

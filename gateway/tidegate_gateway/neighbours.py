@@ -59,16 +59,19 @@ class Neighbours:
         self._listeners = tuple(listeners)
         self._dial = dial
         self._heard: set[int] = set()
+        self._looked_at: set[int] = set()
 
     async def run(self) -> None:
-        """Ask, forever."""
-        while True:
-            asked = [each for each in self._gateways.brokers() if self._is_asked(each)]
-            self._forget_others({each.incarnation for each in asked})
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(trio.sleep, LOOK_SECONDS)
+        """Ask, forever; one that is silent delays no look at another."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                asked = [each for each in self._gateways.brokers() if self._is_asked(each)]
+                self._forget_others({each.incarnation for each in asked})
                 for each in asked:
-                    nursery.start_soon(self._look_at, each)
+                    if each.incarnation not in self._looked_at:
+                        self._looked_at.add(each.incarnation)
+                        nursery.start_soon(self._look_at, each)
+                await trio.sleep(LOOK_SECONDS)
 
     def _is_asked(self, gateway: Gateway) -> bool:
         is_other = gateway.incarnation != self._own_incarnation
@@ -83,7 +86,9 @@ class Neighbours:
         self.absent &= incarnations
 
     async def _look_at(self, gateway: Gateway) -> None:
-        if await self._answers(gateway):
+        answers = await self._answers(gateway)
+        self._looked_at.remove(gateway.incarnation)
+        if answers:
             self._note_answer(gateway)
         elif gateway.incarnation in self._heard and gateway.incarnation not in self.absent:
             _log.warning("a gateway does not answer; clients are sent elsewhere", **_who(gateway))

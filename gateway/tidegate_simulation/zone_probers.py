@@ -36,7 +36,7 @@ _FETCH_VERSIONS: Final = (11, 12, 13, 17)
 _BY_ID: Final = 13
 
 Leaders = dict[tuple[str, int], tuple[int, list[int]]]
-"""Topic and partition -> leader, replicas."""
+"""Topic id and partition -> leader, replicas.  By id: a name may be another topic's soon after."""
 
 
 @dataclass(slots=True)
@@ -172,7 +172,7 @@ class ZoneProber:
         ):
             to_all = await _leaders(stranger)
             part = await self._fetched(consumer, key, zone)
-        shown = to_all.get((key.topic, key.partition))
+        shown = to_all.get((key.topic_id.hex(), key.partition))
         if shown is None or part is None or part.error_code or not watched.is_unchanged:
             return
         near = watched.recommended(zone) & set(shown[1])
@@ -234,7 +234,7 @@ async def _leaders(connection: ClientConnection) -> Leaders:
     reply = await connection.send("Metadata", metadata, _METADATA_VERSION, request)
     answer: metadata.MetadataResponse = await reply.wait(ANSWER_SECONDS)
     return {
-        (topic.name or "", each.partition_index): (each.leader_id, list(each.replica_nodes))
+        (topic.topic_id.hex(), each.partition_index): (each.leader_id, list(each.replica_nodes))
         for topic in answer.topics
         for each in topic.partitions
     }

@@ -186,9 +186,11 @@ class ForwardingCoordinator(Coordinator):
 
     def _note_lost_race(self) -> None:
         """See Coordinator."""
-        is_enough = self.contention is not None and self.contention.lost()
-        if is_enough and self.contention and self.leadership.another(self.incarnation) is not None:
-            self.contention.leave_it()
+        contention = self.contention
+        if contention is None or not contention.lost():
+            return
+        if self.leadership.another(self.incarnation) is not None:
+            contention.leave_it()
             self._hand_over()
 
     def _hand_over(self) -> None:

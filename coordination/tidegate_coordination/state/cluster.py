@@ -83,7 +83,47 @@ class ClusterState:
         self._writer_clock_ms = 0
         self._writer_uptime_ms = -1
         self._frozen: Final[list[FrozenState]] = []
-        self._folds: Final[dict[type, _Fold]] = {
+        self._folds: Final = self._by_type()
+
+    def log_time_after(self, writer: int, clock_ms: int) -> int:
+        """Return the log time that an entry with this writer and clock brings."""
+        gateway = self.gateways.live.get(writer)
+        if gateway is None:
+            return self.log_time_ms
+        passed_ms = min(max(clock_ms - gateway.clock_ms, 0), MAX_LEAP_MS)
+        median_ms = self.gateways.median_clock_ms(writer, clock_ms)
+        return max(self.log_time_ms, min(median_ms, self.log_time_ms + passed_ms))
+
+    def apply(self, position: int, entry: Entry) -> None:
+        """Fold one entry.
+
+        Raises:
+          StateBroken: naming the position and the event.
+          ReleaseTooOld: the log goes on in what this release cannot read.
+        """
+        expect(position == self.position + 1, f"entry {position} after {self.position}")
+        try:
+            self.log_time_ms = self.log_time_after(entry.writer, entry.clock_ms)
+            self.gateways.fold_clock(entry.writer, entry.clock_ms, entry.uptime_ms)
+            self._author = entry.writer
+            self._writer_clock_ms = entry.clock_ms
+            self._writer_uptime_ms = entry.uptime_ms
+            for event in entry.events:
+                self._folds[type(event)](event)
+        except StateBroken as error:
+            raise StateBroken(f"metadata log entry {position}: {error}") from error
+        except _NOT_THERE as error:
+            raise StateBroken(f"metadata log entry {position}: {error!r}") from error
+        self.position = position
+
+    @property
+    def entry_formats(self) -> range:
+        """Return the formats that the next entry may have."""
+        return entry_formats(self.metadata_version, self.highest_version)
+
+    def _by_type(self) -> dict[type, _Fold]:
+        """Return what folds each type of event."""
+        return {
             ev.ClusterCreated: self._fold_cluster_created,
             ev.GatewayRegistered: self._fold_registered,
             ev.GatewayRenewed: self._fold_renewed,
@@ -122,42 +162,6 @@ class ClusterState:
             gev.OffsetsDeleted: self._fold_group,
             gev.GroupDeleted: self._fold_group,
         }
-
-    def log_time_after(self, writer: int, clock_ms: int) -> int:
-        """Return the log time that an entry with this writer and clock brings."""
-        gateway = self.gateways.live.get(writer)
-        if gateway is None:
-            return self.log_time_ms
-        passed_ms = min(max(clock_ms - gateway.clock_ms, 0), MAX_LEAP_MS)
-        median_ms = self.gateways.median_clock_ms(writer, clock_ms)
-        return max(self.log_time_ms, min(median_ms, self.log_time_ms + passed_ms))
-
-    def apply(self, position: int, entry: Entry) -> None:
-        """Fold one entry.
-
-        Raises:
-          StateBroken: naming the position and the event.
-          ReleaseTooOld: the log goes on in what this release cannot read.
-        """
-        expect(position == self.position + 1, f"entry {position} after {self.position}")
-        try:
-            self.log_time_ms = self.log_time_after(entry.writer, entry.clock_ms)
-            self.gateways.fold_clock(entry.writer, entry.clock_ms, entry.uptime_ms)
-            self._author = entry.writer
-            self._writer_clock_ms = entry.clock_ms
-            self._writer_uptime_ms = entry.uptime_ms
-            for event in entry.events:
-                self._folds[type(event)](event)
-        except StateBroken as error:
-            raise StateBroken(f"metadata log entry {position}: {error}") from error
-        except _NOT_THERE as error:
-            raise StateBroken(f"metadata log entry {position}: {error!r}") from error
-        self.position = position
-
-    @property
-    def entry_formats(self) -> range:
-        """Return the formats that the next entry may have."""
-        return entry_formats(self.metadata_version, self.highest_version)
 
     def _fold_version_set(self, event: ev.MetadataVersionSet) -> None:
         expect(event.version > self.metadata_version, f"metadata.version falls to {event.version}")
