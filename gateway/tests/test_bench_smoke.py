@@ -61,3 +61,14 @@ def test_clients_tell_what_they_did(tmp_path: Path) -> None:
             (told,) = workers.run([OneByOne(servers, "t", 5, PATIENCE_SECONDS, read_back)])
             assert len(told["latencies"]) == told["records"] == 5
             assert 0 < sum(told["latencies"]) <= told["seconds"]
+
+
+def test_commits_of_gateways_beside_each_other_give_figures() -> None:
+    command = [sys.executable, "-m", "tidegate_gateway", "bench", "commits", "--quick", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    ((row,),) = (each["rows"] for each in json.loads(done.stdout)["scenarios"])
+    figures = row["figures"]
+    assert figures["commits"]["median"] == 36
+    assert figures["failed"]["median"] == 0
+    assert 0 < figures["p50 ms"]["median"] <= figures["p99 ms"]["median"]

@@ -25,8 +25,8 @@ def main(
         list[str],
         typer.Argument(
             metavar="SCENARIO...",
-            help="ingest, latency, lone-producer, fanout, cold-read, state, connections, restart,"
-            " merge, compact, metadata.",
+            help="ingest, latency, lone-producer, fanout, cold-read, state, commits, connections,"
+            " restart, merge, compact, metadata.",
         ),
     ],
     bootstrap: Annotated[
@@ -41,7 +41,12 @@ def main(
     store: Annotated[
         str, typer.Option(metavar="STORE", help="seaweedfs, memory, file or a URL.")
     ] = "seaweedfs",
-    log: Annotated[str | None, typer.Option(metavar="LOG", help="memory, sqlite or a URL.")] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOG", help="memory, sqlite or a URL; commits: sqlite, postgres, s3 or a URL."
+        ),
+    ] = None,
     vs_kafka: Annotated[
         bool, typer.Option("--vs-kafka", help="The same with Apache Kafka, in turns.")
     ] = False,
@@ -60,9 +65,11 @@ def main(
         float, typer.Option(min=0, metavar="H", help="Of virtual time, for metadata.")
     ] = 1.0,
     partitions: Annotated[int, typer.Option(min=1, metavar="N", help="For metadata.")] = 100_000,
-    gateways: Annotated[int, typer.Option(min=1, metavar="N", help="For metadata.")] = 9,
+    gateways: Annotated[
+        int, typer.Option(min=1, metavar="N", help="For metadata and commits.")
+    ] = 9,
     slices: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Of a flush, for metadata.")
+        int, typer.Option(min=1, metavar="N", help="Of a flush, for metadata and commits.")
     ] = 200,
     retention_hours: Annotated[
         float, typer.Option(min=0, metavar="H", help="For metadata.")

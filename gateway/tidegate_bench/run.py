@@ -24,6 +24,7 @@ SCENARIOS: Final[Mapping[str, str]] = {
     "latency": "latency",
     "lone-producer": "lone_producer",
     "state": "state",
+    "commits": "commits",
     "connections": "connections",
     "restart": "restart",
     "metadata": "metadata",

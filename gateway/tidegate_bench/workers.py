@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import IO, cast
 
@@ -59,13 +59,18 @@ class Worker:
         raise BenchError(f"a client failed or did not end in time:\n{text}")
 
 
-@contextmanager
-def started(spec: Spec) -> Generator[Worker]:
+def started(spec: Spec) -> AbstractContextManager[Worker]:
     """Run a client process until the block ends."""
+    return process("tidegate_bench.clients", to_json(spec))
+
+
+@contextmanager
+def process(module: str, spec: str) -> Generator[Worker]:
+    """Run a module with a specification as its argument, until the block ends."""
     with ExitStack() as stack:
         errors = stack.enter_context(tempfile.TemporaryFile())
         popen = subprocess.Popen(
-            [sys.executable, "-m", "tidegate_bench.clients", to_json(spec)],
+            [sys.executable, "-m", module, spec],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

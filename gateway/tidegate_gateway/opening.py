@@ -1,0 +1,218 @@
+"""Opens everything a gateway is made of, and closes it again in the opposite order."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import socket
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import structlog
+import trio
+
+from tidegate_coordination.http.server import serve_http
+from tidegate_coordination.http.tcp import tcp_connector
+from tidegate_coordination.load import OpenLog, open_log
+from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_coordination.movable_log import MovableLog
+from tidegate_storage.disk import Disk
+from tidegate_storage.load import open_store
+from tidegate_storage.real_disk import RealDisk, RealDiskSteps
+
+from .blocking import InThread
+from .broker_settings import BrokerSettings
+from .gateway import Gateway, Identity
+from .instance import (
+    CacheFolder,
+    DataFolder,
+    hold_cache_folder,
+    hold_data_folder,
+    new_cluster_id,
+    new_instance_key,
+)
+from .listener_settings import ListenerAddress, advertised_endpoints, host_port, listen_addresses
+from .name_lookups import NameLookups
+from .peer_listener import open_to_anyone, peer_address, peer_endpoint
+from .peer_service import MAX_BODY_BYTES
+from .peers import HttpPeers
+from .segment_disk import MAX_OPEN_FILES
+from .server import ConnectionSlots, Listener, accept_forever, open_listener, open_listeners
+from .startup import open_patiently
+
+_log = structlog.get_logger("tidegate.app")
+
+# A gateway without a zone of its own; the name is part of its objects' keys.
+NO_ZONE: Final = "default"
+MAX_PEER_CONNECTIONS: Final = 256
+CACHE_THREADS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a gateway is made of; admin, peer, data: None where it has none."""
+
+    gateway: Gateway
+    log: MetadataLog
+    listeners: tuple[Listener, ...]
+    admin: Listener | None
+    peer: Listener | None
+    data: Path | None
+
+
+@asynccontextmanager
+async def opened(
+    settings: BrokerSettings, data: Path | None, signals: AsyncIterator[int]
+) -> AsyncGenerator[Parts | None, None]:
+    """Open everything a gateway needs; close it again in the opposite order.
+
+    None if it was told to stop meanwhile.
+    """
+    async with AsyncExitStack() as stack:
+        listeners = open_listeners(listen_addresses(settings))
+        for listener in listeners:
+            stack.callback(listener.close)
+        admin = _open_admin(settings)
+        if admin is not None:
+            stack.callback(admin.close)
+        peer = _open_peer(settings)
+        if peer is not None:
+            stack.callback(peer.close)
+        if danger := open_to_anyone(settings):
+            _log.warning(danger)
+        folder = hold_data_folder(data) if data is not None else None
+        if folder is not None:
+            stack.callback(folder.close)
+        store = open_store(settings.text("object.store"))
+        stack.push_async_callback(store.aclose)
+        log = await _opened_log(settings.text("metadata.log"), signals)
+        if log is None:
+            yield None
+            return
+        log = MovableLog(log, _next_log_opener(settings))
+        stack.push_async_callback(log.aclose)
+        peers = HttpPeers(tcp_connector, settings.text("peer.token"))
+        stack.push_async_callback(peers.aclose)
+        cache = _hold_cache_folder(settings)
+        if cache is not None:
+            stack.callback(cache.close)
+        gateway = Gateway(
+            _identity(settings, listeners, peer, folder),
+            settings,
+            store=store,
+            log=log,
+            rng=random.Random(os.urandom(32)),
+            wall_clock=time.time,
+            blocking=InThread(),
+            peers=peers,
+            dial=NameLookups().dial,
+            cache_disk=_cache_disk(cache),
+            max_open_files=max_open_files(),
+        )
+        yield Parts(gateway, log, listeners, admin, peer, data)
+
+
+async def serve_peers(gateway: Gateway, listener: Listener) -> None:
+    """Answer other gateways, forever."""
+    service = gateway.peer_service
+    assert service is not None, "it has started"
+
+    async def serve(accepted: socket.socket) -> None:
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+        await serve_http(stream, service.handle, max_body_bytes=MAX_BODY_BYTES)
+
+    slots = ConnectionSlots(MAX_PEER_CONNECTIONS, MAX_PEER_CONNECTIONS)
+    await accept_forever(listener, serve, slots)
+
+
+def _next_log_opener(settings: BrokerSettings) -> OpenLog:
+    async def open_next(url: str) -> MetadataLog:
+        return await open_log(settings.text("metadata.log.next") or url)
+
+    return open_next
+
+
+async def _opened_log(url: str, signals: AsyncIterator[int]) -> MetadataLog | None:
+    """Wait for the log; None if a signal comes first."""
+    opened: list[MetadataLog] = []
+    numbers: list[int] = []
+    async with trio.open_nursery() as nursery:
+
+        async def heed_signal() -> None:
+            numbers.append(await anext(signals))
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(heed_signal)
+        opened.append(await open_patiently(partial(open_log, url)))
+        nursery.cancel_scope.cancel()
+    if not numbers:
+        return opened[0]
+    _log.info("stopping", signal=signal.Signals(numbers[0]).name)
+    for each in opened:
+        await each.aclose()
+    return None
+
+
+def _hold_cache_folder(settings: BrokerSettings) -> CacheFolder | None:
+    """A disk that cannot be used costs the cache, not the gateway; another's folder is refused."""
+    folder = settings.text("disk.cache.dir")
+    if not folder or not settings.int("disk.cache.max.bytes"):
+        return None
+    try:
+        return hold_cache_folder(Path(folder))
+    except OSError as error:
+        _log.warning(
+            "nothing is cached on disk; see disk.cache.dir", folder=folder, error=str(error)
+        )
+        return None
+
+
+def _cache_disk(folder: CacheFolder | None) -> Disk | None:
+    if folder is None:
+        return None
+    return RealDisk(RealDiskSteps(str(folder.path)), max_threads=CACHE_THREADS)
+
+
+def max_open_files() -> int:
+    """Return how many files the disk cache may keep open."""
+    return max(min(MAX_OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 8), 1)
+
+
+def _identity(
+    settings: BrokerSettings,
+    listeners: tuple[Listener, ...],
+    peer: Listener | None,
+    folder: DataFolder | None,
+) -> Identity:
+    bound = [each.address for each in listeners]
+    kept_key = folder.instance_key if folder is not None else new_instance_key()
+    return Identity(
+        node_id=settings.int("node.id"),
+        instance_key=settings.text("instance.key") or kept_key,
+        zone=settings.text("broker.rack") or NO_ZONE,
+        endpoints=advertised_endpoints(settings, bound, socket.getfqdn()),
+        software_version=version("tidegate"),
+        cluster_id=settings.text("cluster.id") or new_cluster_id(),
+        peer=peer_endpoint(settings, peer.address if peer else None, socket.getfqdn()),
+    )
+
+
+def _open_peer(settings: BrokerSettings) -> Listener | None:
+    address = peer_address(settings)
+    return open_listener(address) if address is not None else None
+
+
+def _open_admin(settings: BrokerSettings) -> Listener | None:
+    text = settings.text("admin.listener")
+    if not text:
+        return None
+    host, port = host_port("admin.listener", text)
+    return open_listener(ListenerAddress("ADMIN", host, port))
