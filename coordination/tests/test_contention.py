@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.forwarding_world import World, forwarding_world
-from tidegate_coordination import coordinator
+from tidegate_coordination import coordinator, log_access
 from tidegate_coordination.coordinator import Coordinator, Failure, Waiting
 from tidegate_coordination.entries import authored, decode_entry
 from tidegate_coordination.events import ClaimTaken
@@ -189,7 +189,7 @@ async def test_nobody_to_hand_over_to(autojump_clock: MockClock) -> None:
 async def test_catching_up_is_proven_though_all_was_handed_over(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator, "READ_BYTES", 1)  # an entry a read
+    monkeypatch.setattr(log_access, "READ_BYTES", 1)  # an entry a read
     async with forwarding_world() as world:
         race = await raced(world)
         race.log.is_deaf = True

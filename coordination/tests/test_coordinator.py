@@ -13,11 +13,11 @@ from tidegate_coordination.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
     Failure,
-    GatewayFenced,
     ProposalFailed,
 )
 from tidegate_coordination.entries import decode_entry
 from tidegate_coordination.events import Endpoint, TopicCreated
+from tidegate_coordination.log_access import GatewayFenced
 from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import MetadataLog, Trimmed

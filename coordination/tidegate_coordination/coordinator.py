@@ -21,39 +21,31 @@ log is away, for a commit that waits holds up the heartbeats behind it on its co
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from random import Random
 from typing import Any, Generic, TypeAlias, TypeVar
 
-import structlog
 import trio
 
 from .drafts import CannotCommit, Draft
 from .entries import decode_entry, encode_entry, entry_nonce
-from .metadata_log import AppendResult, LogCorrupt, LogEntry, LogUnavailable, MetadataLog, Trimmed
+from .log_access import FIRST_RETRY_SECONDS, GatewayFenced, LogAccess
+from .metadata_log import AppendResult, LogCorrupt, LogEntry, LogUnavailable, MetadataLog
 from .metadata_versions import LEVELS
 from .movable_log import MovableLog
 from .rules.gateways import Leave, Renew
 from .rules.proposal import Proposal
 from .state.cluster import ClusterState
-from .whole_entries import whole_ones
 
 Answer = TypeVar("Answer")
-Result = TypeVar("Result")
 
-READ_BYTES = 4 << 20
 # Then what else waits has its turn.
 TAIL_READS = 8
 WATCH_SECONDS = 1.0
-FIRST_RETRY_SECONDS = 0.05
-READ_AGAIN_SECONDS = 0.25
-LAST_RETRY_SECONDS = 2.0
 NONCE_BYTES = 12
-
-_log = structlog.get_logger("tidegate.coordinator")
 
 
 class CoordinatorUnavailable(Exception):
@@ -69,13 +61,6 @@ class ProposalFailed(Exception):
 
 Failure: TypeAlias = ProposalFailed | CoordinatorUnavailable
 """Why a proposal has no answer: nothing came of it, or nobody will ever know what did."""
-
-
-class GatewayFenced(Exception):
-    """This incarnation cannot go on: others ended it, or trimmed what it has not read.
-
-    Stop the gateway and start it anew; what it had not answered has an unknown outcome.
-    """
 
 
 @dataclass(eq=False, slots=True)
@@ -107,6 +92,7 @@ class Coordinator:
         away_seconds: float = inf,
     ) -> None:
         self._log = log
+        self._access = LogAccess(log)
         self.state = state
         self.incarnation = 0
         self._rng = rng
@@ -122,7 +108,6 @@ class Coordinator:
         self._round_done = trio.Event()
         self._listeners: list[Callable[[set[int]], None]] = []
         self._is_leaving = False
-        self._asked_at: float | None = None
         self.lost_conflicts = 0
 
     @property
@@ -224,7 +209,7 @@ class Coordinator:
     @property
     def _silent_since(self) -> float | None:
         """Return since when what was asked is not answered."""
-        return self._asked_at
+        return self._access.asked_at
 
     async def catch_up(self) -> None:
         """Wait until the replica holds everything that was committed before this call.
@@ -387,11 +372,8 @@ class Coordinator:
             entry_format=LEVELS[self.state.metadata_version].entry_format,
             position=position,
         )
-        result = await self._retry(lambda: self._log.append(position, payload))
-        if result is AppendResult.TRIMMED:
-            raise _left_behind(position)
-        if result is AppendResult.CONFLICT:
-            winners = await self._read()
+        if await self._access.append(position, payload) is AppendResult.CONFLICT:
+            winners = await self._access.read(position)
             if not winners:
                 raise LogCorrupt(f"position {position} was taken, and then gone")
             # The position may hold this very entry: an earlier attempt whose answer was lost, here
@@ -423,30 +405,10 @@ class Coordinator:
 
     async def _read_on(self) -> bool:
         """Fold what one read gives; tell if that was anything."""
-        entries = await self._read()
+        entries = await self._access.read(self.state.position + 1)
         if entries:
             self._fold(entries)
         return bool(entries)
-
-    async def _read(self) -> list[LogEntry]:
-        """Read on, a second time where the next entry is damaged: perhaps on its way from the log.
-
-        What is damaged still is the fold's to refuse.
-        """
-        entries = await self._read_once()
-        whole, damage = whole_ones(entries)
-        if whole or not damage:
-            return whole
-        _log.warning("reading once more what came damaged from the metadata log", error=damage)
-        await trio.sleep(READ_AGAIN_SECONDS)
-        return await self._read_once()
-
-    async def _read_once(self) -> list[LogEntry]:
-        position = self.state.position + 1
-        entries = await self._retry(lambda: self._log.read(position, READ_BYTES))
-        if isinstance(entries, Trimmed):
-            raise _left_behind(position)
-        return entries
 
     def _fold(self, entries: list[LogEntry]) -> None:
         for each in entries:
@@ -474,25 +436,7 @@ class Coordinator:
         """
         return bool(self.incarnation) and not self.state.gateways.is_live(self.incarnation)
 
-    async def _retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
-        """Repeat what the log did not answer.  Callers' own deadlines bound their waits."""
-        delay = FIRST_RETRY_SECONDS
-        self._asked_at = trio.current_time()
-        while True:
-            try:
-                result = await attempt()
-                self._asked_at = None
-                return result
-            except LogUnavailable as error:
-                _log.warning("the metadata log does not answer; trying again", error=str(error))
-                await trio.sleep(delay)
-                delay = min(delay * 2, LAST_RETRY_SECONDS)
-
 
 def _set_all(barriers: list[trio.Event]) -> None:
     for each in barriers:
         each.set()
-
-
-def _left_behind(position: int) -> GatewayFenced:
-    return GatewayFenced(f"the log was trimmed past {position}, which this gateway had not read")

@@ -8,8 +8,9 @@ from typing import Final, cast
 import trio
 
 from tidegate_coordination.configs.validation import InvalidConfig
-from tidegate_coordination.coordinator import CoordinatorUnavailable, GatewayFenced, ProposalFailed
+from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
 from tidegate_coordination.entries import UnreadableEntry
+from tidegate_coordination.log_access import GatewayFenced
 from tidegate_coordination.log_mover import MoveRefused
 from tidegate_coordination.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
 from tidegate_coordination.metadata_versions import ReleaseTooOld

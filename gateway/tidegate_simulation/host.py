@@ -15,8 +15,9 @@ from typing import cast
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, GatewayFenced
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.entries import UnreadableEntry
+from tidegate_coordination.log_access import GatewayFenced
 from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.metadata_log import (
     LogCorrupt,

@@ -32,10 +32,10 @@ from ..coordinator import (
     Coordinator,
     CoordinatorUnavailable,
     Failure,
-    GatewayFenced,
     ProposalFailed,
     Waiting,
 )
+from ..log_access import GatewayFenced
 from ..metadata_log import MetadataLog
 from ..rules.gateways import Leave, Register
 from ..rules.numbered import NotDecided, Numbered
@@ -229,8 +229,8 @@ class ForwardingCoordinator(Coordinator):
 
     @property
     def _silent_since(self) -> float | None:
-        times = [each for each in (self._asked_at, self._unheard_since) if each is not None]
-        return min(times, default=None)
+        times = (super()._silent_since, self._unheard_since)
+        return min((each for each in times if each is not None), default=None)
 
     @property
     def _acknowledged(self) -> int:

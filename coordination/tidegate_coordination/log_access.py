@@ -1,0 +1,89 @@
+"""The metadata log as the coordinator meets it: asked until it answers, and read with care."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import structlog
+import trio
+
+from .metadata_log import AppendResult, LogEntry, LogUnavailable, MetadataLog, Trimmed
+from .whole_entries import whole_ones
+
+Result = TypeVar("Result")
+
+READ_BYTES: Final = 4 << 20
+FIRST_RETRY_SECONDS: Final = 0.05
+READ_AGAIN_SECONDS: Final = 0.25
+LAST_RETRY_SECONDS: Final = 2.0
+
+_log = structlog.get_logger("tidegate.coordinator")
+
+
+class GatewayFenced(Exception):
+    """This incarnation cannot go on: others ended it, or trimmed what it has not read.
+
+    Stop the gateway and start it anew; what it had not answered has an unknown outcome.
+    """
+
+
+class LogAccess:
+    """Asks the log for one thing at a time; whoever waits for that has a deadline of its own.
+
+    asked_at: since when what was asked is not answered; None while nothing is.
+    """
+
+    def __init__(self, log: MetadataLog) -> None:
+        self._log = log
+        self.asked_at: float | None = None
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        """Append, or repeat it until the log says what became of it.
+
+        Raises:
+          GatewayFenced: the position was trimmed.
+        """
+        result = await self._retry(lambda: self._log.append(position, payload))
+        if result is AppendResult.TRIMMED:
+            raise _left_behind(position)
+        return result
+
+    async def read(self, position: int) -> list[LogEntry]:
+        """Read from a position on, a second time where the entry there is damaged.
+
+        That may have befallen it on its way.  What is damaged still is the fold's to refuse.
+
+        Raises:
+          GatewayFenced: the position was trimmed.
+        """
+        entries = await self._read_once(position)
+        whole, damage = whole_ones(entries)
+        if whole or not damage:
+            return whole
+        _log.warning("reading once more what came damaged from the metadata log", error=damage)
+        await trio.sleep(READ_AGAIN_SECONDS)
+        return await self._read_once(position)
+
+    async def _read_once(self, position: int) -> list[LogEntry]:
+        entries = await self._retry(lambda: self._log.read(position, READ_BYTES))
+        if isinstance(entries, Trimmed):
+            raise _left_behind(position)
+        return entries
+
+    async def _retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+        delay = FIRST_RETRY_SECONDS
+        self.asked_at = trio.current_time()
+        while True:
+            try:
+                result = await attempt()
+                self.asked_at = None
+                return result
+            except LogUnavailable as error:
+                _log.warning("the metadata log does not answer; trying again", error=str(error))
+                await trio.sleep(delay)
+                delay = min(delay * 2, LAST_RETRY_SECONDS)
+
+
+def _left_behind(position: int) -> GatewayFenced:
+    return GatewayFenced(f"the log was trimmed past {position}, which this gateway had not read")
