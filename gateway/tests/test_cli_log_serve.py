@@ -44,7 +44,7 @@ def test_a_log_that_may_only_be_read(tmp_path: Path) -> None:
 def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n")
     for arguments, words in (
-        (("paper:",), "no metadata log is called 'paper'"),
+        (("paper:", *ANYWHERE), "no metadata log is called 'paper'"),
         (("memory:", "--listen", "nowhere"), "--listen=nowhere is not host:port"),
         (("memory:", *ANYWHERE, "--token-file", "none"), "none cannot be read"),
         (("memory:", *ANYWHERE, "--token-file", "empty"), "write the token into it"),
