@@ -31,6 +31,7 @@ from tidegate_coordination.state.objects import WalName
 from tidegate_storage.disk import Disk
 from tidegate_storage.disk_cache import DiskCache
 from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.ownership import Claim
 from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.wal import WalIdentity
 
@@ -53,6 +54,7 @@ from .object_lender import ObjectLender
 from .peer_listener import Forwarding, forwarding
 from .peer_service import PeerService
 from .peers import Dial, GatewayPeers
+from .prefixes import claim_or_join, founder_of, own_prefix
 from .produce_deadlines import ProduceDeadlines
 from .proxied import source_of
 from .read_ahead import MAX_BYTES as READ_AHEAD_BYTES
@@ -64,7 +66,7 @@ from .requests.plain_produce import PlainProducePath
 from .requests.produce import Produce
 from .seal_pace import Inflow
 from .segment_disk import MAX_OPEN_FILES
-from .startup import check_cluster, load_state, own_prefix, register, see_prefix
+from .startup import check_cluster, load_state, register
 from .topic_settings import TopicSettingsCache
 from .transport import Transport
 from .wal_writer import WalSettings, WalWriter
@@ -172,13 +174,15 @@ class Gateway:
             deadline_seconds=LOAD_SECONDS,
             highest_version=self.identity.highest_version,
         )
-        state = await see_prefix(self._store, self._log, state, deadline_seconds=LOAD_SECONDS)
+        state, cluster_id = await claim_or_join(
+            self._store, self._log, state, self._claim(), deadline_seconds=LOAD_SECONDS
+        )
         check_cluster(state, self.settings.text("cluster.id"))
         self.coordinator = self._make_coordinator(state)
         nursery.start_soon(self.coordinator.run)
         if isinstance(self._log, MovableLog):
             nursery.start_soon(LogMoveWatch(self.coordinator, self._log).run)
-        await register(self.coordinator, self._registration())
+        await register(self.coordinator, self._registration(cluster_id))
         await own_prefix(self._store, self.coordinator, version=self.identity.software_version)
         self._build()
         nursery.start_soon(self.writer.run)
@@ -220,7 +224,11 @@ class Gateway:
     def _contention(self) -> Contention:
         return Contention(self.settings.int("forwarding.after.lost.races"))
 
-    def _registration(self) -> Register:
+    def _claim(self) -> Claim:
+        me = self.identity
+        return Claim(me.cluster_id, founder_of(me.instance_key), me.software_version)
+
+    def _registration(self, cluster_id: str) -> Register:
         me = self.identity
         return Register(
             me.node_id,
@@ -228,7 +236,7 @@ class Gateway:
             me.zone,
             self._endpoints(),
             me.software_version,
-            me.cluster_id,
+            cluster_id,
             self.settings.int("lease.ms"),
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -23,10 +22,8 @@ from tidegate_coordination.metadata_log import (
 )
 from tidegate_coordination.metadata_versions import NEWEST, too_old
 from tidegate_coordination.movable_log import MovableLog
-from tidegate_coordination.rules.gateways import CannotJoin, Register, Renew
+from tidegate_coordination.rules.gateways import CannotJoin, Register
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
-from tidegate_storage.ownership import check_owner, claim_prefix, read_owner
 
 _log = structlog.get_logger("tidegate.startup")
 
@@ -214,71 +211,3 @@ async def see_compare_and_set(log: MetadataLog, position: int) -> None:
             f"it took a second entry at position {position}, which was held, so it would lose"
             " entries: use another, and see `tidegate log verify` for what it must promise"
         )
-
-
-async def see_prefix(
-    store: ObjectStore, log: MetadataLog, state: ClusterState, *, deadline_seconds: float
-) -> ClusterState:
-    """Before anything is written: see that the prefix is free or this log's; return the state.
-
-    An empty log beside a prefix that a cluster owns is one that was lost, or a wrong address.
-
-    Raises:
-      StoreMisconfigured: the prefix is another cluster's, or another timeline's.
-      StoreUnavailable: the store is away for too long.
-      TooSlowError, LogMisconfigured: as load_state().
-    """
-    give_up_at = trio.current_time() + PATIENCE_SECONDS
-    while True:
-        try:
-            return await _seen(store, log, state, deadline_seconds)
-        except StoreUnavailable as error:
-            if trio.current_time() >= give_up_at:
-                raise
-            _log.warning("the object store does not answer", error=str(error))
-            await trio.sleep(RETRY_SECONDS)
-
-
-async def _seen(
-    store: ObjectStore, log: MetadataLog, state: ClusterState, deadline_seconds: float
-) -> ClusterState:
-    owner = await read_owner(store)
-    if owner is None:
-        return state
-    if not state.cluster_id:
-        # Another gateway may have created both since this one read the log.
-        state = await load_state(
-            log, deadline_seconds=deadline_seconds, highest_version=state.highest_version
-        )
-    if not state.cluster_id:
-        raise StoreMisconfigured(
-            f"cluster {owner.cluster_id} owns this prefix, but the metadata log is empty. If the"
-            " log was lost, `tidegate log restore` makes a new one from its backup; otherwise give"
-            " the right log, or a prefix of its own to a new cluster"
-        )
-    await check_owner(store, state.cluster_id, timeline=state.timeline)
-    return state
-
-
-async def own_prefix(store: ObjectStore, coordinator: Coordinator, *, version: str) -> None:
-    """Check that the object store's prefix belongs to this cluster; claim a free one.
-
-    Raises:
-      StoreMisconfigured: it belongs to another.
-      StoreUnavailable: the store is away for too long.
-    """
-    state = coordinator.state
-    give_up_at = trio.current_time() + PATIENCE_SECONDS
-    while True:
-        try:
-            await claim_prefix(store, state.cluster_id, timeline=state.timeline, created_by=version)
-        except StoreUnavailable as error:
-            if trio.current_time() >= give_up_at:
-                raise
-            _log.warning("the object store does not answer", error=str(error))
-            # Nobody else renews the lease of a gateway that has not started.
-            with suppress(CoordinatorUnavailable):
-                await coordinator.propose(Renew(state.highest_version))
-            await trio.sleep(RETRY_SECONDS)
-        else:
-            return

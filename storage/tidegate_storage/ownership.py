@@ -1,17 +1,28 @@
 """Which cluster owns a prefix, and in which timeline: marker objects, created if absent.
 
-`tidegate-owner.json` names the cluster.  A restored or repaired metadata log opens a new timeline:
-a marker of its own, numbered; the highest number owns the prefix.  Creating a number is a
-compare-and-set, so two restores never get the same.  A gateway whose log is of an older timeline is
-refused at its start, and one that runs finds out before it deletes anything.
+`tidegate-claim.json` is put first, by the gateway that is about to make a cluster; once the cluster
+is in its metadata log, `tidegate-owner.json` names it.  A restored or repaired metadata log opens a
+new timeline: a marker of its own, numbered; the highest number owns the prefix.  Creating a number
+is a compare-and-set, so two restores never get the same.  A gateway whose log is of an older
+timeline is refused at its start, and one that runs finds out before it deletes anything.
 """
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
-from .keys import OWNER_KEY, TIMELINE_FOLDER, parse_timeline_key, timeline_key
-from .object_store import NoSuchObject, ObjectExists, ObjectStore, StoreMisconfigured
+from .keys import CLAIM_KEY, OWNER_KEY, TIMELINE_FOLDER, parse_timeline_key, timeline_key
+from .object_store import (
+    NoSuchObject,
+    ObjectExists,
+    ObjectStore,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
+
+Marker = TypeVar("Marker", "Claim", "Owner")
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -22,8 +33,46 @@ class Owner(msgspec.Struct, frozen=True):
     created_by: str
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """What the claim says.  founder: tells the gateway that makes the cluster.
+
+    created_by: release that claims, for people.
+    """
+
+    cluster_id: str
+    founder: str
+    created_by: str
+
+
 class TimelineOver(StoreMisconfigured):
     """A restore took the prefix over.  Delete nothing more, and stop."""
+
+
+async def claim_first(store: ObjectStore, wanted: Claim) -> Claim:
+    """Put a claim where none is; return the one that is there then, whoever's.
+
+    Raises:
+      StoreMisconfigured: what is there is not ours.
+      StoreUnavailable: repeat the same call.
+    """
+    try:
+        await store.put(CLAIM_KEY, msgspec.json.encode(wanted))
+    except ObjectExists:
+        found = await read_claim(store)
+        if found is None:
+            raise StoreUnavailable(f"{CLAIM_KEY} was there, and is not") from None
+        return found
+    return wanted
+
+
+async def read_claim(store: ObjectStore) -> Claim | None:
+    """Return the claim of a prefix, if it has one.
+
+    Raises:
+      StoreMisconfigured: what is there is not ours.
+      StoreUnavailable: repeat the same call.
+    """
+    return await _read(store, CLAIM_KEY, Claim)
 
 
 async def claim_prefix(
@@ -54,21 +103,25 @@ async def read_owner(store: ObjectStore) -> Owner | None:
       StoreMisconfigured: the marker is not ours.
       StoreUnavailable: repeat the same call.
     """
+    return await _read(store, OWNER_KEY, Owner)
+
+
+async def _read(store: ObjectStore, key: str, kind: type[Marker]) -> Marker | None:
     try:
-        return _decoded(await store.get(OWNER_KEY))
+        return _decoded(await store.get(key), key, kind)
     except NoSuchObject:
         return None
     except StoreMisconfigured:
         # Bytes can be damaged on their way, and a person shall act on this.
-        return _decoded(await store.get(OWNER_KEY))
+        return _decoded(await store.get(key), key, kind)
 
 
-def _decoded(marker: bytes) -> Owner:
+def _decoded(marker: bytes, key: str, kind: type[Marker]) -> Marker:
     try:
-        return msgspec.json.decode(marker, type=Owner)
+        return msgspec.json.decode(marker, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreMisconfigured(
-            f"{OWNER_KEY} was not written by Tidegate ({error}): use an empty prefix"
+            f"{key} was not written by Tidegate ({error}): use an empty prefix"
         ) from error
 
 
