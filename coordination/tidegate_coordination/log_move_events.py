@@ -22,8 +22,8 @@ class LogMoveBegun(Event, frozen=True, tag=60):
 class LogMoveOffered(Event, frozen=True, tag=61):
     """The copy can be looked at: every gateway is to say whether it can use it.
 
-    url: of the new log, as it was given to the command.  copy: id of the move that wrote the
-    snapshot which the copy begins with; no other log of the cluster has that one.
+    url: of the new log, as it was given to the command, less what is secret.  copy: id of the move
+    that wrote the snapshot which the copy begins with; no other log of the cluster has that one.
     """
 
     move_id: str

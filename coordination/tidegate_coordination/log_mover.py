@@ -27,6 +27,7 @@ from .metadata_log import LogCorrupt, LogMisconfigured, MetadataLog, Trimmed
 from .rules.log_moves import BeginLogMove, CancelLogMove, MoveStep, OfferLog, SealLog
 from .snapshots import encode_state
 from .state.gateways import Gateway
+from .url_secrets import without_secrets
 
 LEVEL_ENTRIES: Final = 2
 # How long a copy that is quick enough is given to get level.
@@ -46,7 +47,8 @@ class MoveRefused(Exception):
 class MovePlan:
     """What to move, and how patiently.
 
-    url: as gateways are told.  ready_seconds: for gateways to answer and the copy to be level.
+    url: of the new log; what is secret in it is not told to gateways.  ready_seconds: for gateways
+    to answer and the copy to be level.
     stall_seconds: how long nothing can be written while the last entries are copied, at most.
     """
 
@@ -212,7 +214,8 @@ class LogMover:
 
     async def _offer(self) -> None:
         self._say("asking the gateways whether they can use the new log")
-        offer = OfferLog(self._plan.move_id, self._plan.url, self._copy)
+        # Whoever reads the log or a copy of it reads this, and it may be sent to another gateway.
+        offer = OfferLog(self._plan.move_id, without_secrets(self._plan.url), self._copy)
         _check_step(await self._coordinator.propose(offer))
 
     async def _sealed(self) -> bool:
@@ -255,7 +258,16 @@ class LogMover:
             raise MoveRefused(
                 "not every gateway can use the new log, so all stay with the old one: "
                 + "; ".join(complaints)
+                + self._what_is_not_told()
             )
+
+    def _what_is_not_told(self) -> str:
+        if without_secrets(self._plan.url) == self._plan.url:
+            return ""
+        return (
+            ". The password of the new log is not written to the present one: give gateways the"
+            " whole URL beforehand, as metadata.log.next"
+        )
 
     def _why_not(self) -> str:
         move = self._state.log_moves.present

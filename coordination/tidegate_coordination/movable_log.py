@@ -23,6 +23,7 @@ from .metadata_log import (
     AppendResult,
     LogCapabilities,
     LogEntry,
+    LogMisconfigured,
     LogUnavailable,
     MetadataLog,
     Snapshot,
@@ -30,6 +31,7 @@ from .metadata_log import (
 )
 from .state.cluster import ClusterState
 from .state.log_moves import LogMove
+from .url_secrets import without_secrets
 
 Result = TypeVar("Result")
 OpenNext = Callable[[str], Awaitable[MetadataLog]]
@@ -96,15 +98,26 @@ class MovableLog:
             self._passed = sealed_at  # the old log has no such entry: this is the new one
             return
         move = state.log_moves.last
-        new = await self._opened(move.url, move.move_id)
+        new = await self._followed(move)
         await self._complete(old.log, new, move, sealed_at)
         self._next = None
         self._present, self._passed = _Opened(new), sealed_at
         self.moves += 1
         _log.warning(
-            "the metadata log has moved: set metadata.log to the new one", move=move.move_id
+            "the metadata log has moved: set metadata.log to the new one",
+            url=without_secrets(move.url),
+            move=move.move_id,
         )
         await self._close_if_idle(old)
+
+    async def _followed(self, move: LogMove) -> MetadataLog:
+        """Open where a move led; who cannot is told where that is."""
+        try:
+            return await self._opened(move.url, move.move_id)
+        except LogMisconfigured as error:
+            raise LogMisconfigured(
+                f"it has moved to {without_secrets(move.url)}, which cannot be opened: {error}"
+            ) from error
 
     async def _opened(self, url: str, move_id: str) -> MetadataLog:
         if self._next is not None and self._next_of != move_id:

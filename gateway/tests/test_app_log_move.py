@@ -16,6 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, Producer
 
 from tests.app_world import PATIENCE_SECONDS, Process, serving, tidegate
+from tests.pg_server import PASSWORD
 
 SHARED = (
     *("serve", "--set", "object.store=file:objects", "--set", "lease.ms=6000"),
@@ -114,8 +115,8 @@ def test_from_sqlite_to_postgresql_to_a_bucket(
     sqlite, postgres = "sqlite:metadata.db", postgres_server.new_database()
     bucket = seaweed_s3_url.replace("?", f"/{secrets.token_hex(4)}?")
     with (
-        serving(*gateway(1, sqlite), cwd=tmp_path) as first,
-        serving(*gateway(2, sqlite), cwd=tmp_path) as second,
+        serving(*gateway(1, sqlite), cwd=tmp_path, PGPASSWORD=PASSWORD) as first,
+        serving(*gateway(2, sqlite), cwd=tmp_path, PGPASSWORD=PASSWORD) as second,
     ):
         with loaded(f"{first.servers},{second.servers}") as load:
             wait_for(load, 500)
@@ -131,7 +132,8 @@ def test_from_sqlite_to_postgresql_to_a_bucket(
         start_with_the_old_address(first, sqlite, tmp_path)
         code, errors = second.stop()
         assert code == 0, errors
-        assert "postgres-of-tests" not in errors
+        assert PASSWORD not in errors
+    assert PASSWORD.encode() not in (tmp_path / "metadata.db").read_bytes()
 
 
 def start_with_the_old_address(process: Process, url: str, cwd: Path) -> None:
@@ -139,7 +141,7 @@ def start_with_the_old_address(process: Process, url: str, cwd: Path) -> None:
     code, errors = process.stop()
     assert code == 0, errors
     assert "the metadata log has moved" in errors
-    with serving(*gateway(1, url), cwd=cwd) as again:
+    with serving(*gateway(1, url), cwd=cwd, PGPASSWORD=PASSWORD) as again:
         producer = Producer({"bootstrap.servers": again.servers})
         producer.produce("t", "0")
         assert producer.flush(PATIENCE_SECONDS) == 0
@@ -198,3 +200,39 @@ def test_what_cannot_be_moved_stays(tmp_path: Path) -> None:
         assert [each["node_id"] for each in json.loads(done.stdout)] == [1]
         code, errors = again.stop()
         assert (code, errors.count("the metadata log has moved")) == (0, 1)
+
+
+def doctor(*options: str, cwd: Path) -> str:
+    listen = ("--set", "listeners=PLAINTEXT://127.0.0.1:0")
+    return tidegate("doctor", *listen, *options, cwd=cwd).stdout
+
+
+def test_where_it_went_is_a_url_that_works(postgres_server: Any, tmp_path: Path) -> None:
+    """As given, less the password: user, TLS and all else as they were."""
+    old = "sqlite:old.db"
+    new = f"{postgres_server.new_database()}?sslmode=disable&application_name=gw&schema=moved"
+    shown = new.replace(f":{PASSWORD}@", "@")
+    whole = ("--set", f"metadata.log.next={new}")
+    with serving(*gateway(1, old), cwd=tmp_path) as first:
+        told = refused("log", "move", old, new, cwd=tmp_path)
+        assert "check user and password" in told
+        assert "give gateways the whole URL beforehand, as metadata.log.next" in told
+        assert PASSWORD not in told
+        assert first.stop()[0] == 0
+    with serving(*gateway(1, old, *whole), cwd=tmp_path) as first:
+        done = tidegate("log", "move", old, new, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        [setting] = [each for each in done.stdout.split() if each.startswith("metadata.log=")]
+        assert setting == f"metadata.log={shown}"
+        assert PASSWORD not in done.stdout
+        again = tidegate("log", "move", old, new, cwd=tmp_path)
+        assert f"this log has moved to {shown} at position" in again.stdout
+        assert first.stop()[0] == 0
+    assert f"it was moved to another one: use that, {shown}" in doctor("--log", old, cwd=tmp_path)
+    told = refused(*gateway(1, old), cwd=tmp_path)
+    assert f"it has moved to {shown}, which cannot be opened: " in told
+    with serving(*gateway(1, old), cwd=tmp_path, PGPASSWORD=PASSWORD) as late:
+        code, errors = late.stop()
+        assert (code, shown in errors, PASSWORD in errors) == (0, True, False)
+    with serving(*gateway(1, shown), cwd=tmp_path, PGPASSWORD=PASSWORD) as last:
+        assert last.stop()[0] == 0

@@ -24,6 +24,7 @@ from tidegate_coordination.metadata_versions import NEWEST, too_old
 from tidegate_coordination.movable_log import MovableLog
 from tidegate_coordination.rules.gateways import CannotJoin, Register
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.url_secrets import without_secrets
 
 _log = structlog.get_logger("tidegate.startup")
 
@@ -106,7 +107,8 @@ async def _from_snapshot(log: MetadataLog, highest_version: int) -> ClusterState
 def _check_end(log: MetadataLog, state: ClusterState) -> None:
     ends_here = 0 < state.position == state.log_moves.sealed_at
     if ends_here and not isinstance(log, MovableLog):
-        raise LogMisconfigured("it was moved to another one: use that")
+        new = without_secrets(state.log_moves.last.url)
+        raise LogMisconfigured(f"it was moved to another one: use that, {new}")
 
 
 def _followed(log: MetadataLog, state: ClusterState) -> ClusterState:

@@ -213,8 +213,13 @@ def children(pid: int) -> list[int]:
             "--object-store file:my%20data/objects --log sqlite:b.db",
         ),
         (
+            {"metadata.log": "postgres://me@db/x?sslmode=verify-full&schema=s"},
+            "--object-store file:my%20data/objects"
+            " --log 'postgres://me@db/x?sslmode=verify-full&schema=s'",
+        ),
+        (
             {"object.store": "s3://b/p", "metadata.log": "postgresql://me:secret@db/x?password=y"},
-            "--object-store s3://b/p --log postgresql://db/x"
+            "--object-store s3://b/p --log postgresql://me@db/x"
             " (or the log's whole URL as TIDEGATE_PIPELINE_LOG)",
         ),
     ],

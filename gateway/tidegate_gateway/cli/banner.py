@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tidegate_coordination.url_secrets import without_secrets
+
 from ..app import Running
 from ..listener_settings import url_host
 
@@ -78,7 +80,7 @@ def shown_path(path: Path | None) -> str:
 
 def shown_store(url: str) -> str:
     """Say where objects are, without what must not be shown."""
-    parts = urlsplit(url)
+    parts = urlsplit(without_secrets(url))
     if parts.scheme == "memory":
         return "memory"
     if parts.scheme == "file":
@@ -89,14 +91,17 @@ def shown_store(url: str) -> str:
 
 
 def shown_log(url: str) -> str:
-    """Say where the metadata log is, without what must not be shown."""
-    scheme, _, rest = url.partition(":")
+    """Say where the metadata log is, without what must not be shown.
+
+    It is not its URL: for that see without_secrets().
+    """
+    scheme, _, rest = without_secrets(url).partition(":")
     if scheme == "memory":
         return "memory"
     if scheme == "sqlite":
         return f"SQLite in {shown_path(Path(rest.removeprefix('//')))}"
-    # All before the last @ may be of a password, which may hold what else would end it.
-    place, _, query = rest.removeprefix("//").rpartition("@")[2].partition("?")
+    place, _, query = rest.removeprefix("//").partition("?")
+    place = place.rpartition("@")[2]
     schema = parse_qs(query).get("schema", [""])[0]  # postgres: which log of the database
     which = f"?schema={schema}" if schema else ""
     return f"{scheme}://{place}{which}"

@@ -284,8 +284,9 @@ def move(
 ) -> None:
     """Move the metadata log of a live cluster to another log; its gateways follow by themselves.
 
-    All gateways must be of a release that knows this command. One that needs another URL than NEW,
-    as for a password, gets it beforehand as metadata.log.next. Run it again if it was cut short.
+    All gateways must be of a release that knows this command. A password in NEW is not told to
+    them: one that needs it, or another URL than NEW, gets its whole URL beforehand as
+    metadata.log.next. Run it again if it was cut short.
     """
     from .log_move import LogMoveOptions, run_log_move
 

@@ -8,7 +8,6 @@ its environment: their URLs may hold what nobody shall read in a list of process
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -18,14 +17,14 @@ from types import TracebackType
 from typing import IO, Final, cast
 from urllib.parse import quote
 
+from tidegate_coordination.url_secrets import without_secrets
+
 from ..broker_settings import BrokerSettings
-from .banner import shown_log
 
 STOP_SECONDS: Final = 60.0
 # Read by `tidegate pipeline` where --log and --object-store are not given.
 LOG_VARIABLE: Final = "TIDEGATE_PIPELINE_LOG"
 STORE_VARIABLE: Final = "TIDEGATE_PIPELINE_STORE"
-_USER: Final = re.compile(r"//[^/@]*@")
 
 
 def default_store(data: Path) -> str:
@@ -51,8 +50,8 @@ def shown_command(settings: BrokerSettings, data: Path) -> str:
     store, log = settings.text("object.store"), settings.text("metadata.log")
     if (store, log) == (default_store(data), default_log(data)):
         return shlex.join(["tidegate", "pipeline", "run", "--data", str(data)])
-    shown = log if log.startswith("sqlite:") else shown_log(log)
-    urls = ["--object-store", _USER.sub("//", store), "--log", shown]
+    shown = without_secrets(log)
+    urls = ["--object-store", without_secrets(store), "--log", shown]
     left_out = "" if shown == log else f" (or the log's whole URL as {LOG_VARIABLE})"
     return shlex.join(["tidegate", "pipeline", "run", *urls]) + left_out
 

@@ -19,11 +19,11 @@ from tidegate_coordination.log_mover import LogMover, MovePlan, MoveReport, chec
 from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
 from tidegate_coordination.movable_log import MovableLog
 from tidegate_coordination.rules.log_moves import CancelLogMove
+from tidegate_coordination.url_secrets import without_secrets
 
 from ..settings_sources import BadSource
 from ..startup import check_cluster, load_state
 from ..visitor import keep_lease, register_visitor
-from .banner import shown_log
 from .log_backup_running import (
     Lines,
     Progress,
@@ -60,7 +60,7 @@ def run_log_move(options: LogMoveOptions, *, as_json: bool) -> int:
 
 async def _cancelled(options: LogMoveOptions) -> tuple[int, Lines, dict[str, object]]:
     async with AsyncExitStack() as stack:
-        coordinator, _ = await _opened(stack, options.source)
+        coordinator, _ = await _opened(stack, options)
         nursery = await stack.enter_async_context(trio.open_nursery())
         nursery.start_soon(coordinator.run)
         was = await coordinator.propose(CancelLogMove())
@@ -75,7 +75,7 @@ async def _moved(options: LogMoveOptions, say: Progress) -> tuple[int, Lines, di
         say("reading the log")
         source = await open_existing_log(options.source)
         stack.push_async_callback(source.aclose)
-        coordinator, log = await _opened(stack, options.source)
+        coordinator, log = await _opened(stack, options)
         if log.moves:
             return _moved_before(coordinator)
         target = await open_log(options.to)
@@ -83,21 +83,24 @@ async def _moved(options: LogMoveOptions, say: Progress) -> tuple[int, Lines, di
         check_logs(source, target)
         report = await _move(coordinator, source, target, options, say)
     seconds = round(time.monotonic() - began, 2)
-    place = shown_log(options.to)
+    url = _everywhere(options.to)
+    shown = without_secrets(url)
+    left_out = "" if shown == url else " (with its password, which is left out here)"
     lines = [
-        f"the metadata log has moved to {place}: {report.copied} entries behind its snapshot,"
+        f"the metadata log has moved: {report.copied} entries behind its snapshot,"
         f" {report.gateways} gateways, {seconds} s",
-        f"Set metadata.log={place} for every gateway and command. Running gateways use it already;"
-        " until all have the setting keep the old log, which says where to go.",
+        f"Set metadata.log={shown}{left_out} for every gateway and command. Running gateways use"
+        " it already; until all have the setting keep the old log, which says where to go.",
     ]
-    return 0, lines, {"moved": True, **asdict(report), "seconds": seconds}
+    return 0, lines, {"moved": True, **asdict(report), "seconds": seconds, "metadata_log": shown}
 
 
 def _moved_before(coordinator: Coordinator) -> tuple[int, Lines, dict[str, object]]:
     """An earlier call came as far as that, and by now the copy is whole."""
     moves = coordinator.state.log_moves
-    line = f"this log has moved to {shown_log(moves.last.url)} at position {moves.sealed_at}"
-    return 0, [line], {"moved": True, "sealed_at": moves.sealed_at}
+    url = without_secrets(moves.last.url)
+    line = f"this log has moved to {url} at position {moves.sealed_at}"
+    return 0, [line], {"moved": True, "sealed_at": moves.sealed_at, "metadata_log": url}
 
 
 async def _move(
@@ -129,8 +132,13 @@ async def _move(
     return report
 
 
-async def _opened(stack: AsyncExitStack, url: str) -> tuple[Coordinator, MovableLog]:
-    log = MovableLog(await open_existing_log(url), open_existing_log)
+async def _opened(stack: AsyncExitStack, options: LogMoveOptions) -> tuple[Coordinator, MovableLog]:
+    async def open_next(url: str) -> MetadataLog:
+        """The log knows no password of the new one; who typed the command does."""
+        is_typed = url == without_secrets(_everywhere(options.to))
+        return await open_existing_log(options.to if is_typed else url)
+
+    log = MovableLog(await open_existing_log(options.source), open_next)
     stack.push_async_callback(log.aclose)
     state = await load_state(log, deadline_seconds=LOAD_SECONDS)
     check_cluster(state, "")

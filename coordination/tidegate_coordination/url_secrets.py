@@ -1,0 +1,63 @@
+"""What of a URL must not be shown or written down, and the URL without it.  Pure.
+
+This is the only place that decides it, for the URLs of metadata logs and object stores alike.  What
+is left opens the same log, given the password by another way: user and parameters stay, since one
+that is left out (sslmode, sslrootcert) would weaken the connection without a word.
+
+A password may hold what else would end it: where that is in doubt, more is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import quote, unquote
+
+# Their URLs are paths, in which any character is one of a name.
+_OF_FILES: Final = ("file", "memory", "sqlite")
+# The whole of what stands before the @ is a token.
+_OF_TOKENS: Final = ("http", "https")
+_SECRET: Final = re.compile(
+    r"passw|passphrase|secret|token|credential|signature|(access|account|client|server)_?key|^sig$"
+)
+# They name where the secret is.
+_WHERE_IT_IS: Final = re.compile(r"(file|path)$")
+_HOSTS: Final = re.compile(r"([^:\[\]]*|\[[^\[\]]*\])(:\d*)?(,([^:\[\]]*|\[[^\[\]]*\])(:\d*)?)*")
+
+
+def without_secrets(url: str) -> str:
+    """Return the URL as it was given, less passwords and tokens."""
+    scheme, colon, rest = url.partition(":")
+    if not colon or scheme in _OF_FILES:
+        return url
+    slashes = "//" if rest.startswith("//") else ""
+    user, place, query = _parts(rest.removeprefix("//"))
+    if not _HOSTS.fullmatch(place.partition("/")[0]):
+        return f"{scheme}:{slashes}..."
+    name = user.partition(":")[0] if slashes and scheme not in _OF_TOKENS else ""
+    fields = "&".join(_shown(each) for each in query.split("&") if _may_be_shown(each))
+    return f"{scheme}:{slashes}{name}{'@' if name else ''}{place}{'?' if fields else ''}{fields}"
+
+
+def _parts(rest: str) -> tuple[str, str, str]:
+    """Return user and password, place, and query."""
+    authority, slash, path = rest.partition("/")
+    user, _, hosts = authority.rpartition("@")
+    place, _, query = f"{hosts}{slash}{path}".partition("?")
+    if "@" in place:  # a password with a slash
+        return "", place.rpartition("@")[2], query
+    return user, place, query
+
+
+def _may_be_shown(field: str) -> bool:
+    name, equals, _ = field.partition("=")
+    name = unquote(name).lower()
+    return bool(equals) and (bool(_WHERE_IT_IS.search(name)) or not _SECRET.search(name))
+
+
+def _shown(field: str) -> str:
+    """A value may be a URL itself, as an endpoint is."""
+    name, _, value = field.partition("=")
+    given = unquote(value)
+    shown = without_secrets(given) if "://" in given else given
+    return field if shown == given else f"{name}={quote(shown, safe=':/?=&')}"
