@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -84,6 +85,35 @@ def test_the_log_is_deleted_under_a_running_gateway_and_restored(tmp_path: Path)
         assert process.said["cluster_id"] == cluster_id
         produced(process, range(100, 110))
         assert consumed(process, 110) == [(number, number) for number in range(110)]
+
+
+def test_a_restore_does_not_end_gateways_that_run(tmp_path: Path) -> None:
+    restore = ("log", "restore", "--from", STORE, "--log", "sqlite:new.db")
+    with serving(*DEV, cwd=tmp_path) as process:
+        produced(process, range(10))
+        backup(tmp_path)
+        before = sorted(tmp_path.rglob("objects/**/*"))
+        done = tidegate(*restore, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"gateways of cluster {process.said['cluster_id']} run: 1 at" in done.stderr
+        assert process.servers in done.stderr
+        assert "--while-gateways-run" in done.stderr
+        assert (done.stderr.count("\n"), done.stderr[:10]) == (1, "tidegate: ")
+        assert sorted(tmp_path.rglob("objects/**/*")) == before
+        assert not (tmp_path / "new.db").exists()
+
+        # For a trial: from a copy of the prefix, which no gateway uses.
+        shutil.copytree(tmp_path / STORE[5:], tmp_path / "trial")
+        trial = ("--from", "file:trial", "--log", "sqlite:trial.db", "--while-gateways-run")
+        done = tidegate("log", "restore", *trial, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        produced(process, range(10, 20))
+        assert consumed(process, 20) == [(number, number) for number in range(20)]
+        done = tidegate(*restore, "--while-gateways-run", "--json", cwd=tmp_path)
+        assert json.loads(done.stdout)["timeline"] == 2
+    trial_dev = ("--object-store", "file:trial", "--log", "sqlite:trial.db", "--data", "other")
+    with serving(*DEV, *trial_dev, cwd=tmp_path) as process:
+        assert consumed(process, 10) == [(number, number) for number in range(10)]
 
 
 def spoilt(folder: Path) -> None:

@@ -19,9 +19,10 @@ from tidegate_coordination.events import (
 )
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
+from tidegate_gateway.answering import ANSWER_SECONDS
 from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.cluster_view import ClusterView
-from tidegate_gateway.neighbours import ANSWER_SECONDS, LOOK_SECONDS, Neighbours
+from tidegate_gateway.neighbours import LOOK_SECONDS, Neighbours
 from tidegate_gateway.zone_finder import ZoneFinder
 from tidegate_gateway.zone_settings import zone_maps
 

@@ -2,7 +2,7 @@
 
 A gateway that died stays in the cluster state until its lease is over, and a client that is sent to
 it waits so long.  So each gateway asks the others every second, at the address that clients are
-told, what they ask first: ApiVersions.  Who answered before and does not now is left out of what
+told, what they ask first (answering.py).  Who answered before and does not now is left out of what
 clients are told here (cluster_view.py).  That is a hint, like all placement: any gateway serves any
 partition, so a wrong guess costs some balance and no record.
 
@@ -12,7 +12,6 @@ that drains is not asked, since it is left out already.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from typing import Final
 
@@ -22,18 +21,10 @@ import trio
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.state.gateways import Gateway, GatewayTable
 
+from .answering import is_answered
 from .peers import Dial
 
 LOOK_SECONDS: Final = 1.0
-# A gateway that is busy for longer is left alone with good reason.
-ANSWER_SECONDS: Final = 3.0
-MAX_ANSWER_BYTES: Final = 1 << 16
-_CLIENT_ID: Final = b"tidegate-neighbour"
-_CORRELATION: Final = 1
-# ApiVersions v0, whose body is empty: any listener answers it before it knows who asks.
-_HEADER: Final = struct.pack(">hhih", 18, 0, _CORRELATION, len(_CLIENT_ID)) + _CLIENT_ID
-_QUESTION: Final = struct.pack(">i", len(_HEADER)) + _HEADER
-_ANSWER_BEGINS: Final = struct.Struct(">ii")
 
 _log = structlog.get_logger("tidegate.neighbours")
 
@@ -103,34 +94,7 @@ class Neighbours:
     async def _answers(self, gateway: Gateway) -> bool:
         address = self._address(gateway)
         assert address is not None, "it is not asked without one"
-        try:
-            with trio.fail_after(ANSWER_SECONDS):
-                stream = await self._dial(address.host, address.port)()
-                async with stream:
-                    return await _is_answered(stream)
-        except (OSError, ValueError, trio.BrokenResourceError, trio.TooSlowError):
-            return False  # what it takes for silence is all that is asked
-
-
-async def _is_answered(stream: trio.abc.Stream) -> bool:
-    await stream.send_all(_QUESTION)
-    size_bytes, correlation = _ANSWER_BEGINS.unpack(await _receive(stream, _ANSWER_BEGINS.size))
-    if correlation != _CORRELATION or not 0 < size_bytes <= MAX_ANSWER_BYTES:
-        return False
-    # To its end: who closes before resets the connection.
-    await _receive(stream, size_bytes - 4)
-    return True
-
-
-async def _receive(stream: trio.abc.Stream, size_bytes: int) -> bytes:
-    """Receive so many bytes; raise BrokenResourceError if there are fewer."""
-    received = b""
-    while len(received) < size_bytes:
-        part = await stream.receive_some(size_bytes - len(received))
-        if not part:
-            raise trio.BrokenResourceError("it hung up")
-        received += part
-    return received
+        return await is_answered(self._dial(address.host, address.port))
 
 
 def _who(gateway: Gateway) -> dict[str, object]:

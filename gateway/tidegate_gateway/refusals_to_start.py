@@ -17,6 +17,7 @@ from tidegate_coordination.metadata_versions import ReleaseTooOld
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_storage.object_store import StoreMisconfigured, StoreUnavailable
 
+from .answering import GatewaysRun
 from .broker_settings import SettingsError
 from .instance import DataFolderUnusable
 from .server import CannotListen
@@ -27,6 +28,7 @@ MENDABLE: Final = (
     BadSource,
     CannotListen,
     DataFolderUnusable,
+    GatewaysRun,
     InvalidConfig,
     MoveRefused,
     NodeIdInUse,

@@ -256,12 +256,23 @@ def restore(
     cluster: Annotated[
         str, typer.Option(metavar="ID", help="Refuse the backup of any other cluster.")
     ] = "",
+    while_gateways_run: Annotated[
+        bool,
+        typer.Option(
+            "--while-gateways-run",
+            help="Go on though gateways answer: those that use this prefix end.",
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Make a new metadata log from the newest backup, and salvage what was written since."""
+    """Make a new metadata log from the newest backup, and salvage what was written since.
+
+    Stop all gateways first: the new log ends those that run, and lacks what they still acknowledge.
+    Where one answers, nothing is done. For a trial restore from a copy of the whole prefix.
+    """
     from .log_restore import RestoreOptions, run_restore
 
-    options = RestoreOptions(from_store, log, object_store, cluster)
+    options = RestoreOptions(from_store, log, object_store, cluster, while_gateways_run)
     raise typer.Exit(run_restore(options, as_json=json))
 
 

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 
-from tidegate_coordination.backup.recovery import NothingToRestore, Recovered, recover_from_copies
+from tidegate_coordination.backup.recovery import NothingToRestore, recover_from_copies
 from tidegate_coordination.backup.restore import (
     RestoreReport,
     Work,
@@ -17,9 +17,13 @@ from tidegate_coordination.backup.restore import (
 )
 from tidegate_coordination.load import open_log
 from tidegate_coordination.metadata_log import LogMisconfigured
+from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.ownership import Owner, newest_timeline, read_owner
 
+from ..answering import Answering, GatewaysRun, those_that_answer
+from ..listener_settings import url_host
+from ..name_lookups import NameLookups
 from .log_backup_running import (
     Lines,
     Progress,
@@ -38,6 +42,7 @@ class RestoreOptions:
     log: str
     object_store: str
     cluster: str
+    while_gateways_run: bool = False
 
 
 def run_restore(options: RestoreOptions, *, as_json: bool) -> int:
@@ -60,6 +65,12 @@ async def _restored(options: RestoreOptions, say: Progress) -> RestoreReport:
             stack.push_async_callback(store.aclose)
         owner = await owner_of(copies, options.cluster)
         data_owner = await owner_of(store, owner.cluster_id)
+        newest = await newest_timeline(store, data_owner)
+        recovered = await recover_from_copies(copies, owner, say, newest=newest)
+        if not options.while_gateways_run:
+            say("asking the gateways whether they run")
+            await see_that_none_runs(recovered.state)
+        # Not before: opening makes it.
         log = await open_log(options.log)
         stack.push_async_callback(log.aclose)
         target = await look_at_target(log)
@@ -73,11 +84,30 @@ async def _restored(options: RestoreOptions, say: Progress) -> RestoreReport:
             version("tidegate"),
             must_have_objects=store is not copies,
         )
-        recovered: Recovered | None = None
-        if target.state is None:
-            newest = await newest_timeline(store, data_owner)
-            recovered = await recover_from_copies(copies, owner, say, newest=newest)
         return await restore(work, recovered, target)
+
+
+async def see_that_none_runs(state: ClusterState) -> None:
+    """Ask the gateways that were live.  One that does not answer may run all the same.
+
+    Raises:
+      GatewaysRun: some answer.  Nothing was written.
+    """
+    found = await those_that_answer(state.gateways.brokers(), NameLookups().dial)
+    if found:
+        raise GatewaysRun(
+            f"gateways of cluster {state.cluster_id} run: {', '.join(map(_where, found))}. A"
+            " restore opens a new timeline, which ends them within a minute, and what they"
+            " acknowledge until then is not in the new log: stop them first. For a trial copy all"
+            " that lies below the prefix elsewhere, and restore from there with"
+            " --while-gateways-run. That option also goes on here all the same. Nothing was"
+            " written"
+        )
+
+
+def _where(found: Answering) -> str:
+    gateway, endpoint = found
+    return f"{gateway.node_id} at {url_host(endpoint.host)}:{endpoint.port}"
 
 
 async def owner_of(store: ObjectStore, cluster: str) -> Owner:
