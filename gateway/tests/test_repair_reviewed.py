@@ -80,6 +80,37 @@ async def test_what_was_put_back_before_the_word_is_not_skipped(
         assert len(rows(world)) == 5
 
 
+@pytest.mark.parametrize(
+    ("objects", "lost", "looks_wrong"),
+    [
+        (9, 9, False),
+        (10, 9, False),
+        (10, 10, True),
+        (11, 10, True),
+        (30, 27, False),
+        (30, 28, True),
+    ],
+)
+async def test_nearly_nothing_there_looks_like_the_wrong_store(
+    objects: int, lost: int, looks_wrong: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with fetch_world() as [world]:
+        await filled(world, objects)
+        await world.store.delete_many([key_of(world, row) for row in rows(world)[:lost]])
+        found = await looked(world)
+        assert (len(found.unreadable), found.present) == (lost, objects - lost)
+        assert found.looks_like_the_wrong_store is looks_wrong
+
+
+async def test_objects_that_are_damaged_are_there(autojump_clock: trio.testing.MockClock) -> None:
+    async with fetch_world() as [world]:
+        await filled(world, 10)
+        for row in rows(world):
+            world.store.damage(key_of(world, row), row.position + 70)
+        found = await looked(world)
+        assert (len(found.unreadable), found.looks_like_the_wrong_store) == (10, False)
+
+
 async def test_a_stable_end_behind_a_hole_is_reached() -> None:
     async with fetch_world() as [world]:
         await filled(world)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,33 @@ def test_lost_records_are_shown_and_skipped_while_a_gateway_serves(tmp_path: Pat
         status, metrics = process.get("/metrics")
         assert status == 200
         assert "tidegate_unreadable_fetches" in metrics
+
+
+def test_what_is_only_elsewhere_is_not_skipped(tmp_path: Path) -> None:
+    """A gateway was once started with the other prefix, and left the cluster's marker there."""
+    (tmp_path / "wrong").mkdir()
+    with serving(*DEV, cwd=tmp_path) as process:
+        produced(process, 12)
+        shutil.copytree(
+            tmp_path / OBJECTS,
+            tmp_path / "wrong",
+            ignore=shutil.ignore_patterns("wal"),
+            dirs_exist_ok=True,
+        )
+        wrong = ("--object-store", "file:wrong")
+        told = tidegate("topic", "repair", TOPIC, *wrong, cwd=tmp_path)
+        assert told.returncode == 1
+        assert "this looks like the wrong prefix or bucket" in told.stdout
+        assert "--skip" not in told.stdout
+        told = tidegate("topic", "repair", TOPIC, *wrong, "--skip", "--yes", cwd=tmp_path)
+        assert told.returncode == 1
+        assert told.stdout.endswith(
+            " objects that hold them none are in the object store: this looks like the wrong prefix"
+            " or bucket. Give the --object-store that the gateways have. Nothing was skipped.\n"
+        )
+        code, found = repaired(tmp_path, *wrong, "--skip", "--yes")
+        assert (code, found["skipped_records"], found["looks_like_the_wrong_store"]) == (1, 0, True)
+        assert consumed(process, 120) == list(range(120))
 
 
 def test_the_pipeline_goes_on_around_a_hole(tmp_path: Path) -> None:

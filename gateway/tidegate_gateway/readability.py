@@ -41,6 +41,8 @@ MAX_CHANGES: Final = 10
 MAX_STRETCH_RUNS: Final = 500
 # A store that does not answer for so many is not asked for the rest.
 MAX_UNKNOWN: Final = 16
+# Of fewer objects all may be lost; of so many hardly ever all but a tenth.
+FEW_OBJECTS: Final = 10
 
 
 class Problem(Enum):
@@ -69,7 +71,7 @@ class Found:
     """What came of looking.
 
     runs, bytes: that were looked at.  bad: in the order of offsets.  is_complete: all runs were.
-    unknown_count: of bad.
+    unknown_count: of bad.  objects: numbers of those that hold the runs.
     """
 
     runs: int = 0
@@ -77,6 +79,7 @@ class Found:
     is_complete: bool = True
     bad: list[BadRun] = field(default_factory=list[BadRun])
     unknown_count: int = 0
+    objects: set[int] = field(default_factory=set[int])
 
     def add(self, bad: Sequence[BadRun]) -> None:
         """Take note of runs that were not read."""
@@ -92,6 +95,23 @@ class Found:
     def unknown(self) -> list[BadRun]:
         """Return those that nobody can tell of now."""
         return [each for each in self.bad if each.problem is Problem.UNKNOWN]
+
+    @property
+    def present(self) -> int:
+        """Return how many of the objects are there, whole or damaged."""
+        absent = {
+            each.row.object_number for each in self.bad if each.problem is not Problem.CORRUPT
+        }
+        return len(self.objects - absent)
+
+    @property
+    def looks_like_the_wrong_store(self) -> bool:
+        """Tell whether so little is there that it is rather elsewhere than lost.
+
+        A marker of the cluster is no proof: a gateway leaves one wherever it was once started.
+        """
+        count = len(self.objects)
+        return count >= FEW_OBJECTS and self.present * 10 < count
 
 
 class ReadabilityCheck:
@@ -122,6 +142,7 @@ class ReadabilityCheck:
                     found.is_complete = False
                     return
                 found.add(await self._look_between(number, row.base_offset, row.next_offset))
+                found.objects.add(row.object_number)
                 found.runs += 1
                 found.bytes += row.length
                 if on_progress is not None:

@@ -116,8 +116,8 @@ async def _repair(
     async with _opened(options) as opened:
         topic, numbers = _partitions(opened.coordinator, options)
         outcome = await _look(opened, topic, numbers, says)
-        if not options.skip or not outcome.left:
-            return outcome
+        if not options.skip or not outcome.left or outcome.found.looks_like_the_wrong_store:
+            return outcome  # the summary says why
         lost = sum(each.lost for each in outcome.left)
         question = f"Skip {lost} records for good?"
         if await trio.to_thread.run_sync(confirm, question, abandon_on_cancel=True):

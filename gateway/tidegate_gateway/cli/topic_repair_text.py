@@ -59,7 +59,9 @@ def summary(outcome: Outcome, *, skip: bool) -> str:
         lines.append(f"{lost} records were skipped; consumers go on behind them")
     if outcome.found.unknown or not outcome.found.is_complete:
         lines.append("The object store did not answer for all of them: try again later.")
-    if outcome.left and skip:
+    if outcome.found.looks_like_the_wrong_store:
+        lines.append(_wrong_store(outcome, skip=skip))
+    elif outcome.left and skip:
         lines.append("Not all was skipped." if outcome.skipped else "Nothing was skipped.")
     elif outcome.left:
         lines.append(
@@ -67,6 +69,15 @@ def summary(outcome: Outcome, *, skip: bool) -> str:
             " out of the topic, for good, so that consumers go on behind them."
         )
     return "\n".join(lines) or "All of it can be read."
+
+
+def _wrong_store(outcome: Outcome, *, skip: bool) -> str:
+    found = outcome.found
+    return (
+        f"Of the {len(found.objects)} objects that hold them {found.present or 'none'} are in the"
+        " object store: this looks like the wrong prefix or bucket. Give the --object-store that"
+        f" the gateways have. {'Nothing was skipped.' if skip else 'Nothing was changed.'}"
+    )
 
 
 def as_json_text(outcome: Outcome) -> str:
@@ -80,6 +91,7 @@ def as_json_text(outcome: Outcome) -> str:
             "topic_id": outcome.topic.topic_id.hex(),
             "looked_at": {"runs": outcome.found.runs, "bytes": outcome.found.bytes},
             "is_complete": outcome.found.is_complete,
+            "looks_like_the_wrong_store": outcome.found.looks_like_the_wrong_store,
             "unreadable": [*skipped, *left],
             "undetermined": [_values(each) for each in outcome.found.unknown],
             "skipped_records": sum(each.lost for each in outcome.skipped),
