@@ -20,6 +20,7 @@ AS_GIVEN = (
     "s3://bucket/pre/fix?endpoint=http://127.0.0.1:8333&region=us-east-1",
     "gs://bucket/prefix?service_account=/etc/account.json",
     "forward:h1:1,h2:2?token-file=FILE",
+    "plug-in:table:part/of?it=1",
 )
 
 

@@ -32,7 +32,7 @@ def without_secrets(url: str) -> str:
         return url
     slashes = "//" if rest.startswith("//") else ""
     user, place, query = _parts(rest.removeprefix("//"))
-    if not _HOSTS.fullmatch(place.partition("/")[0]):
+    if slashes and not _HOSTS.fullmatch(place.partition("/")[0]):
         return f"{scheme}:{slashes}..."
     name = user.partition(":")[0] if slashes and scheme not in _OF_TOKENS else ""
     fields = "&".join(_shown(each) for each in query.split("&") if _may_be_shown(each))
