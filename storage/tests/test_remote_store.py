@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
+from obstore.store import from_url
 
 from tidegate_storage.load import open_store
 from tidegate_storage.object_store import (
@@ -16,6 +19,7 @@ from tidegate_storage.object_store import (
     StoreMisconfigured,
     StoreUnavailable,
 )
+from tidegate_storage.remote_store import RemoteObjectStore
 
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
 
@@ -133,6 +137,7 @@ async def test_a_missing_object_is_not_a_missing_bucket(server: Answers) -> None
     ("answer", "advice"),
     [
         ((403, "AccessDenied"), "give Tidegate credentials that may"),
+        ((403, "AccessDenied"), "or correct the bucket's name"),
         ((403, "SignatureDoesNotMatch"), "give Tidegate credentials that may"),
         ((400, "ExpiredToken"), "give Tidegate fresh credentials"),
         ((301, ""), "region"),
@@ -144,6 +149,29 @@ async def test_what_a_person_must_mend_is_said(
 ) -> None:
     with pytest.raises(StoreMisconfigured, match=advice):
         await server.store(answer).put("a", b"body")
+
+
+async def test_a_machine_without_credentials_says_so(
+    server: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With none set, the machine's role is asked for, here of a server that knows none."""
+    for name in [each for each in os.environ if each.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    server.answers = [(403, "")]
+    here = f"http://127.0.0.1:{server.server_port}"
+    config: Any = {"endpoint": here, "metadata_endpoint": here, "region": "r"}
+    client = from_url("s3://bucket", config=config, client_options={"allow_http": True})
+    store = RemoteObjectStore(client, client)
+    for call in (store.put("a", b"body"), store.get("a"), store.list("")):
+        with pytest.raises(StoreUnavailable, match=r"^no credentials were found: set AWS_ACCESS_"):
+            await call
+    server.answers = [(200, ""), (404, "")]
+    with pytest.raises(StoreUnavailable, match="or give this machine a role"):
+        await store.get("a")
+    assert {path for path, _, _ in server.requests} == {
+        "/latest/api/token",
+        "/latest/meta-data/iam/security-credentials/",
+    }
 
 
 async def test_a_server_that_is_gone_is_unavailable(server: Answers) -> None:

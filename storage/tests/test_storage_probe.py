@@ -3,7 +3,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer, ObjectExists, ObjectInfo, StoreUnavailable
+from tidegate_storage.object_store import (
+    Buffer,
+    ObjectExists,
+    ObjectInfo,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
 from tidegate_storage.probe import probe_store
 
 
@@ -21,6 +27,40 @@ class OverwritingStore(MemoryObjectStore):
 class DeafStore(MemoryObjectStore):
     async def put(self, key: str, body: Buffer) -> None:
         raise StoreUnavailable("no answer in 30 s")
+
+
+class DeafInRace(MemoryObjectStore):
+    """Answers each put that comes alone."""
+
+    async def put(self, key: str, body: Buffer) -> None:
+        if key.endswith("race"):
+            raise StoreUnavailable("no answer in 30 s")
+        await super().put(key, body)
+
+
+class RefusingStore(MemoryObjectStore):
+    """Lets its user do nothing."""
+
+    async def put(self, key: str, body: Buffer) -> None:
+        raise StoreMisconfigured("give Tidegate credentials")
+
+
+class UnlistedStore(MemoryObjectStore):
+    """Lets its user do all but list."""
+
+    async def list(
+        self, prefix: str, *, start_after: str = "", limit: int = 1000
+    ) -> list[ObjectInfo]:
+        raise StoreMisconfigured("give Tidegate credentials")
+
+
+class LyingStore(MemoryObjectStore):
+    """Says in a race that somebody else was faster, to all."""
+
+    async def put(self, key: str, body: Buffer) -> None:
+        if key.endswith("race"):
+            raise ObjectExists(key)
+        await super().put(key, body)
 
 
 class HoardingStore(MemoryObjectStore):
@@ -62,3 +102,36 @@ async def test_each_broken_promise_is_named() -> None:
         bad = [finding for finding in await probe_store(store) if not finding.ok]
         assert what in [finding.what for finding in bad]
         assert all(finding.advice for finding in bad)
+
+
+async def test_a_store_that_does_not_answer_is_one_problem_and_no_other_is_made_up() -> None:
+    findings = await probe_store(DeafStore())
+    assert [(each.ok, each.what, each.is_last) for each in findings] == [
+        (False, "creates objects", True)
+    ]
+    assert findings[0].advice == "no answer in 30 s"
+
+
+async def test_a_store_that_falls_silent_in_the_race_is_not_called_one_that_loses_data() -> None:
+    store = DeafInRace()
+    *good, last = await probe_store(store)
+    assert await store.list("") == []
+    assert [each.ok for each in good] == [True, True]
+    assert (last.what, last.is_last) == ("lets one of several creators win", True)
+    assert last.advice == "no answer in 30 s"
+
+
+async def test_a_store_that_takes_nothing_is_one_problem() -> None:
+    (last,) = await probe_store(RefusingStore())
+    assert (last.ok, last.advice, last.is_last) == (False, "give Tidegate credentials", True)
+
+
+async def test_each_right_that_is_missing_is_named() -> None:
+    bad = [each for each in await probe_store(UnlistedStore()) if not each.ok]
+    assert [each.what for each in bad] == ["lists objects in order", "deletes objects"]
+
+
+async def test_a_race_that_nobody_wins_is_no_loss_of_data() -> None:
+    (lost, *_) = [each for each in await probe_store(LyingStore()) if not each.ok]
+    assert lost.what == "lets one of several creators win"
+    assert "which nobody stored: this store is not consistent" in lost.advice

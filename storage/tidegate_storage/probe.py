@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -26,33 +27,56 @@ _IGNORES_CREATE_IF_ABSENT = (
 
 
 class Finding(NamedTuple):
-    """One promise: what it is, whether it is kept, and if not, what to do."""
+    """One promise: what it is, whether it is kept, and if not, what to do.
+
+    is_last: the store does not answer, or takes nothing: what it promises cannot be tried.
+    """
 
     ok: bool
     what: str
     advice: str
+    is_last: bool = False
 
 
 async def probe_store(store: ObjectStore, *, nonce: str | None = None) -> list[Finding]:
     """Try each promise on keys below doctor/; leaves nothing behind if deleting works.
 
+    Ends early with a finding that is_last: what would be found behind it is only its consequence.
+
     Args:
       nonce: keeps probes apart that run at the same time; random if not given.
     """
     folder = f"doctor/{nonce or secrets.token_hex(8)}/"
-    return [await _finding(what, partial(check, store, folder)) for what, check in _CHECKS]
+    found: list[Finding] = []
+    for what, check in _CHECKS:
+        found.append(await _finding(what, partial(check, store, folder)))
+        if found[-1].is_last:
+            break
+    if len(found) < len(_CHECKS) and found[0].ok:
+        # What fails here was told just now.
+        with suppress(StoreUnavailable, StoreMisconfigured):
+            await store.delete_many(_keys(folder))
+    return found
 
 
 async def _finding(what: str, check: Callable[[], Awaitable[str]]) -> Finding:
     try:
         advice = await check()
-    except (StoreMisconfigured, StoreUnavailable) as error:
-        advice = str(error)
+    except StoreUnavailable as error:
+        return Finding(False, what, str(error), is_last=True)
+    except StoreMisconfigured as error:
+        # Each right is given apart, so the others are tried; but without objects there is nothing
+        # to try them on.
+        return Finding(False, what, str(error), is_last=what == _CHECKS[0][0])
     except NoSuchObject as error:
         advice = f"{error} was stored and cannot be found: this store is not consistent"
     except ObjectExists as error:
         advice = f"{error} was never stored and exists: this store is not consistent"
     return Finding(not advice, what, advice)
+
+
+def _keys(folder: str) -> list[str]:
+    return [folder + name for name in ("a", "b/c", "race")]
 
 
 async def _create(store: ObjectStore, folder: str) -> str:
@@ -71,20 +95,33 @@ async def _create_again(store: ObjectStore, folder: str) -> str:
 
 async def _create_at_once(store: ObjectStore, folder: str) -> str:
     winners: list[bytes] = []
+    failures: list[StoreUnavailable | StoreMisconfigured] = []
 
     async def create(body: bytes) -> None:
         try:
             await store.put(folder + "race", body)
-        except (ObjectExists, StoreUnavailable):
+        except ObjectExists:
+            return
+        except (StoreUnavailable, StoreMisconfigured) as error:
+            failures.append(error)
             return
         winners.append(body)
 
     async with trio.open_nursery() as nursery:
         for number in range(CREATORS):
             nursery.start_soon(create, b"%d" % number)
+    if not winners:
+        return _nobody_won(failures)
     if len(winners) == 1 and await store.get(folder + "race") == winners[0]:
         return ""
     return _IGNORES_CREATE_IF_ABSENT
+
+
+def _nobody_won(failures: list[StoreUnavailable | StoreMisconfigured]) -> str:
+    """Nobody can tell what became of a put that was not answered: perhaps it won."""
+    if failures:
+        raise failures[0]
+    return "it says that an object exists which nobody stored: this store is not consistent"
 
 
 async def _read(store: ObjectStore, folder: str) -> str:
@@ -101,7 +138,7 @@ async def _read_range(store: ObjectStore, folder: str) -> str:
 
 async def _list(store: ObjectStore, folder: str) -> str:
     found = [info.key for info in await store.list(folder)]
-    wanted = [folder + name for name in ("a", "b/c", "race")]
+    wanted = _keys(folder)
     after = [info.key for info in await store.list(folder, start_after=wanted[0], limit=1)]
     if found == wanted and after == wanted[1:2]:
         return ""
@@ -109,8 +146,7 @@ async def _list(store: ObjectStore, folder: str) -> str:
 
 
 async def _delete(store: ObjectStore, folder: str) -> str:
-    keys = [folder + name for name in ("a", "b/c", "race", "missing")]
-    await store.delete_many(keys)
+    await store.delete_many([*_keys(folder), folder + "missing"])
     left = [info.key for info in await store.list(folder)]
     return f"it still lists {left} after deleting them" if left else ""
 

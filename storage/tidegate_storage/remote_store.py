@@ -51,6 +51,12 @@ _ADVICE = {
     "AuthorizationHeaderMalformed": "add ?region= with the bucket's region to the URL",
     "ExpiredToken": "give Tidegate fresh credentials",
 }
+# Where a machine of AWS is asked for its role: obstore's last resort.
+_ROLE_PATHS = ("/latest/api/token", "/latest/meta-data/iam/")
+_NO_CREDENTIALS = (
+    "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this"
+    " machine a role"
+)
 
 
 class RemoteObjectStore:
@@ -187,9 +193,15 @@ def _list_page(client: Client, prefix: str, start_after: str, limit: int) -> lis
 
 def _translated(what: str, error: Exception) -> Exception:
     text = _text(error)
+    if any(each in text for each in _ROLE_PATHS):
+        # A machine that has a role may fail to say so for a moment: to be asked again.
+        return StoreUnavailable(f"{_NO_CREDENTIALS} ({what}: {text})")
     advice = _advice(text)
     if not advice and isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
-        advice = "give Tidegate credentials that may read, write, list and delete here"
+        advice = (
+            "give Tidegate credentials that may read, write, list and delete here, or correct the"
+            " bucket's name"
+        )
     if advice:
         return StoreMisconfigured(f"{advice} ({what}: {text})")
     return StoreUnavailable(f"{what}: {text}")
