@@ -12,7 +12,8 @@ import trio
 
 from tests.app_world import serving, tidegate
 from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.doctor import Checked, examine, examine_store
+from tidegate_gateway.doctor import examine, examine_store
+from tidegate_gateway.findings import Checked
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, ObjectInfo
 
@@ -56,14 +57,15 @@ def test_a_live_cluster_is_only_looked_at(tmp_path: Path) -> None:
     dev = ("dev", "--port", "0", "--admin-port", "0", *where, *quiet)
     with serving(*dev, cwd=tmp_path) as process:
         before = json.loads(process.get("/v1/status")[1])["log_position"]
-        done = tidegate("doctor", *FREE, *where, cwd=tmp_path)
+        own = ("--data", "tidegate-data")
+        done = tidegate("doctor", *FREE, *where, *own, cwd=tmp_path)
         other = tidegate("doctor", *FREE, *where, "--set", "cluster.id=x", cwd=tmp_path)
         after = json.loads(process.get("/v1/status")[1])["log_position"]
         cluster_id = process.said["cluster_id"]
 
     assert done.returncode == 0, done.stdout
     assert f"cluster is {cluster_id}" in done.stdout
-    assert "a gateway of zone 'default' has it" in done.stdout
+    assert "a gateway of zone 'default' has it, this one by its instance.key" in done.stdout
     assert after == before
     assert other.returncode == 1
     assert "cluster.id is set to x" in other.stdout

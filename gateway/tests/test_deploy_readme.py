@@ -115,6 +115,8 @@ def place(postgres_server: Any, seaweed_s3_url: str, tmp_path: Path) -> Iterator
         found.renamed["/etc/tidegate/server.properties"] = "trial.properties"
         found.renamed["/var/lib/tidegate"] = "trial"
         trial = found.real((tmp_path / "server-a.properties").read_text())
+        # A fourth machine: those of the page have their gateways already.
+        trial = trial.replace("node.id=1", "node.id=4").replace("cache-a", "cache-trial")
         (tmp_path / "trial.properties").write_text(trial)
         yield found
         for process in found.processes:

@@ -99,6 +99,39 @@ def hold_data_folder(path: Path) -> DataFolder:
         raise
 
 
+def runs_on(folder: Path) -> bool:
+    """Tell whether a gateway runs on a data folder; nothing is made there."""
+    return is_held(folder / KEY_FILE)
+
+
+def is_held(path: Path) -> bool:
+    """Tell whether a process holds a file's lock; one that cannot be opened is held by nobody.
+
+    Whoever wants the lock in this very moment is refused it, so ask rarely.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # Shared, so that two who ask do not take each other for a gateway.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def read_key(folder: Path) -> str:
+    """Return the instance key that a data folder keeps; "" if there is none to be read."""
+    try:
+        text = (folder / KEY_FILE).read_text("ascii", "replace")
+    except OSError:
+        return ""
+    return text.strip() if text.endswith("\n") else ""
+
+
 def _kept_key(folder: Path, descriptor: int) -> str:
     """Read the key, or make one: durable before it is used."""
     text = os.read(descriptor, MAX_KEY_CHARACTERS).decode("ascii", "replace")

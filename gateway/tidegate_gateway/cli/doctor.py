@@ -9,7 +9,8 @@ from pathlib import Path
 
 import trio
 
-from ..doctor import Checked, examine
+from ..doctor import examine
+from ..findings import Checked
 from ..logs import configure_logs
 from ..refusals_to_start import sentence_of
 from .serve import serve_settings
