@@ -37,6 +37,7 @@ class LogAccess:
     def __init__(self, log: MetadataLog) -> None:
         self._log = log
         self.asked_at: float | None = None
+        self._away_since: float | None = None
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
         """Append, or repeat it until the log says what became of it.
@@ -78,11 +79,21 @@ class LogAccess:
             try:
                 result = await attempt()
                 self.asked_at = None
+                self._note_answer()
                 return result
             except LogUnavailable as error:
+                if self._away_since is None:
+                    self._away_since = trio.current_time()
                 _log.warning("the metadata log does not answer; trying again", error=str(error))
                 await trio.sleep(delay)
                 delay = min(delay * 2, LAST_RETRY_SECONDS)
+
+    def _note_answer(self) -> None:
+        """Who read that the log is away shall read that it is back."""
+        if self._away_since is not None:
+            away_seconds = round(trio.current_time() - self._away_since, 1)
+            _log.info("the metadata log answers again", away_seconds=away_seconds)
+            self._away_since = None
 
 
 def _left_behind(position: int) -> GatewayFenced:
