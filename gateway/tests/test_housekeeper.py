@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.wire_client import NOW_MS, WireWorld, records_batch, wire_world
@@ -141,3 +142,19 @@ async def test_a_live_gateway_keeps_its_node_id(autojump_clock: MockClock) -> No
         with pytest.raises(NodeIdInUse):
             await register(refused, Register(1, "other key", "az1", (), "0", "c"))
         nursery.cancel_scope.cancel()
+
+
+async def test_who_waits_for_a_node_id_says_what_to_do_once_and_that_it_waits_seldom(
+    autojump_clock: MockClock,
+) -> None:
+    log = MemoryLog()
+    async with wire_world(log=log), trio.open_nursery() as nursery:
+        refused = coordinator_on(log)
+        nursery.start_soon(refused.run)
+        with capture_logs() as lines, pytest.raises(NodeIdInUse):
+            await register(refused, Register(1, "other key", "az1", (), "0", "c"))
+        nursery.cancel_scope.cancel()
+    waits = [each for each in lines if each["event"].startswith("the node id is in use")]
+    assert ["advice" in each for each in waits] == [True] + [False] * (len(waits) - 1)
+    assert "another node.id" in waits[0]["advice"]
+    assert 5 <= len(waits) <= 7  # of a minute

@@ -214,6 +214,16 @@ def test_an_ipv4_client_of_a_socket_for_both_is_one() -> None:
             "zone.cidr.map: 10.0.0.0/8 is in zone a and in zone b; keep one of them",
         ),
         ({"zone.cidr.map": "a@10.0.0.1/8"}, "zone.cidr.map: '10.0.0.1/8' is no network"),
+        (
+            {"zone.cidr.map": "a@10.0.1.0/19"},
+            "zone.cidr.map: '10.0.1.0/19' is no network: it has bits set behind its prefix;"
+            " write 10.0.0.0/19",
+        ),
+        (
+            {"zone.cidr.map": "a@10.0.0.0/19;b@10.0.32.0/19"},
+            "zone.cidr.map: '10.0.0.0/19;b@10.0.32.0/19' is no network: networks are divided by"
+            " commas and zones by <>, as in us-east-1a@10.0.0.0/19,",
+        ),
         ({"zone.cidr.map": "10.0.0.0/8"}, "zone.cidr.map: '10.0.0.0/8' is not like"),
         ({"zone.cidr.map": "a@10.0.0.0/8,"}, "zone.cidr.map: '' is no network"),
         ({"zone.id.map": "us-east-1a"}, "zone.id.map: 'us-east-1a' is not like"),

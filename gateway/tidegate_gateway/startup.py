@@ -30,6 +30,7 @@ _log = structlog.get_logger("tidegate.startup")
 
 READ_BYTES = 8 << 20
 RETRY_SECONDS = 1.0
+SAY_AGAIN_SECONDS = 10.0
 # How long a start waits for a log or a store that is away.
 PATIENCE_SECONDS = 120.0
 
@@ -168,6 +169,7 @@ async def register(coordinator: Coordinator, proposal: Register) -> int:
     watched: tuple[int, int] | None = None
     since = trio.current_time()
     until = since + 2 * gateways.lease_ms / 1000
+    said_at: float | None = None
     while trio.current_time() < until:
         lease_is_over = trio.current_time() - since > gateways.lease_ms / 1000
         asked_at = trio.current_time()
@@ -186,11 +188,25 @@ async def register(coordinator: Coordinator, proposal: Register) -> int:
         since, until = since + away_seconds, until + away_seconds
         if found != watched:
             watched, since = found, trio.current_time()
-        _log.info("the node id is in use; waiting for its lease", node_id=proposal.node_id)
+        if said_at is None or trio.current_time() - said_at >= SAY_AGAIN_SECONDS:
+            _say_that_it_waits(proposal.node_id, is_first=said_at is None)
+            said_at = trio.current_time()
         await trio.sleep(RETRY_SECONDS)
     raise NodeIdInUse(
         f"node.id={proposal.node_id} belongs to another live gateway. Give this one another"
         " node.id, or stop the other; if this is a restart of it, give both the same instance.key"
+    )
+
+
+def _say_that_it_waits(node_id: int, *, is_first: bool) -> None:
+    advice = {
+        "advice": "unless the other one is gone, give this gateway another node.id, or stop the"
+        " other; a restart of it needs its instance.key, and then waits for nothing"
+    }
+    _log.info(
+        "the node id is in use; waiting for its lease",
+        node_id=node_id,
+        **(advice if is_first else {}),
     )
 
 

@@ -144,4 +144,17 @@ def _network(text: str) -> Network:
     try:
         return ip_network(text)
     except ValueError as error:
-        raise SettingsError(f"{CIDR_MAP}: {text!r} is no network: {error}") from error
+        raise SettingsError(
+            f"{CIDR_MAP}: {text!r} is no network: {_what_to_write(text) or error}"
+        ) from error
+
+
+def _what_to_write(text: str) -> str:
+    """Return what was meant; "" if that cannot be told."""
+    if ";" in text or "@" in text:
+        return f"networks are divided by commas and zones by <>, as in {_CIDR_EXAMPLE}"
+    try:
+        network = ip_network(text, strict=False)
+    except ValueError:
+        return ""
+    return f"it has bits set behind its prefix; write {network}"
