@@ -30,6 +30,7 @@ MAX_PEERS: Final = 64
 MAX_ASKING: Final = 2
 MAX_REFUSAL_BYTES: Final = 4096
 OK: Final = 200
+UNAUTHORIZED: Final = 401
 # The latter for a name that no request can carry.
 _NO_ANSWER: Final = (HttpUnavailable, h11.LocalProtocolError)
 # Missing there, or too busy: no reason to think ill of it.
@@ -151,7 +152,7 @@ def lent_bytes(who: str, answer: HttpAnswer, ask: ObjectAsk) -> bytes | None:
     if answer.status in MAY_SAY_NO:
         return None
     if answer.status != OK:
-        raise PeerUnavailable(f"{who} answered {answer.status}")
+        raise _refused(who, answer)
     if len(answer.body) != ask.length:
         raise PeerUnavailable(f"{who} gave {len(answer.body)} bytes instead of {ask.length}")
     return answer.body
@@ -161,11 +162,20 @@ def _text(endpoint: Endpoint) -> str:
     return f"{endpoint.host}:{endpoint.port}"
 
 
+def _refused(who: str, answer: HttpAnswer) -> PeerUnavailable:
+    if answer.status == UNAUTHORIZED:
+        return PeerUnavailable(
+            f"{who} answered {answer.status}: its peer.token is not this gateway's; give all"
+            " gateways the same"
+        )
+    text = answer.body.decode(errors="replace").strip()
+    return PeerUnavailable(f"{who} answered {answer.status}: {text[:200]}")
+
+
 def _told(endpoint: Endpoint, answer: HttpAnswer) -> Told:
     who = _text(endpoint)
     if answer.status != OK:
-        text = answer.body.decode(errors="replace").strip()
-        raise PeerUnavailable(f"{who} answered {answer.status}: {text[:200]}")
+        raise _refused(who, answer)
     try:
         return decode_told(answer.body)
     except NotSpoken as error:

@@ -20,8 +20,36 @@ def bootstrap_servers(running: Running) -> str:
     return ",".join(f"{url_host(each.host)}:{each.port}" for each in running.endpoints)
 
 
+def serve_banner(running: Running) -> str:
+    """Return the text for a person who runs a gateway among others."""
+    node_id = running.settings.int("node.id")
+    lines = [
+        f"Tidegate {running.version}, gateway {node_id} of cluster {running.cluster_id}",
+        "",
+        *_places(running),
+        "",
+        f"Ctrl+C stops{_what_is_kept(running)}.",
+    ]
+    return "\n".join(lines)
+
+
+def _what_is_kept(running: Running) -> str:
+    in_memory = [
+        name
+        for setting, name in (("object.store", "records"), ("metadata.log", "the metadata log"))
+        if running.settings.text(setting).startswith("memory:")
+    ]
+    if in_memory:
+        return f", and forgets what is only in memory: {' and '.join(in_memory)}"
+    own = f"; {shown_path(running.data)} keeps who this gateway is" if running.data else ""
+    return f"; records stay in the object store, what leads to them in the metadata log{own}"
+
+
 def banner(running: Running, *, keeps_data: bool, pipeline: str = "") -> str:
-    """Return the text for a person; pipeline: a line about it, "" for none."""
+    """Return the text for a person who tries Tidegate.
+
+    pipeline: a line about it, "" for none.
+    """
     servers = bootstrap_servers(running)
     option = f"--bootstrap-server {servers}"
     kept = f"data in {shown_path(running.data)}" if running.data else "nothing is kept"
@@ -33,10 +61,7 @@ def banner(running: Running, *, keeps_data: bool, pipeline: str = "") -> str:
     lines = [
         f"Tidegate {running.version}, {kept}",
         "",
-        f"  bootstrap servers  {servers}",
-        f"  admin              {running.admin_url or 'off (see admin.listener)'}",
-        f"  object store       {shown_store(running.settings.text('object.store'))}",
-        f"  metadata log       {shown_log(running.settings.text('metadata.log'))}",
+        *_places(running),
         "",
         "Write and read:",
         "",
@@ -52,6 +77,15 @@ def banner(running: Running, *, keeps_data: bool, pipeline: str = "") -> str:
         stop,
     ]
     return "\n".join(lines)
+
+
+def _places(running: Running) -> list[str]:
+    return [
+        f"  bootstrap servers  {bootstrap_servers(running)}",
+        f"  admin              {running.admin_url or 'off (see admin.listener)'}",
+        f"  object store       {shown_store(running.settings.text('object.store'))}",
+        f"  metadata log       {shown_log(running.settings.text('metadata.log'))}",
+    ]
 
 
 def banner_json(running: Running) -> str:

@@ -13,7 +13,7 @@ from ..broker_settings import BrokerSettings
 from ..listener_settings import DEFAULT_LISTENERS
 from ..server import PortInUse
 from ..settings_sources import gather
-from .banner import banner, banner_json
+from .banner import banner_json, serve_banner
 from .running import run_to_end
 
 
@@ -33,7 +33,7 @@ def run_serve(
     """
 
     def announce(running: Running) -> None:
-        text = banner_json(running) if as_json else banner(running, keeps_data=True)
+        text = banner_json(running) if as_json else serve_banner(running)
         print(text, flush=True)
 
     def settings() -> BrokerSettings:
@@ -75,4 +75,4 @@ def serve_settings(
 def _advice(error: BaseException) -> str:
     if not isinstance(error, PortInUse):
         return ""
-    return "; choose another in listeners or admin.listener"
+    return "; choose another in listeners, admin.listener or peer.listener"

@@ -1,0 +1,68 @@
+"""What an operator reads: at the start of `serve`, and where gateways do not agree."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.app_world import tidegate
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.forwarding.peers import PeerUnavailable
+from tidegate_coordination.http.values import HttpAnswer
+from tidegate_gateway.app import Running
+from tidegate_gateway.broker_settings import BrokerSettings
+from tidegate_gateway.cli.banner import serve_banner
+from tidegate_gateway.object_asks import ObjectAsk
+from tidegate_gateway.peers import lent_bytes
+
+
+def running(**settings: str) -> Running:
+    return Running(
+        version="0.1.0",
+        endpoints=(Endpoint("PLAINTEXT", "gw-a", 9092),),
+        admin_url=None,
+        cluster_id="of-tests",
+        settings=BrokerSettings({name.replace("_", "."): text for name, text in settings.items()}),
+        data=Path("lib/gw1"),
+    )
+
+
+def test_serve_says_where_records_and_log_are_and_shows_no_secret() -> None:
+    text = serve_banner(
+        running(
+            node_id="3",
+            object_store="s3://records/prod?region=eu-central-1",
+            metadata_log="postgres://tidegate:hidden@db:5432/tidegate",
+        )
+    )
+    assert "gateway 3 of cluster of-tests" in text
+    assert "object store       s3://records/prod\n" in text
+    assert "metadata log       postgres://db:5432/tidegate\n" in text
+    assert "records stay in the object store" in text
+    assert "./lib/gw1 keeps who this gateway is" in text
+    for wrong in ("hidden", "greetings", "the data stays in"):
+        assert wrong not in text
+
+
+def test_serve_in_memory_says_that_it_forgets() -> None:
+    text = serve_banner(running(object_store="memory:", metadata_log="sqlite:log.db"))
+    assert text.endswith("Ctrl+C stops, and forgets what is only in memory: records.")
+
+
+def test_a_peer_that_refuses_the_token_is_understood() -> None:
+    ask = ObjectAsk("a", 0, 10, 10)
+    with pytest.raises(PeerUnavailable, match=r"gw-b:9645 answered 401: its peer\.token is not"):
+        lent_bytes("gw-b:9645", HttpAnswer(401, b"who?"), ask)
+    with pytest.raises(PeerUnavailable, match="answered 500: oh dear"):
+        lent_bytes("gw-b:9645", HttpAnswer(500, b"oh dear\n"), ask)
+
+
+def test_a_taken_port_names_all_settings_that_have_one(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        peer = f"peer.listener=127.0.0.1:{taken.getsockname()[1]}"
+        settings = ("--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", peer)
+        done = tidegate("serve", *settings, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "choose another in listeners, admin.listener or peer.listener" in done.stderr
