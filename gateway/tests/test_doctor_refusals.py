@@ -67,6 +67,7 @@ async def test_a_store_that_cannot_be_used_is_one_problem(store: MemoryObjectSto
     found: list[Checked] = []
     assert not await examine_store(store, found.append)
     assert [(each.what, each.ok) for each in found] == [("creates objects", False)]
+    assert found[0].advice.endswith("; its other checks were left out")
 
 
 async def test_a_store_that_does_not_answer_is_asked_once() -> None:

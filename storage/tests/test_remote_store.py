@@ -176,5 +176,5 @@ async def test_a_machine_without_credentials_says_so(
 
 async def test_a_server_that_is_gone_is_unavailable(server: Answers) -> None:
     store = open_store("s3://bucket?endpoint=http://127.0.0.1:1&region=r", environ=KEYS)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreUnavailable, match="nobody answers there; see to the network"):
         await store.put("a", b"body")

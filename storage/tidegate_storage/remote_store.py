@@ -53,6 +53,7 @@ _ADVICE = {
 }
 # Where a machine of AWS is asked for its role: obstore's last resort.
 _ROLE_PATHS = ("/latest/api/token", "/latest/meta-data/iam/")
+_NOBODY_THERE = "error sending request"
 _NO_CREDENTIALS = (
     "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this"
     " machine a role"
@@ -204,6 +205,8 @@ def _translated(what: str, error: Exception) -> Exception:
         )
     if advice:
         return StoreMisconfigured(f"{advice} ({what}: {text})")
+    if _NOBODY_THERE in text:
+        text = f"nobody answers there; see to the network, or correct the URL ({text})"
     return StoreUnavailable(f"{what}: {text}")
 
 
