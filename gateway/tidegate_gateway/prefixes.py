@@ -24,6 +24,7 @@ from tidegate_storage.keys import CLAIM_KEY, OWNER_KEY
 from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
 from tidegate_storage.ownership import (
     Claim,
+    TimelineOver,
     check_owner,
     claim_first,
     claim_prefix,
@@ -67,7 +68,7 @@ async def see_prefix(
     reread = partial(
         load_state, log, deadline_seconds=deadline_seconds, highest_version=state.highest_version
     )
-    if not state.cluster_id and await _patiently(lambda: read_owner(store)) is not None:
+    if not state.cluster_id and await _patiently(lambda: _has_owner(store)):
         # Another gateway may have made the cluster since this one read the log.
         state = await reread()
     elif not state.cluster_id:
@@ -77,6 +78,11 @@ async def see_prefix(
         state = await _when_made(state, reread)
     await _patiently(lambda: _see_marks(store, state))
     return state
+
+
+async def _has_owner(store: ObjectStore) -> bool:
+    """Tell whether a cluster was made here; that none was must not come of one wrong answer."""
+    return await read_owner(store) is not None or await read_owner(store) is not None
 
 
 async def _when_made(
@@ -91,7 +97,19 @@ async def _when_made(
 
 
 async def _see_marks(store: ObjectStore, state: ClusterState) -> None:
-    """See that what marks the prefix names the cluster of a log."""
+    """See that what marks the prefix names the cluster of a log.
+
+    A person must act on what is wrong, so it must not come of one wrong answer.
+    """
+    try:
+        await _see_marks_once(store, state)
+    except TimelineOver:
+        raise
+    except StoreMisconfigured:
+        await _see_marks_once(store, state)
+
+
+async def _see_marks_once(store: ObjectStore, state: ClusterState) -> None:
     owner, claim = await read_owner(store), await read_claim(store)
     if not state.cluster_id and owner is not None:
         raise StoreMisconfigured(
