@@ -15,6 +15,7 @@ from tidegate_coordination.coordinator import (
     Failure,
     ProposalFailed,
 )
+from tidegate_coordination.drafts import Draft
 from tidegate_coordination.entries import decode_entry
 from tidegate_coordination.events import Endpoint, TopicCreated
 from tidegate_coordination.log_access import GatewayFenced
@@ -22,6 +23,7 @@ from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import MetadataLog, Trimmed
 from tidegate_coordination.rules.gateways import ExpireGateways, NodeIdTaken, Register, Renew
+from tidegate_coordination.rules.numbered import Numbered
 from tidegate_coordination.rules.producer_ids import ReserveProducerIds
 from tidegate_coordination.rules.proposal import NOTHING, TOPICS, Decided, View
 from tidegate_coordination.state.cluster import ClusterState
@@ -285,6 +287,32 @@ async def test_a_silent_log_or_a_leaping_clock_expires_nobody(
         assert await one.propose(ExpireGateways()) == []
         # The other's clock holds log time back, so one wrong clock expires no record either.
         assert one.state.log_time_ms == log_time
+
+
+async def test_a_gateway_that_speaks_through_another_at_the_last_moment_lives(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    clock = Clock(1_000_000.0)
+    log = MemoryLog()
+    one, other = timed(log, 1, clock), make(log, 2, clock.now)
+    async with running(one, other):
+        one.incarnation = await begin(one, 1)
+        late = await begin(other, 2)
+        for _ in range(5):
+            clock.now += 7
+            await trio.sleep(7)
+            await one.propose(Renew())
+        assert one.state.gateways.expired() == [late]
+        draft: Draft[int] = Draft(
+            one.state, one.incarnation, int(clock.now * 1000), max_bytes=1 << 20, may_write=True
+        )
+        for author, proposal in ((late, Renew()), (one.incarnation, ExpireGateways())):
+            assert draft.add(Numbered(author, 1, 0, 0, 0, proposal, repr_bytes), author)
+    assert dict(draft.answers)[one.incarnation] == repr_bytes([])
+
+
+def repr_bytes(answer: object) -> bytes:
+    return repr(answer).encode()
 
 
 async def test_a_gateway_that_writes_no_more_is_ended(

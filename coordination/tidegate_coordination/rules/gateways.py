@@ -153,8 +153,8 @@ class ExpireGateways:
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)
 
     def decide(self, view: View) -> Decided[list[int]]:
-        """The writer lives, and so does who asked: they write this very entry."""
-        alive = {view.writer, view.appender}
+        """The writer lives, and so does who asked, and has so far: they write this very entry."""
+        alive = {view.writer, view.appender, *view.acknowledged}
         ended = [each for each in view.state.gateways.expired() if each not in alive]
         return Decided([GatewayExpired(each) for each in ended], ended)
 
