@@ -40,8 +40,8 @@ class View:
 
     clock_ms: the writer's clock, which the entry will carry.  log_time_ms: see
     ClusterState.log_time_after.  writer: incarnation whose proposal it is, 0 before registration.
-    appender: the one that appends the entry, where that is another.  acknowledged: by author of what
-    was forwarded, the numbers up to which the entry so far says that nothing is asked again.
+    appender: the one that appends the entry, where that is another.  acknowledged: by author of
+    what was forwarded, the numbers up to which the entry so far says that nothing is asked again.
     """
 
     state: ClusterState
