@@ -14,7 +14,7 @@ import trio
 from tests.app_world import serving, tidegate
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway
-from tidegate_gateway import doctor_log, prefixes
+from tidegate_gateway import doctor_log
 from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.doctor import examine, examine_store
 from tidegate_gateway.findings import Checked
@@ -22,7 +22,7 @@ from tidegate_gateway.instance import hold_cache_folder, hold_data_folder, read_
 from tidegate_storage.load import open_store
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, StoreMisconfigured, StoreUnavailable
-from tidegate_storage.ownership import Claim, claim_first, claim_prefix
+from tidegate_storage.ownership import claim_prefix
 
 QUIET = ("--set", "lease.ms=3600000", "--set", "housekeeping.interval.ms=3600000")
 IN_MEMORY = {
@@ -105,23 +105,11 @@ def test_a_prefix_beside_a_log_that_has_another(tmp_path: Path) -> None:
     dev = ("dev", "--port", "0", "--admin-port", "0", *log, "--object-store", "file:objects")
     with serving(*dev, cwd=tmp_path) as process:
         process.stop()
-    free = ("--set", "listeners=PLAINTEXT://127.0.0.1:0", "--json", *log)
+    free = ("--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", "node.id=2", "--json", *log)
     done = tidegate("doctor", *free, "--object-store", "file:elsewhere", cwd=tmp_path)
     (bad,) = [each for each in checks(done.stdout) if not each["ok"]]
     assert bad["area"] == "object store"
     assert "Give the same bucket and prefix as the other gateways" in bad["advice"]
-
-
-@pytest.mark.parametrize(("key", "wrong"), [("mine", []), ("other", ["object store"])])
-async def test_a_prefix_that_is_claimed_for_a_cluster_to_be(
-    tmp_path: Path, key: str, wrong: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prefixes, "FOUNDING_SECONDS", 0)
-    store = open_store(f"file:{tmp_path}")
-    await claim_first(store, Claim("to-be", prefixes.founder_of("mine"), "1"))
-    await store.aclose()
-    found = await examined(object_store=f"file:{tmp_path}", instance_key=key)
-    assert problems(found) == wrong
 
 
 # -- a gateway that runs --------------------------------------------------------------------------

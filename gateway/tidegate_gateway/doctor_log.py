@@ -23,7 +23,7 @@ from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, Store
 
 from .broker_settings import BrokerSettings
 from .findings import Checked, Report
-from .prefixes import founder_of, see_prefix
+from .prefixes import see_prefix
 from .startup import check_cluster, load_state
 
 LOG_SECONDS: Final = 60.0
@@ -64,7 +64,7 @@ async def check_log(
             note(_cluster(state, settings.text("cluster.id")))
             note(_gateway_clocks(state))
             if store is not None:
-                note(await _prefix(store, log, state, instance_key))
+                note(await _prefix(store, log, state, settings.int("node.id")))
     finally:
         with trio.CancelScope(shield=True):
             await log.aclose()
@@ -136,14 +136,13 @@ def _gateway_clocks(state: ClusterState) -> Checked:
 
 
 async def _prefix(
-    store: ObjectStore, log: MetadataLog, state: ClusterState, instance_key: str
+    store: ObjectStore, log: MetadataLog, state: ClusterState, node_id: int
 ) -> Checked:
     """What serve asks before it writes anything."""
     what = "its prefix is free, or the log's"
     try:
         with trio.fail_after(PREFIX_SECONDS):
-            founder = founder_of(instance_key)
-            await see_prefix(store, log, state, deadline_seconds=LOG_SECONDS, founder=founder)
+            await see_prefix(store, log, state, node_id, deadline_seconds=LOG_SECONDS)
     except (StoreMisconfigured, StoreUnavailable, *_LOG_ERRORS, trio.TooSlowError) as error:
         return Checked("object store", what, False, str(error) or "not in time")
     return Checked("object store", what, True)

@@ -31,7 +31,6 @@ from tidegate_coordination.state.objects import WalName
 from tidegate_storage.disk import Disk
 from tidegate_storage.disk_cache import DiskCache
 from tidegate_storage.object_store import ObjectStore
-from tidegate_storage.ownership import Claim
 from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.wal import WalIdentity
 
@@ -54,7 +53,7 @@ from .object_lender import ObjectLender
 from .peer_listener import Forwarding, forwarding
 from .peer_service import PeerService
 from .peers import Dial, GatewayPeers
-from .prefixes import claim_or_join, founder_of, own_prefix
+from .prefixes import own_prefix, see_prefix
 from .produce_deadlines import ProduceDeadlines
 from .proxied import source_of
 from .read_ahead import MAX_BYTES as READ_AHEAD_BYTES
@@ -174,16 +173,17 @@ class Gateway:
             deadline_seconds=LOAD_SECONDS,
             highest_version=self.identity.highest_version,
         )
-        state, cluster_id = await claim_or_join(
-            self._store, self._log, state, self._claim(), deadline_seconds=LOAD_SECONDS
+        me = self.identity
+        state = await see_prefix(
+            self._store, self._log, state, me.node_id, deadline_seconds=LOAD_SECONDS
         )
         check_cluster(state, self.settings.text("cluster.id"))
         self.coordinator = self._make_coordinator(state)
         nursery.start_soon(self.coordinator.run)
         if isinstance(self._log, MovableLog):
             nursery.start_soon(LogMoveWatch(self.coordinator, self._log).run)
-        await register(self.coordinator, self._registration(cluster_id))
-        await own_prefix(self._store, self.coordinator, version=self.identity.software_version)
+        await register(self.coordinator, self._registration())
+        await own_prefix(self._store, self.coordinator, me.node_id, version=me.software_version)
         self._build()
         nursery.start_soon(self.writer.run)
         nursery.start_soon(self.produce_deadlines.run)
@@ -224,11 +224,7 @@ class Gateway:
     def _contention(self) -> Contention:
         return Contention(self.settings.int("forwarding.after.lost.races"))
 
-    def _claim(self) -> Claim:
-        me = self.identity
-        return Claim(me.cluster_id, founder_of(me.instance_key), me.software_version)
-
-    def _registration(self, cluster_id: str) -> Register:
+    def _registration(self) -> Register:
         me = self.identity
         return Register(
             me.node_id,
@@ -236,7 +232,7 @@ class Gateway:
             me.zone,
             self._endpoints(),
             me.software_version,
-            cluster_id,
+            me.cluster_id,
             self.settings.int("lease.ms"),
         )
 

@@ -1,16 +1,14 @@
 """The store's prefix belongs to the cluster of the metadata log, or a gateway does not start.
 
 A gateway whose prefix or bucket is not that of the others would acknowledge records that nobody
-else finds.  So whoever makes a cluster claims the prefix before, and a log that has a cluster goes
-with the prefix that was claimed for it, with no other.
+else finds.  So only the gateway that made the cluster marks a free prefix as the cluster's; all
+others wait until it is marked, and do not start where it is not.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 from typing import Final, TypeVar
 
 import structlog
@@ -20,44 +18,31 @@ from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailabl
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.rules.gateways import Renew
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_storage.keys import CLAIM_KEY, OWNER_KEY
+from tidegate_storage.keys import OWNER_KEY
 from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
-from tidegate_storage.ownership import (
-    Claim,
-    TimelineOver,
-    check_owner,
-    claim_first,
-    claim_prefix,
-    read_claim,
-    read_owner,
-)
+from tidegate_storage.ownership import Owner, check_owner, claim_prefix, read_owner
 
 from .startup import PATIENCE_SECONDS, RETRY_SECONDS, load_state
 
 _log = structlog.get_logger("tidegate.startup")
 
-# Whoever claimed a prefix makes the cluster next.
-FOUNDING_SECONDS: Final = 10.0
+# How often, RETRY_SECONDS apart, others look for the mark of whoever has just made the cluster.
+LOOKS: Final = 15
+_FIRST: Final = 1  # the incarnation that makes a cluster
+_NO_OBJECT_YET: Final = ClusterState().objects.next_number
 
 Answer = TypeVar("Answer")
-
-
-def founder_of(instance_key: str) -> str:
-    """Return what a claim tells of the gateway that makes the cluster; the key stays its own."""
-    return hashlib.sha256(instance_key.encode()).hexdigest()[:16]
 
 
 async def see_prefix(
     store: ObjectStore,
     log: MetadataLog,
     state: ClusterState,
+    node_id: int,
     *,
     deadline_seconds: float,
-    founder: str = "",
 ) -> ClusterState:
     """See that the prefix is this log's, or that both are free; return the state.  Writes nothing.
-
-    founder: see founder_of(); a prefix that it claimed for a cluster, and did not make, is free.
 
     Raises:
       StoreMisconfigured: the prefix is another cluster's, or another timeline's, or nobody's while
@@ -65,126 +50,102 @@ async def see_prefix(
       StoreUnavailable: the store is away for too long.
       TooSlowError, LogMisconfigured: as load_state().
     """
-    reread = partial(
-        load_state, log, deadline_seconds=deadline_seconds, highest_version=state.highest_version
-    )
-    if not state.cluster_id and await _patiently(lambda: _has_owner(store)):
-        # Another gateway may have made the cluster since this one read the log.
-        state = await reread()
-    elif not state.cluster_id:
-        claim = await _patiently(lambda: read_claim(store))
-        if claim is None or claim.founder == founder:
-            return state
-        state = await _when_made(state, reread)
-    await _patiently(lambda: _see_marks(store, state))
-    return state
-
-
-async def _has_owner(store: ObjectStore) -> bool:
-    """Tell whether a cluster was made here; that none was must not come of one wrong answer."""
-    return await read_owner(store) is not None or await read_owner(store) is not None
-
-
-async def _when_made(
-    state: ClusterState, reread: Callable[[], Awaitable[ClusterState]]
-) -> ClusterState:
-    """Read the log until it has a cluster: another gateway is about to make it."""
-    until = trio.current_time() + FOUNDING_SECONDS
-    while not state.cluster_id and trio.current_time() < until:
-        await trio.sleep(RETRY_SECONDS)
-        state = await reread()
-    return state
-
-
-async def _see_marks(store: ObjectStore, state: ClusterState) -> None:
-    """See that what marks the prefix names the cluster of a log.
-
-    A person must act on what is wrong, so it must not come of one wrong answer.
-    """
-    try:
-        await _see_marks_once(store, state)
-    except TimelineOver:
-        raise
-    except StoreMisconfigured:
-        await _see_marks_once(store, state)
-
-
-async def _see_marks_once(store: ObjectStore, state: ClusterState) -> None:
-    owner, claim = await read_owner(store), await read_claim(store)
-    if not state.cluster_id and owner is not None:
-        raise StoreMisconfigured(
-            f"cluster {owner.cluster_id} owns this prefix, but the metadata log is empty. If the"
-            " log was lost, `tidegate log restore` makes a new one from its backup; otherwise give"
-            " the right log, or a prefix of its own to a new cluster"
-        )
     if not state.cluster_id:
-        raise StoreMisconfigured(
-            "another gateway claimed this prefix for a cluster that is not in the metadata log:"
-            " give the same log to all gateways; if that cluster was never made, remove"
-            f" {CLAIM_KEY}"
+        owner = await _owner(store)
+        if owner is None:
+            return state
+        # Another gateway may have made the cluster since this one read the log.
+        state = await load_state(
+            log, deadline_seconds=deadline_seconds, highest_version=state.highest_version
         )
-    if owner is not None:
-        await check_owner(store, state.cluster_id, timeline=state.timeline)
-    elif claim is None or claim.cluster_id != state.cluster_id:
-        raise StoreMisconfigured(
-            f"cluster {state.cluster_id} keeps its records elsewhere: there is no {OWNER_KEY} of it"
-            " in this prefix. Give the same bucket and prefix as the other gateways; if the records"
-            " were copied here, copy that object, too"
-        )
+        if not state.cluster_id:
+            raise _log_is_empty(owner)
+    if await _owner(store) is None and _may_mark(state, node_id):
+        return state
+    await _check(store, state)
+    return state
 
 
-async def claim_or_join(
-    store: ObjectStore,
-    log: MetadataLog,
-    state: ClusterState,
-    wanted: Claim,
-    *,
-    deadline_seconds: float,
-) -> tuple[ClusterState, str]:
-    """Do as see_prefix(), and claim what is free; return the state and the id of its cluster.
-
-    While the state has no cluster, that is the id with which it is to be made: another one than
-    wanted where an earlier life of this gateway claimed the prefix.
+async def own_prefix(
+    store: ObjectStore, coordinator: Coordinator, node_id: int, *, version: str
+) -> None:
+    """As a gateway of the cluster: see whose prefix it is; mark it, if it is this one's to mark.
 
     Raises:
-      StoreMisconfigured, StoreUnavailable, TooSlowError, LogMisconfigured: as see_prefix().
-    """
-    see = partial(see_prefix, store, log, deadline_seconds=deadline_seconds, founder=wanted.founder)
-    state = await see(state)
-    if state.cluster_id:
-        return state, state.cluster_id
-    claim = await _patiently(lambda: claim_first(store, wanted))
-    if claim.founder != wanted.founder:
-        state = await see(state)  # another gateway was faster, and makes the cluster
-        return state, state.cluster_id
-    return state, claim.cluster_id
-
-
-async def own_prefix(store: ObjectStore, coordinator: Coordinator, *, version: str) -> None:
-    """As a gateway of the cluster: see once more whose prefix it is, and mark it as the cluster's.
-
-    Another gateway may have made the cluster meanwhile, with another prefix.
-
-    Raises:
-      StoreMisconfigured: it belongs to another.
+      StoreMisconfigured: it belongs to another.  This incarnation has left.
       StoreUnavailable: the store is away for too long.
     """
     state = coordinator.state
-
-    async def mark() -> None:
-        await _see_marks(store, state)
-        await claim_prefix(store, state.cluster_id, timeline=state.timeline, created_by=version)
 
     async def renew() -> None:
         # Nobody else renews the lease of a gateway that has not started.
         with suppress(CoordinatorUnavailable):
             await coordinator.propose(Renew(state.highest_version))
 
-    await _patiently(mark, meanwhile=renew)
+    try:
+        if coordinator.incarnation == _FIRST or _may_mark(state, node_id):
+            await _patiently(
+                lambda: claim_prefix(
+                    store, state.cluster_id, timeline=state.timeline, created_by=version
+                ),
+                renew,
+            )
+        await _check(store, state, renew)
+    except StoreMisconfigured:
+        with suppress(CoordinatorUnavailable):
+            await coordinator.leave()
+        raise
+
+
+def _may_mark(state: ClusterState, node_id: int) -> bool:
+    """Tell whether the gateway that made the cluster died before it marked the prefix, and is back.
+
+    Nobody else is there, and no record ever was: whatever prefix it has now is the cluster's.
+    """
+    made_by, _ = state.gateways.homes.get(_FIRST, (None, ""))
+    is_alone = all(each.node_id == node_id for each in state.gateways.brokers())
+    return made_by == node_id and is_alone and state.objects.next_number == _NO_OBJECT_YET
 
 
 async def _nothing() -> None:
     """Have nothing to do meanwhile."""
+
+
+async def _check(
+    store: ObjectStore, state: ClusterState, meanwhile: Callable[[], Awaitable[None]] = _nothing
+) -> None:
+    for _ in range(LOOKS):
+        if await _owner(store, meanwhile) is not None:
+            break
+        await meanwhile()
+        await trio.sleep(RETRY_SECONDS)
+    else:
+        made_by, _ = state.gateways.homes.get(_FIRST, (None, ""))
+        raise StoreMisconfigured(
+            f"cluster {state.cluster_id} keeps its records elsewhere: there is no {OWNER_KEY} in"
+            " this prefix. Give the same bucket and prefix as the other gateways. If the records"
+            " were copied here, copy that object, too; if the cluster is new and was never used,"
+            f" start node.id={made_by} alone, which made it"
+        )
+    await _patiently(
+        lambda: check_owner(store, state.cluster_id, timeline=state.timeline), meanwhile
+    )
+
+
+async def _owner(
+    store: ObjectStore, meanwhile: Callable[[], Awaitable[None]] = _nothing
+) -> Owner | None:
+    """Read the mark; that there is none must not come of one wrong answer."""
+    found = await _patiently(lambda: read_owner(store), meanwhile)
+    return found or await _patiently(lambda: read_owner(store), meanwhile)
+
+
+def _log_is_empty(owner: Owner) -> StoreMisconfigured:
+    return StoreMisconfigured(
+        f"cluster {owner.cluster_id} owns this prefix, but the metadata log is empty. If the"
+        " log was lost, `tidegate log restore` makes a new one from its backup; otherwise give"
+        " the right log, or a prefix of its own to a new cluster"
+    )
 
 
 async def _patiently(

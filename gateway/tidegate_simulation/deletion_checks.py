@@ -42,8 +42,6 @@ class DeletionWatch:
 
     def stored(self, key: str) -> None:
         """Take note of a copy of the log."""
-        if not self._state.cluster_id:
-            return  # the claim of who makes it
         prefix = backup_prefix(self._state.cluster_id, self._state.timeline)
         if not key.startswith(prefix):
             return

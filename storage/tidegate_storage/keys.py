@@ -5,7 +5,6 @@
         <base offset, 20 digits>-<incarnation>-<attempt>
     <cluster id>/<timeline>/backup/...            copies of the metadata log
     <cluster id>/<timeline>/unplaced/...          objects with records a restore had no place for
-    tidegate-claim.json
     tidegate-owner.json
     tidegate-timelines/<timeline, 6 digits>.json
 
@@ -18,7 +17,6 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-CLAIM_KEY = "tidegate-claim.json"
 OWNER_KEY = "tidegate-owner.json"
 TIMELINE_FOLDER = "tidegate-timelines/"
 

@@ -1,28 +1,17 @@
 """Which cluster owns a prefix, and in which timeline: marker objects, created if absent.
 
-`tidegate-claim.json` is put first, by the gateway that is about to make a cluster; once the cluster
-is in its metadata log, `tidegate-owner.json` names it.  A restored or repaired metadata log opens a
-new timeline: a marker of its own, numbered; the highest number owns the prefix.  Creating a number
-is a compare-and-set, so two restores never get the same.  A gateway whose log is of an older
-timeline is refused at its start, and one that runs finds out before it deletes anything.
+`tidegate-owner.json` names the cluster.  A restored or repaired metadata log opens a new timeline:
+a marker of its own, numbered; the highest number owns the prefix.  Creating a number is a
+compare-and-set, so two restores never get the same.  A gateway whose log is of an older timeline is
+refused at its start, and one that runs finds out before it deletes anything.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import msgspec
 
-from .keys import CLAIM_KEY, OWNER_KEY, TIMELINE_FOLDER, parse_timeline_key, timeline_key
-from .object_store import (
-    NoSuchObject,
-    ObjectExists,
-    ObjectStore,
-    StoreMisconfigured,
-    StoreUnavailable,
-)
-
-Marker = TypeVar("Marker", "Claim", "Owner")
+from .keys import OWNER_KEY, TIMELINE_FOLDER, parse_timeline_key, timeline_key
+from .object_store import NoSuchObject, ObjectExists, ObjectStore, StoreMisconfigured
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -33,46 +22,8 @@ class Owner(msgspec.Struct, frozen=True):
     created_by: str
 
 
-class Claim(msgspec.Struct, frozen=True):
-    """What the claim says.  founder: tells the gateway that makes the cluster.
-
-    created_by: release that claims, for people.
-    """
-
-    cluster_id: str
-    founder: str
-    created_by: str
-
-
 class TimelineOver(StoreMisconfigured):
     """A restore took the prefix over.  Delete nothing more, and stop."""
-
-
-async def claim_first(store: ObjectStore, wanted: Claim) -> Claim:
-    """Put a claim where none is; return the one that is there then, whoever's.
-
-    Raises:
-      StoreMisconfigured: what is there is not ours.
-      StoreUnavailable: repeat the same call.
-    """
-    try:
-        await store.put(CLAIM_KEY, msgspec.json.encode(wanted))
-    except ObjectExists:
-        found = await read_claim(store)
-        if found is None:
-            raise StoreUnavailable(f"{CLAIM_KEY} was there, and is not") from None
-        return found
-    return wanted
-
-
-async def read_claim(store: ObjectStore) -> Claim | None:
-    """Return the claim of a prefix, if it has one.
-
-    Raises:
-      StoreMisconfigured: what is there is not ours.
-      StoreUnavailable: repeat the same call.
-    """
-    return await _read(store, CLAIM_KEY, Claim)
 
 
 async def claim_prefix(
@@ -92,7 +43,7 @@ async def claim_prefix(
     try:
         await store.put(OWNER_KEY, msgspec.json.encode(wanted))
     except ObjectExists:
-        return await check_owner(store, cluster_id, timeline=timeline)
+        return await check_owner(store, cluster_id, timeline=timeline, is_copy=True)
     return wanted
 
 
@@ -103,44 +54,47 @@ async def read_owner(store: ObjectStore) -> Owner | None:
       StoreMisconfigured: the marker is not ours.
       StoreUnavailable: repeat the same call.
     """
-    return await _read(store, OWNER_KEY, Owner)
-
-
-async def _read(store: ObjectStore, key: str, kind: type[Marker]) -> Marker | None:
     try:
-        return _decoded(await store.get(key), key, kind)
+        return _decoded(await store.get(OWNER_KEY))
     except NoSuchObject:
         return None
     except StoreMisconfigured:
         # Bytes can be damaged on their way, and a person shall act on this.
-        return _decoded(await store.get(key), key, kind)
+        return _decoded(await store.get(OWNER_KEY))
 
 
-def _decoded(marker: bytes, key: str, kind: type[Marker]) -> Marker:
+def _decoded(marker: bytes) -> Owner:
     try:
-        return msgspec.json.decode(marker, type=kind)
+        return msgspec.json.decode(marker, type=Owner)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreMisconfigured(
-            f"{key} was not written by Tidegate ({error}): use an empty prefix"
+            f"{OWNER_KEY} was not written by Tidegate ({error}): use an empty prefix"
         ) from error
 
 
-async def check_owner(store: ObjectStore, cluster_id: str, *, timeline: int) -> Owner:
+async def check_owner(
+    store: ObjectStore, cluster_id: str, *, timeline: int, is_copy: bool = False
+) -> Owner:
     """See that the prefix belongs to this cluster in this timeline; return its marker.
 
+    is_copy: the prefix may hold no more than copies of the log, where no timeline was opened.
+
     Raises:
-      StoreMisconfigured: another cluster owns the prefix, or nobody does.
+      StoreMisconfigured: another cluster owns the prefix, or nobody does, or the timeline was
+        opened in another prefix.
       TimelineOver: a newer timeline owns it.
       StoreUnavailable: repeat the same call.
     """
     try:
-        return await _check_owner_once(store, cluster_id, timeline)
+        return await _check_owner_once(store, cluster_id, timeline, is_copy=is_copy)
     except StoreMisconfigured:
         # A person must act on this, so it must not come of bytes that were damaged on their way.
-        return await _check_owner_once(store, cluster_id, timeline)
+        return await _check_owner_once(store, cluster_id, timeline, is_copy=is_copy)
 
 
-async def _check_owner_once(store: ObjectStore, cluster_id: str, timeline: int) -> Owner:
+async def _check_owner_once(
+    store: ObjectStore, cluster_id: str, timeline: int, *, is_copy: bool
+) -> Owner:
     owner = await read_owner(store)
     if owner is None:
         raise StoreMisconfigured(f"{OWNER_KEY} is gone: this prefix belongs to nobody any more")
@@ -155,6 +109,12 @@ async def _check_owner_once(store: ObjectStore, cluster_id: str, timeline: int) 
             f"the metadata log of cluster {cluster_id} was restored or repaired: timeline {newest}"
             f" owns this prefix, and this is the old log, of timeline {timeline}. Start the gateway"
             " with the new log; the old one must not be used any more"
+        )
+    if newest < timeline and not is_copy:
+        raise StoreMisconfigured(
+            f"the metadata log of cluster {cluster_id} was restored or repaired with another"
+            f" prefix: it is of timeline {timeline}, and this prefix of {newest}. Give the prefix"
+            " that it was restored with"
         )
     return owner
 
