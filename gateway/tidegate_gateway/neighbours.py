@@ -32,6 +32,8 @@ _log = structlog.get_logger("tidegate.neighbours")
 class Neighbours:
     """The other gateways, as this one finds them.
 
+    absent: incarnations.  changes: how often one became absent, or was forgiven.
+
     Args:
       listeners: those that may be asked without a word before.
       dial: opens connections to an address.
@@ -45,6 +47,7 @@ class Neighbours:
         dial: Dial,
     ) -> None:
         self.absent: frozenset[int] = frozenset()
+        self.changes = 0
         self._gateways = gateways
         self._own_incarnation = own_incarnation
         self._listeners = tuple(listeners)
@@ -84,12 +87,14 @@ class Neighbours:
         elif gateway.incarnation in self._heard and gateway.incarnation not in self.absent:
             _log.warning("a gateway does not answer; clients are sent elsewhere", **_who(gateway))
             self.absent |= {gateway.incarnation}
+            self.changes += 1
 
     def _note_answer(self, gateway: Gateway) -> None:
         self._heard.add(gateway.incarnation)
         if gateway.incarnation in self.absent:
             _log.info("a gateway answers again", **_who(gateway))
             self.absent -= {gateway.incarnation}
+            self.changes += 1
 
     async def _answers(self, gateway: Gateway) -> bool:
         address = self._address(gateway)

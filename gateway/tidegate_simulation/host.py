@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import inf
 from typing import cast
 
 import trio
@@ -57,7 +58,8 @@ class Host(ABC):
     name: as violations show it.  clock_offset_seconds: how wrong its wall clock is; clock_rate: its
     seconds in a true one.  prefix: of the kinds of what befalls it.  next_log: metadata.log.next.
     is_early: this life was told to begin at a log that may not be whole yet.  is_held: it stays
-    away.  was_too_old: a life was refused by what the cluster's metadata.version is.
+    away; away_until: until then, too.  was_too_old: a life was refused by what the cluster's
+    metadata.version is.
     """
 
     prefix = ""
@@ -69,6 +71,7 @@ class Host(ABC):
         self.crash_point = CrashPoint()
         self.coordinator: Coordinator | None = None
         self.is_held = False
+        self.away_until = -inf
         self.was_too_old = False
         self._damaged: list[DamagedLog] = []
         self._log_faults = LogFaults()
@@ -217,7 +220,7 @@ class Host(ABC):
             self._bury()
             await trio.sleep(0.1 + self._rng.random() * (0.2 if self._comes_back_fast else 5))
             self._comes_back_fast = False
-            while self.is_held:  # noqa: ASYNC110 - as people do
+            while self.is_held or trio.current_time() < self.away_until:  # noqa: ASYNC110 - as people do
                 await trio.sleep(0.5)
 
     async def _live(self) -> None:

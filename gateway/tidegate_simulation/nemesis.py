@@ -1,14 +1,16 @@
 """Does to whole gateways what the plan says, until the world is healed.
 
 Every kind of event that was drawn comes once, in random order, before any comes again; one that
-had no effect is tried again.  An event that is over rests for about as long as it took, and now and
-then nothing new begins for a while: a world that is never well shows little.
+had no effect is tried again; of those that harm connections, one that finds none is over at once,
+lest the run be prolonged for it.  An event that is over rests for about as long as it took, and now
+and then nothing new begins for a while: a world that is never well shows little.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
+from math import inf
 
 import trio
 
@@ -16,10 +18,12 @@ from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFa
 from tidegate_coordination.logs.faulty import LogFaults
 from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
 
+from .away_plan import AWAY_KIND, MAX_AWAY_SECONDS, MIN_AWAY_SECONDS
 from .crash_points import PIPELINE_PLACES, PLACES
 from .disk_plan import PREFIX as DISK
 from .drain_plan import DRAIN_KIND
 from .host import Host
+from .neighbourhood import is_absent
 from .network import Link
 from .node import Node
 from .partitions import Partitions
@@ -69,6 +73,7 @@ class Nemesis:
             "restart_storm": self._restart_storm,
             "rolling_restart": self._rolling_restart,
             DRAIN_KIND: self._operator_drain,
+            AWAY_KIND: self._stay_away,
             "log_outage": self._log_outage,
             "store_outage": self._store_outage,
             "cut": self._cut,
@@ -109,6 +114,7 @@ class Nemesis:
             host.crash_point.disarm()
         for node in self._nodes:
             node.disk.trouble = ""
+            node.away_until = -inf
             for link in node.links:
                 link.flow()
             if node.gateway is not None and node.gateway.draining.is_marked:
@@ -180,6 +186,20 @@ class Nemesis:
         await trio.lowlevel.checkpoint()
         places = PIPELINE_PLACES if isinstance(host, Pipeline) else PLACES
         host.crash_point.arm(self._rng.choice(places), self._rng.randint(1, 3))
+
+    async def _stay_away(self, node: Node) -> None:
+        await self._up(node)
+        if node.gateway is None:
+            return
+        incarnation, is_noticed = node.gateway.coordinator.incarnation, False
+        node.away_until = trio.current_time() + self._rng.uniform(
+            MIN_AWAY_SECONDS, MAX_AWAY_SECONDS
+        )
+        node.crash()
+        while trio.current_time() < node.away_until:
+            await trio.sleep(_LOOK_SECONDS)
+            is_noticed = is_noticed or is_absent(incarnation, self._nodes)
+        self._count(AWAY_KIND, is_noticed)
 
     async def _crash_all(self, node: Node) -> None:
         for each in self._nodes:
@@ -289,11 +309,10 @@ class Nemesis:
 
     async def _half_open(self, node: Node) -> None:
         """Until the run ends, or whoever looks for dead connections finds them."""
-        links = list(node.links)
-        self._count("half_open", len(links))
+        links = self._links(node, "half_open")
         for link in links:
             link.hang()
-        await trio.sleep(_UP_SECONDS)
+        await trio.sleep(_UP_SECONDS if links else 0.0)
 
     async def _one_way(self, node: Node) -> None:
         direction = self._rng.randrange(2)
@@ -310,13 +329,17 @@ class Nemesis:
         self, node: Node, kind: str, harm: Callable[[Link], None], seconds: float
     ) -> None:
         """Harm the connections that there are now, for so long."""
-        links = list(node.links)
-        self._count(kind, len(links))
+        links = self._links(node, kind)
         for link in links:
             harm(link)
-        await trio.sleep(seconds)
+        await trio.sleep(seconds if links or node.is_unreachable else 0.0)
         for link in links:
             link.flow()
+
+    def _links(self, node: Node, kind: str) -> list[Link]:
+        links = list(node.links)
+        self._count(kind, len(links))
+        return links
 
     async def _partition(self, node: Node) -> None:
         await self._up(node)

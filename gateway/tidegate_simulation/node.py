@@ -20,6 +20,7 @@ from tidegate_gateway.memory_transport import MemoryTransport
 from tidegate_storage.memory_disk import MemoryDisk
 from tidegate_storage.object_store import ObjectStore
 
+from .dials import SimulatedDial, host_of
 from .disk_plan import PREFIX as DISK
 from .disks import SimulatedDisk
 from .host import Host
@@ -195,10 +196,10 @@ class Node(Host):
             self.node_id,
             f"key-{self.node_id}",
             self.zone,
-            (Endpoint(LISTENER, f"node{self.node_id}", 9092),),
+            (Endpoint(LISTENER, host_of(self.node_id), 9092),),
             "0",
             CLUSTER_ID,
-            Endpoint(PEER_LISTENER, f"node{self.node_id}", 9093) if has_peers else None,
+            Endpoint(PEER_LISTENER, host_of(self.node_id), 9093) if has_peers else None,
             self.release,
         )
         lenders = SimulatedLenders(world, self.name, self.zone, is_calm=not world.plan.kinds)
@@ -214,6 +215,7 @@ class Node(Host):
             wall_clock=self._wall_clock,
             blocking=Inline(),
             peers=peers if has_peers else None,
+            dial=SimulatedDial(world, self) if world.plan.zones.is_probed else None,
             cache_disk=MemoryDisk(self.disk) if world.plan.disks.max_bytes else None,
             max_open_files=4,
         )

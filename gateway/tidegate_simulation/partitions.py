@@ -64,12 +64,23 @@ class Partitions:
             await self._pause()
 
     async def _clients(self, node: Node) -> None:
-        names = sorted({link.process for link in node.links})
-        cut = [each for each in names if self._rng.random() < _CLIENT_SHARE]
+        """One that has none would be a cut that nobody notices, for as long as another."""
+        busy = [each for each in self._nodes if self._clients_of(each)]
+        if not busy:
+            await trio.lowlevel.checkpoint()
+            return
+        node = node if node in busy else self._rng.choice(busy)
+        names = self._clients_of(node)
+        cut = [each for each in names if self._rng.random() < _CLIENT_SHARE] or names[:1]
         self._world.strikes.count(f"{PREFIX}clients", len(cut))
         direction = self._rng.randrange(3)
         with self._between([pair for each in cut for pair in _pairs(each, node.name, direction)]):
             await self._pause()
+
+    def _clients_of(self, node: Node) -> list[str]:
+        """Return who is connected to a gateway, other gateways apart."""
+        gateways = {each.name for each in self._nodes}
+        return sorted({link.process for link in node.links} - gateways)
 
     async def _zones(self, node: Node) -> None:
         mine = node.zone

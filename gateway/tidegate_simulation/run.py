@@ -19,6 +19,7 @@ from tidegate_coordination.logs.faulty import LogFaults
 from tidegate_pipeline.plan import backlog
 
 from .actors import Actor, make_actors
+from .away_plan import AWAY_KIND, draws_away
 from .checker import Violation, check
 from .compacters import Compacter
 from .disk_plan import draw_disks
@@ -32,6 +33,7 @@ from .livelock import LivelockGuard
 from .losses import draw_losses
 from .move_plan import draw_moves
 from .movers import Mover, wait_for_moves
+from .neighbourhood import wrongly_absent
 from .nemesis import Nemesis
 from .node import Node
 from .operators import Operator, wait_for_repair
@@ -131,14 +133,21 @@ def _draw(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], Fau
     moves = draw_moves(seed, is_calm=not plan.kinds, all_reach_log=not forwarding.only_forward)
     plan = plan.with_forwarding(forwarding).with_zones(zones).with_moves(moves)
     has_drains = draws_drains(seed, has_wrong_clocks=plan.has_wrong_clocks)
+    has_away = draws_away(
+        seed,
+        is_looked_for=zones.is_probed,
+        is_calm=not plan.kinds,
+        has_wrong_clocks=plan.has_wrong_clocks,
+    )
     versions = draw_versions(
         seed,
         is_calm=not plan.kinds,
-        may_be_late=not (has_drains or plan.has_wrong_clocks),
+        may_be_late=not (has_drains or has_away or plan.has_wrong_clocks),
         may_roll=not disks.kinds,
     )
-    plan = plan.with_versions(versions)
-    return settings, plan.with_events(DRAIN_KIND) if has_drains else plan
+    drawn = {DRAIN_KIND: has_drains, AWAY_KIND: has_away}
+    events = [kind for kind, is_drawn in drawn.items() if is_drawn]
+    return settings, plan.with_versions(versions).with_events(*events)
 
 
 def run_seeds(seeds: Iterable[int], operations: int = 150) -> Iterator[Report]:
@@ -171,6 +180,10 @@ class _Run:
         """Add a violation."""
         self._violations.append(Violation(kind, text))
 
+    def _note_if(self, kind: str, text: str) -> None:
+        if text:
+            self.note(kind, text)
+
     def report(self) -> Report:
         """Judge what happened."""
         history: list[Event] = []
@@ -181,8 +194,7 @@ class _Run:
             self._violations += self._world.violations
             lives = self._world.lives
         missing = self._strikes.missing()
-        if missing:
-            self.note("fault did not land", " ".join(missing))
+        self._note_if("fault did not land", " ".join(missing))
         trace = [each.hex() for each in payloads] + [each.as_json() for each in history]
         return Report(
             seed=self._seed,
@@ -238,6 +250,7 @@ class _Run:
         nemesis = Nemesis(world, nodes, pipelines, [*operators, *movers])
         await self._faulty_phase(workload, nemesis)
         await self._await_nodes(nodes)
+        self._note_if("absent though it lives", await wrongly_absent(nodes))
         await self._await_repair(world)
         await self._await_moves(world)
         await self._merge_all(world, pipelines)

@@ -57,7 +57,8 @@ class ZonePlan:
     """The zones of one seed.
 
     asked: the number of `--zones`, 0 without.  of_gateways: by node id.  lend: gateways of a zone
-    lend each other objects.  is_probed: somebody asks where clients of a zone should go.
+    lend each other objects.  is_probed: gateways look whether others answer, and somebody asks
+    where clients of a zone should go.
     """
 
     seed: int

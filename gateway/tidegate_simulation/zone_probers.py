@@ -1,9 +1,11 @@
 """Asks any gateway, at any time, where clients of a zone should go, and judges the answers.
 
-What is right follows from the replica of the gateway that answers: an answer counts only if that
-gateway lived, and no gateway came, drained or went in its replica, from question to answer.
+What is right follows from the replica of the gateway that answers, and from whom it takes for
+absent: an answer counts only if that gateway lived, and no gateway came, drained, went, became
+absent or was forgiven there, from question to answer.
 
-- A client that says its zone is told leaders there, none that drains, while the zone has such.
+- A client that says its zone is told leaders there, none that drains or is absent, while the zone
+  has such.
 - A rack is remembered for a client id while its connections agree, and else not at all.
 - A consumer at another zone's gateway is sent to its own, if that was shown to it as a replica; it
   gets no records with that, and at its own zone's gateway it is not sent away.
@@ -24,6 +26,7 @@ from tidegate_gateway.gateway import Gateway
 from tidegate_protocol.messages import fetch, metadata
 
 from .client import Client, ClientConnection, Disconnected
+from .neighbourhood import absent_of
 from .node import Node
 from .workload import Key, Workload
 from .world import NotReachable
@@ -45,7 +48,7 @@ class _Watched:
 
     node: Node
     gateway: Gateway
-    version: int
+    version: tuple[int, int]
 
     @property
     def table(self) -> GatewayTable:
@@ -54,7 +57,7 @@ class _Watched:
     @property
     def is_unchanged(self) -> bool:
         """Tell whether all its answers since this was made follow from its present replica."""
-        return self.node.gateway is self.gateway and self.table.version == self.version
+        return self.node.gateway is self.gateway and _version(self.gateway) == self.version
 
     @property
     def leaving(self) -> list[GatewayLife]:
@@ -67,16 +70,20 @@ class _Watched:
         return sum(each.client_id == client_id for each in peers)
 
     def recommended(self, zone: str) -> set[int]:
-        """Return who may lead for a zone; without one there, anybody who does not drain."""
-        brokers = self.table.brokers()
-        serving = [each for each in brokers if not each.draining] or brokers
-        nearby = {each.node_id for each in serving if each.zone == zone}
-        return nearby or {each.node_id for each in serving}
+        """Return who may lead for a zone; without one there, anybody who may lead."""
+        leading = self._leading()
+        nearby = {each.node_id for each in leading if each.zone == zone}
+        return nearby or {each.node_id for each in leading}
 
     def is_served(self, zone: str) -> bool:
-        """Tell whether a zone has a gateway that takes new work."""
+        """Tell whether a zone has a gateway that takes new work and answers."""
+        return any(each.zone == zone and not each.draining for each in self._leading())
+
+    def _leading(self) -> list[GatewayLife]:
         brokers = self.table.brokers()
-        return any(each.zone == zone and not each.draining for each in brokers)
+        serving = [each for each in brokers if not each.draining] or brokers
+        absent = absent_of(self.node)
+        return [each for each in serving if each.incarnation not in absent] or serving
 
 
 class ZoneProber:
@@ -124,7 +131,7 @@ class ZoneProber:
     def _gateways(self) -> list[_Watched]:
         nodes = [each for _, each in sorted(self._world.nodes.items()) if isinstance(each, Node)]
         return [
-            _Watched(each, each.gateway, each.gateway.coordinator.state.gateways.version)
+            _Watched(each, each.gateway, _version(each.gateway))
             for each in nodes
             if each.gateway is not None
         ]
@@ -227,6 +234,11 @@ class ZoneProber:
         answer: fetch.FetchResponse = await reply.wait(ANSWER_SECONDS)
         parts = [part for each in answer.responses for part in each.partitions]
         return parts[0] if parts else None
+
+
+def _version(gateway: Gateway) -> tuple[int, int]:
+    changes = gateway.neighbours.changes if gateway.neighbours is not None else 0
+    return gateway.coordinator.state.gateways.version, changes
 
 
 async def _leaders(connection: ClientConnection) -> Leaders:

@@ -1,0 +1,91 @@
+"""How simulated gateways connect to each other at the addresses that clients are told.
+
+What clients can be cut off from, a gateway can, too: where a cut lies between them, or one of them
+is unreachable, nobody answers at all; where no gateway listens, the connection is refused at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import trio
+
+from tidegate_gateway.memory_transport import MemoryTransport
+from tidegate_gateway.transport import TransportBroken
+
+from .peers import Asker
+from .world import NotReachable, World
+
+_NODE: Final = "node"
+
+
+def host_of(node_id: int) -> str:
+    """Return the name by which clients connect to a gateway."""
+    return f"{_NODE}{node_id}"
+
+
+class SimulatedDial:
+    """See tidegate_gateway.peers.Dial.  One for each life of a gateway."""
+
+    def __init__(self, world: World, asker: Asker) -> None:
+        self._world = world
+        self._asker = asker
+
+    def __call__(self, host: str, port: int) -> Callable[[], Coroutine[Any, Any, trio.abc.Stream]]:
+        """Return what opens connections to a gateway."""
+        node_id = int(host.removeprefix(_NODE))
+
+        async def connect() -> trio.abc.Stream:
+            return await self._connected(node_id)
+
+        return connect
+
+    async def _connected(self, node_id: int) -> trio.abc.Stream:
+        await trio.lowlevel.checkpoint()
+        asker, asked = self._asker, self._world.peers[node_id]
+        is_cut = not self._world.cuts.connects(asker.name, asked.name)
+        if is_cut or asker.is_unreachable or asked.is_unreachable:
+            await trio.sleep_forever()  # the caller's deadline ends it
+        try:
+            return TransportStream(self._world.nodes[node_id].connect(asker.name))
+        except NotReachable as error:
+            raise ConnectionRefusedError(str(error)) from error
+
+
+class TransportStream(trio.abc.Stream):
+    """An end of an in-memory connection, as Trio's streams are."""
+
+    def __init__(self, transport: MemoryTransport) -> None:
+        self._transport = transport
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """See trio.abc.SendStream."""
+        rest = memoryview(data)
+        try:
+            while rest:
+                await self._transport.wait_sendable()
+                rest = rest[self._transport.send_nowait([rest]) :]
+        except TransportBroken as error:
+            raise trio.BrokenResourceError(str(error)) from error
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """See trio.abc.SendStream."""
+        await self._transport.wait_sendable()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """See trio.abc.ReceiveStream."""
+        buffer = memoryview(bytearray(max_bytes or 4096))
+        try:
+            while True:
+                await self._transport.wait_receivable()
+                size = self._transport.receive_nowait(buffer)
+                if size is not None:
+                    return bytes(buffer[:size])
+        except TransportBroken as error:
+            raise trio.BrokenResourceError(str(error)) from error
+
+    async def aclose(self) -> None:
+        """See trio.abc.AsyncResource."""
+        self._transport.close()
+        await trio.lowlevel.checkpoint()
