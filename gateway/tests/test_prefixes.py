@@ -16,7 +16,7 @@ from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.prefixes import LOOKS, own_prefix, see_prefix
 from tidegate_gateway.startup import RETRY_SECONDS, load_state, register
-from tidegate_protocol.errors import ErrorCode
+from tidegate_protocol.error_codes import ErrorCode
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import StoreMisconfigured
 from tidegate_storage.ownership import read_owner
