@@ -29,6 +29,7 @@ TOPIC_ID: Final = b"commits" + bytes(9)
 SLICE_BYTES: Final = 16_384
 RECORDS: Final = 16
 LOOK_SECONDS: Final = 0.05
+TOPIC_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,9 @@ async def _no_signals() -> AsyncGenerator[int, None]:
 async def _topic(coordinator: Coordinator, spec: Spec) -> None:
     if spec.number == 0:
         await coordinator.propose(CreateTopics([NewTopic(TOPIC_ID, TOPIC, spec.partitions, 1)]))
-    while TOPIC_ID not in coordinator.state.topics.by_id:  # noqa: ASYNC110 - no news are told
-        await trio.sleep(LOOK_SECONDS)
+    with trio.fail_after(TOPIC_SECONDS):
+        while TOPIC_ID not in coordinator.state.topics.by_id:  # noqa: ASYNC110 - no news are told
+            await trio.sleep(LOOK_SECONDS)
 
 
 async def _flushed(coordinator: Coordinator, spec: Spec) -> Told:

@@ -22,6 +22,7 @@ from tidegate_gateway.local_cluster.postgres import password_file, running_postg
 
 from .. import workers
 from ..committer import Spec, Told
+from ..errors import BenchError
 from ..figures import Observation, latency_figures
 from ..lab import Lab, rows_of
 from ..table import Report
@@ -31,6 +32,7 @@ SECONDS: Final = 25
 QUICK_SECONDS: Final = 3
 MIN_PARTITIONS: Final = 1_000
 ZONES: Final = 3
+OURS: Final = ("sqlite", "postgres", "s3")
 CLUSTER: Final = "c" * 22
 NOTE: Final = (
     "from a proposal to its answer, over all gateways; lost: appends that another gateway's entry"
@@ -48,17 +50,26 @@ class _Load:
 
 
 def run(lab: Lab) -> Report:
-    """Measure with the log of --log: sqlite, postgres, s3 (in the store of --store) or a URL."""
+    """Measure with the log of --log: sqlite, postgres, s3 (in the store of --store) or a URL.
+
+    What a URL names must be empty, and is measured once: it is not ours to clear.
+
+    Raises:
+      BenchError: gateways cannot share such a log, or one did not start.
+    """
     options = lab.options
+    if options.log == "memory":
+        raise BenchError("commits: gateways cannot share a log in memory; give another --log")
     load = _Load(options.gateways, options.slices, round(SECONDS / EVERY_SECONDS))
     if options.quick:
         load = _Load(3, 20, round(QUICK_SECONDS / EVERY_SECONDS))
     seen: list[Observation] = []
-    for number in range(options.lengths.runs):
+    runs = options.lengths.runs if (options.log or "sqlite") in OURS else 1
+    for number in range(runs):
         with _folder() as folder:
             told = trio.run(_measured, lab, load, folder)
         seen.append(_observation(told, load.flushes * EVERY_SECONDS))
-        lab.say(f"commits: run {number + 1} of {options.lengths.runs}: {_brief(seen[-1])}")
+        lab.say(f"commits: run {number + 1} of {runs}: {_brief(seen[-1])}")
     label = f"{load.gateways} gateways, {load.slices} slices, {options.log or 'sqlite'}"
     return Report("commits", rows_of(label, ["tidegate"], [seen]), (NOTE,))
 
@@ -100,8 +111,14 @@ async def _log_url(lab: Lab, folder: Path) -> AsyncGenerator[str]:
             os.environ["PGPASSFILE"] = str(password_file(server))  # the gateways inherit it
             yield url
     elif name == "s3":
-        place, _, query = lab.store.open_place(folder).partition("?")
-        yield f"{place}/metadata-log?{query}"
+        place = lab.store.open_place(folder)
+        if not place.startswith("s3:"):
+            raise BenchError("commits: --log s3 needs an S3 server as --store")
+        begin, _, query = place.partition("?")
+        try:
+            yield f"{begin}/metadata-log?{query}"
+        finally:
+            await trio.to_thread.run_sync(lab.store.drop_place, place)
     else:
         yield f"sqlite:{folder}/metadata.db" if name == "sqlite" else name
 
