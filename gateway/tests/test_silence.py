@@ -54,11 +54,6 @@ def test_who_appends_for_others_is_not_silent(state: ClusterState) -> None:
     assert taken(state, (HOLDER, 1000), appender=HOLDER) is None
 
 
-def test_who_writes_the_same_entry_through_another_is_not_silent(state: ClusterState) -> None:
-    view = View(state, OTHER, 2000, 2000, acknowledged={HOLDER: 1})
-    assert TakeClaim("group/g", (HOLDER, 1000)).decide(view).answer is None
-
-
 def test_nobody_who_drains_takes_over(state: ClusterState) -> None:
     state.gateways.fold_draining(GatewayDraining(OTHER))
     assert taken(state, (HOLDER, 1000)) is None

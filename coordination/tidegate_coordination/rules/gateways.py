@@ -198,8 +198,8 @@ class TakeClaim:
         gateway = view.state.gateways.live.get(holder)
         if gateway is None:
             return False
-        writes_this_entry = holder == view.appender or holder in view.acknowledged
-        return writes_this_entry or self.silent != (holder, gateway.clock_ms)
+        # Who appends this entry writes.
+        return holder == view.appender or self.silent != (holder, gateway.clock_ms)
 
 
 @dataclass(frozen=True, slots=True)
