@@ -108,7 +108,7 @@ class Gateway:
             self.coordinator, BrokerSettings({}), lambda: bytes([node_id]) * 16
         )
         handlers: list[Any] = [
-            FindCoordinator(self.coordinator, offsets_topic, self.groups),
+            FindCoordinator(self.coordinator, offsets_topic),
             OffsetFetch(self.coordinator),
             *(each(*both) for each in (ListGroups, OffsetCommit, OffsetDelete)),
             *(each(self.groups) for each in (JoinGroup, SyncGroup, Heartbeat, LeaveGroup)),

@@ -11,11 +11,8 @@ import trio
 from trio.testing import MockClock
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_coordination.rules.gateways import TakeClaim
-from tidegate_coordination.rules.proposal import View
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.neighbours import Neighbours
-from tidegate_gateway.silence import Silences
 from tidegate_simulation.away_plan import AWAY_KIND
 from tidegate_simulation.cuts import Cuts
 from tidegate_simulation.faults import FaultPlan
@@ -41,16 +38,6 @@ def hears_everybody(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Neighbours, "_answers", answers)
 
 
-def takes_groups_over_from_whoever_lives(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Silences, "last_entry_of", lambda self, incarnation, now: (incarnation, 0))
-    real = TakeClaim._is_kept
-
-    def is_kept(self: TakeClaim, view: View, holder: int) -> bool:
-        return self.silent is None and real(self, view, holder)
-
-    patch.setattr(TakeClaim, "_is_kept", is_kept)
-
-
 def looks(plan: FaultPlan) -> bool:
     return plan.zones.is_probed
 
@@ -66,7 +53,6 @@ def stays_away(plan: FaultPlan) -> bool:
         (never_forgives, {"absent though it lives"}, 51),
         (names_the_absent, {"wrong zone"}, 11),
         (hears_everybody, {"fault did not land"}, 11),
-        (takes_groups_over_from_whoever_lives, {"claim stolen"}, 23),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

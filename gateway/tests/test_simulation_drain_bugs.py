@@ -14,7 +14,7 @@ from tidegate_coordination.rules.proposal import Decided
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_gateway.group_table import HostedGroups
-from tidegate_gateway.requests import produce
+from tidegate_gateway.requests import find_coordinator, produce
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_simulation.drain_plan import DRAIN_KIND
 from tidegate_simulation.faults import FaultPlan
@@ -55,7 +55,7 @@ def names_who_drains(patch: pytest.MonkeyPatch) -> None:
         leaving = [each for each in state.gateways.brokers() if each.draining]
         return leaving[0] if leaving else server(state, group_id)
 
-    patch.setattr(HostedGroups, "place", lambda self, id: found(self._coordinator.state, id))
+    patch.setattr(find_coordinator, "server", found)
 
 
 def serves_groups_whose_claim_is_gone(patch: pytest.MonkeyPatch) -> None:

@@ -272,10 +272,7 @@ class Gateway:
         self._inflow = Inflow()
         self.pool = ArenaPool(settings.int("buffered.bytes.max"))
         self.writer = self._make_writer()
-        self.neighbours = self._make_neighbours()
-        self.groups = GroupManager(
-            self.coordinator, group_settings(settings), rng=self._rng, neighbours=self.neighbours
-        )
+        self.groups = GroupManager(self.coordinator, group_settings(settings), rng=self._rng)
         self.draining = Draining(
             self.coordinator,
             self.groups,
@@ -287,6 +284,7 @@ class Gateway:
         self.housekeeper = self._make_housekeeper()
         state = self.coordinator.state
         self.zones = ZoneFinder(self._zone_maps, state.gateways)
+        self.neighbours = self._make_neighbours()
         self.cluster_view = ClusterView(state, self.zones, self._absent)
         self.steering = ReadSteering(self.cluster_view, self.identity.zone)
         self.traffic = ZoneTraffic(self.zones, self.identity.zone)

@@ -11,11 +11,10 @@ proposals that are refused when the claim has gone to another (design, section 4
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from uuid import UUID
 
-import structlog
 import trio
 
 from tidegate_coordination.coordinator import (
@@ -46,13 +45,9 @@ from tidegate_coordination.rules.offsets import (
     OffsetDeletionRefusal,
     OffsetToCommit,
 )
-from tidegate_coordination.state.gateways import Gateway
 
 from .group_table import HostedGroups
 from .hosted_group import HostedGroup
-from .neighbours import Neighbours
-
-_log = structlog.get_logger("tidegate.groups")
 
 SETTLE_SECONDS = 30.0
 TOUCH_MS = 60_000
@@ -64,21 +59,13 @@ class GroupManager:
 
     Args:
       rng: for member ids; passed in so that a run can be repeated.
-      neighbours: who finds the other gateways absent; None for nobody.
     """
 
-    def __init__(
-        self,
-        coordinator: Coordinator,
-        settings: GroupSettings,
-        *,
-        rng: Random,
-        neighbours: Neighbours | None = None,
-    ) -> None:
+    def __init__(self, coordinator: Coordinator, settings: GroupSettings, *, rng: Random) -> None:
         self._coordinator = coordinator
         self.settings = settings
         self._rng = rng
-        self._groups = HostedGroups(coordinator, settings, neighbours)
+        self._groups = HostedGroups(coordinator, settings)
 
     async def run(self) -> None:
         """Let the timers of all groups run; forever."""
@@ -95,27 +82,6 @@ class GroupManager:
     def step_aside(self) -> None:
         """Leave the groups to others, if there are others, while this gateway drains."""
         self._groups.step_aside()
-
-    def place(self, group_id: str) -> Gateway | None:
-        """Return the gateway to send a group's members to; None when no gateway lives."""
-        return self._groups.place(group_id)
-
-    async def relieve(self, group_ids: Collection[str]) -> None:
-        """Take over those of the groups whose holder has fallen silent.
-
-        If the log does not let it, they stay where they are.
-        """
-        silent = [each for each in group_ids if self._groups.silent_holder(each) is not None]
-        if silent:
-            async with trio.open_nursery() as nursery:
-                for each in silent:
-                    nursery.start_soon(self._relieve, each)
-
-    async def _relieve(self, group_id: str) -> None:
-        try:
-            await self._groups.relieve(group_id)
-        except (CoordinatorUnavailable, ProposalFailed) as error:
-            _log.warning("could not take a group over", group=group_id, reason=str(error))
 
     def fresh_id(self) -> str:
         """Return a random text for a member id, shaped like a UUID as Kafka's are."""

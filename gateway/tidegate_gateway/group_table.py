@@ -23,11 +23,8 @@ from tidegate_coordination.groups.values import Description, Refusal
 from tidegate_coordination.rules.gateways import ReleaseClaim, Renew, TakeClaim
 from tidegate_coordination.rules.groups import ForgetGroup, group_claim
 from tidegate_coordination.rules.proposal import Proposal
-from tidegate_coordination.state.gateways import Gateway
 
 from .hosted_group import HostedGroup
-from .neighbours import Neighbours
-from .silence import LastEntry
 
 LOOK_SECONDS = 1.0
 STALL_SECONDS = 3.0
@@ -39,14 +36,8 @@ GROUP_BYTES = 4096
 class HostedGroups:
     """By group id.  hosted_bytes: what all of them cost, with what their members sent."""
 
-    def __init__(
-        self,
-        coordinator: Coordinator,
-        settings: GroupSettings,
-        neighbours: Neighbours | None = None,
-    ) -> None:
+    def __init__(self, coordinator: Coordinator, settings: GroupSettings) -> None:
         self._coordinator = coordinator
-        self._neighbours = neighbours
         self._settings = settings
         self._hosted: dict[str, HostedGroup] = {}
         self._uncertain: set[str] = set()
@@ -90,32 +81,6 @@ class HostedGroups:
                 return Refusal.NOT_COORDINATOR
             self._uncertain.discard(group_id)
         return self._present(group_id) or self._restore(group_id, epoch)
-
-    def place(self, group_id: str) -> Gateway | None:
-        """Return the gateway that serves a group, or would; none that is absent would."""
-        absent = self._neighbours.absent if self._neighbours is not None else frozenset[int]()
-        return server(self._coordinator.state, group_id, absent)
-
-    async def relieve(self, group_id: str) -> None:
-        """Take a group from a holder that has fallen silent.
-
-        Its members get a whole session from now on, since nobody knows when they were heard of.
-
-        Raises:
-          CoordinatorUnavailable, ProposalFailed
-        """
-        state, me = self._coordinator.state, self._coordinator.incarnation
-        silent = self.silent_holder(group_id)
-        if silent is not None and not self._leaving and may_serve(state, me):
-            take = TakeClaim(group_claim(group_id), silent)
-            self._adopted(group_id, await self._coordinator.propose(take))
-
-    def silent_holder(self, group_id: str) -> LastEntry | None:
-        """Return who holds a group, and its last entry, if it has fallen silent."""
-        held = holder(self._coordinator.state, group_id)
-        if held is None or self._neighbours is None:
-            return None
-        return self._neighbours.silent(held.incarnation)
 
     def lose(self, hosted: HostedGroup, refusal: Refusal) -> None:
         """Stop serving a group; whoever waits is answered with the refusal.
@@ -177,7 +142,7 @@ class HostedGroups:
         state, me = self._coordinator.state, self._coordinator.incarnation
         ids = {each.group_id for each in state.groups} | self._hosted.keys()
         for group_id in sorted(ids):
-            place = self.place(group_id)
+            place = server(state, group_id)
             if place is not None and place.incarnation == me:
                 description = self.describe(group_id)
                 if description is not None:
@@ -312,7 +277,7 @@ class HostedGroups:
             group_id = group.group_id
             if not group.members or group_id in self._hosted:
                 continue
-            place = self.place(group_id)
+            place = server(state, group_id)
             if place is None or place.incarnation != me:
                 continue
             epoch = self._own_epoch(group_id)

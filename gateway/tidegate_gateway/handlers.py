@@ -153,7 +153,7 @@ def _group_handlers(
 ) -> list[Handler]:
     offsets_topic = OffsetsTopic(coordinator, settings, lambda: rng.randbytes(16))
     return [
-        FindCoordinator(coordinator, offsets_topic, groups),
+        FindCoordinator(coordinator, offsets_topic),
         JoinGroup(groups),
         SyncGroup(groups),
         Heartbeat(groups),

@@ -23,7 +23,6 @@ from tidegate_coordination.state.gateways import Gateway, GatewayTable
 
 from .answering import is_answered
 from .peers import Dial
-from .silence import LastEntry, Silences
 
 LOOK_SECONDS: Final = 1.0
 
@@ -49,7 +48,6 @@ class Neighbours:
     ) -> None:
         self.absent: frozenset[int] = frozenset()
         self.changes = 0
-        self._silences = Silences(gateways)
         self._gateways = gateways
         self._own_incarnation = own_incarnation
         self._listeners = tuple(listeners)
@@ -63,18 +61,11 @@ class Neighbours:
             while True:
                 asked = [each for each in self._gateways.brokers() if self._is_asked(each)]
                 self._forget_others({each.incarnation for each in asked})
-                self._silences.look(sorted(self.absent), trio.current_time())
                 for each in asked:
                     if each.incarnation not in self._looked_at:
                         self._looked_at.add(each.incarnation)
                         nursery.start_soon(self._look_at, each)
                 await trio.sleep(LOOK_SECONDS)
-
-    def silent(self, incarnation: int) -> LastEntry | None:
-        """Return what a gateway wrote last, if it has neither answered nor written for long."""
-        if incarnation not in self.absent:
-            return None
-        return self._silences.last_entry_of(incarnation, trio.current_time())
 
     def _is_asked(self, gateway: Gateway) -> bool:
         is_other = gateway.incarnation != self._own_incarnation

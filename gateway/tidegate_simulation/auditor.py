@@ -1,6 +1,6 @@
 """Reads the metadata log as it grows, for rules about time that no single state can show.
 
-- A claim is not taken from a gateway that lives and wrote an entry lately: see silence.py.
+- A claim is not taken from a gateway that lives.
 - Nobody expires a gateway that wrote an entry half a lease ago or less, however wrong clocks are.
 """
 
@@ -11,9 +11,7 @@ import trio
 from tidegate_coordination import events as ev
 from tidegate_coordination.entries import Entry, authored, decode_entry
 from tidegate_coordination.state.broken import StateBroken
-from tidegate_coordination.state.claims import Claim
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.silence import SILENT_SHARE
 
 from .client import Client
 from .workload import Workload
@@ -48,13 +46,6 @@ class Auditor:
             self._state.apply(position, entry)
             self._written[entry.writer] = now
 
-    def _audit_taken(self, event: ev.ClaimTaken, claim: Claim, now: float) -> None:
-        self._workload.world.strikes.count("claim.taken_over")
-        silent = now - self._written.get(claim.incarnation, 0.0)
-        if silent + LOOK_SECONDS < SILENT_SHARE * self._state.gateways.lease_ms / 1000:
-            text = f"{event} from {claim}, which lives, and wrote {silent:.2f} s ago"
-            self._workload.world.complain("claim stolen", text)
-
     def _audit(self, entry: Entry, now: float) -> None:
         state, complain = self._state, self._workload.world.complain
         for author, event in authored(entry):
@@ -62,7 +53,7 @@ class Auditor:
             if isinstance(event, ev.ClaimTaken):
                 claim = state.claims.get(event.name)
                 if claim is not None and state.gateways.is_live(claim.incarnation):
-                    self._audit_taken(event, claim, now)
+                    complain("claim stolen", f"{event} from {claim}, which lives")
             elif isinstance(event, ev.GatewayExpired) and event.incarnation != author:
                 silent = now - self._written.get(event.incarnation, 0.0)
                 if silent + LOOK_SECONDS < state.gateways.lease_ms / 2000:

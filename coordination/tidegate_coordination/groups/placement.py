@@ -14,19 +14,12 @@ def holder(state: ClusterState, group_id: str) -> Gateway | None:
     return state.gateways.live.get(claim.incarnation) if claim is not None else None
 
 
-def server(
-    state: ClusterState, group_id: str, absent: frozenset[int] = frozenset()
-) -> Gateway | None:
-    """Return the gateway to send the group's members to; None when no gateway lives.
-
-    absent: incarnations that take over no group, as long as there are others.
-    """
+def server(state: ClusterState, group_id: str) -> Gateway | None:
+    """Return the gateway to send the group's members to; None when no gateway lives."""
     held = holder(state, group_id)
     if held is not None:
         return held
-    serving = state.gateways.serving()
-    present = [each for each in serving if each.incarnation not in absent]
-    candidates = {each.node_id: each for each in present or serving}
+    candidates = {each.node_id: each for each in state.gateways.serving()}
     if not candidates:
         return None
     return candidates[choose(group_id.encode(), sorted(candidates))]

@@ -163,14 +163,11 @@ class ExpireGateways:
 class TakeClaim:
     """Become the one that may write what a name guards.
 
-    silent: (incarnation, clock_ms) of a live gateway that the caller has found silent, see there
-    (tidegate_gateway/silence.py); the claim is taken from it if it has not written since.
     Answer: the claim's epoch when the writer holds it now, None when another live gateway does, or
     when the writer drains and others do not.
     """
 
     name: str
-    silent: tuple[int, int] | None = None
 
     @property
     def reads(self) -> frozenset[str]:
@@ -187,19 +184,12 @@ class TakeClaim:
         claim = view.state.claims.get(self.name)
         if claim is not None and claim.incarnation == view.writer:
             return Decided((), claim.epoch)
-        if claim is not None and self._is_kept(view, claim.incarnation):
+        if claim is not None and view.state.gateways.is_live(claim.incarnation):
             return Decided((), None)
         if view.state.gateways.sends_away(view.writer):
             return Decided((), None)
         epoch = claim.epoch + 1 if claim is not None else 1
         return Decided((ClaimTaken(self.name, view.writer, epoch),), epoch)
-
-    def _is_kept(self, view: View, holder: int) -> bool:
-        gateway = view.state.gateways.live.get(holder)
-        if gateway is None:
-            return False
-        # Who appends this entry writes.
-        return holder == view.appender or self.silent != (holder, gateway.clock_ms)
 
 
 @dataclass(frozen=True, slots=True)

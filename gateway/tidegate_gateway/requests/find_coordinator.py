@@ -1,11 +1,9 @@
 """FindCoordinator: versions 0-6.
 
 A group belongs to the gateway that holds its claim, or, when no live gateway does, to the one its
-id hashes to.  A holder that has fallen silent is relieved of the group first (decision 20).
-
-Differs from Kafka: there are no transactions yet, so a transactional id is refused with
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which both the Java client and librdkafka take as fatal here;
-at INVALID_REQUEST, say, librdkafka would ask again for ever.  A share group's key gets
+id hashes to.  Differs from Kafka: there are no transactions yet, so a transactional id is refused
+with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which both the Java client and librdkafka take as fatal
+here; at INVALID_REQUEST, say, librdkafka would ask again for ever.  A share group's key gets
 INVALID_REQUEST.
 """
 
@@ -19,6 +17,7 @@ import structlog
 
 from tidegate_coordination.coordinator import Coordinator as MetadataCoordinator
 from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.groups.placement import server
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import find_coordinator as messages
 from tidegate_protocol.messages.find_coordinator import (
@@ -28,7 +27,6 @@ from tidegate_protocol.messages.find_coordinator import (
 )
 
 from ..call import Call
-from ..group_manager import GroupManager
 from ..internal_topics import OFFSETS_TOPIC, OffsetsTopic
 
 _log = structlog.get_logger("tidegate.groups")
@@ -45,7 +43,6 @@ class FindCoordinator:
 
     coordinator: MetadataCoordinator
     offsets_topic: OffsetsTopic
-    groups: GroupManager
     api_key: ClassVar[int] = 10
     messages: ClassVar[ModuleType] = messages
 
@@ -54,7 +51,6 @@ class FindCoordinator:
         listener = call.peer.listener
         if request.key_type == GROUP:
             await self._ensure_offsets_topic()
-            await self.groups.relieve(request.coordinator_keys or [request.key])
         if call.version >= SEVERAL_SINCE:
             keys = request.coordinator_keys
             found = [self._find(key, request.key_type, listener) for key in keys]
@@ -89,7 +85,7 @@ class FindCoordinator:
         )
 
     def _find_group(self, group_id: str, listener: str) -> Coordinator:
-        gateway = self.groups.place(group_id)
+        gateway = server(self.coordinator.state, group_id)
         endpoint = gateway.endpoint(listener) if gateway is not None else None
         if gateway is None or endpoint is None:
             return _refused(
