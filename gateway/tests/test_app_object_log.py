@@ -35,7 +35,7 @@ def test_two_gateways_share_nothing_but_a_bucket(seaweed_s3_url: str, tmp_path: 
     with serving(*one, cwd=tmp_path) as again:  # all of it comes from the bucket
         produce(again.servers, "c")
         assert consume(again.servers, 1) == ["c"]
-    done = tidegate("doctor", "--log", url, "--json", cwd=tmp_path)
+    done = tidegate("doctor", "--log", url, "--data", "one", "--json", cwd=tmp_path)
     told = [each for each in json.loads(done.stdout)["checks"] if each["area"] == "metadata log"]
     assert told
     assert all(each["ok"] for each in told), told

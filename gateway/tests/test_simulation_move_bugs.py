@@ -88,7 +88,7 @@ def test_planted_bugs_of_moves_are_found(
 
 def test_seeds_that_move_the_log_find_nothing() -> None:
     landed = Counter[str]()
-    for seed in (22, 68, 77, 87):
+    for seed in (22, 29, 74, 77):
         report = simulate(seed, 60)
         assert moves(plan_of(seed))
         assert not report.violations, report.replay

@@ -18,6 +18,7 @@ from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.limits import MergeSettings
 from tidegate_pipeline.local_runner import LocalRunner
 from tidegate_pipeline.work import MergeTask, MergeUnit, Source, UnitResult
+from tidegate_simulation.away_plan import AWAY_KIND
 from tidegate_simulation.deletion_checks import DeletionWatch
 from tidegate_simulation.disk_plan import DISK_KINDS
 from tidegate_simulation.drain_plan import DRAIN_KIND
@@ -46,7 +47,7 @@ def test_every_kind_is_drawn_and_some_seeds_have_no_pipeline() -> None:
     drivers = [plan.pipelines.drivers for plan in plans]
     kinds = {kind for plan in plans for kind in plan.kinds}
     apart = {*PIPELINE_KINDS, *LOSS_KINDS, *DISK_KINDS, *FORWARDING_KINDS, DRAIN_KIND}
-    apart |= {MOVED, UPGRADE_KIND, LATE_KIND, DAMAGE_KIND}
+    apart |= {MOVED, UPGRADE_KIND, LATE_KIND, DAMAGE_KIND, AWAY_KIND}
     assert kinds == {*KINDS, *apart}
     assert {plan.disks.max_bytes for plan in plans if not plan.pipelines.drivers} == {0}
     assert all(drivers.count(number) > 100 for number in (0, 1, 2)), drivers

@@ -73,7 +73,7 @@ async def own_prefix(
 
     Raises:
       StoreMisconfigured: it belongs to another.  This incarnation has left.
-      StoreUnavailable: the store is away for too long.
+      StoreUnavailable: the store is away for too long.  It has left, too.
     """
     state = coordinator.state
 
@@ -91,7 +91,8 @@ async def own_prefix(
                 renew,
             )
         await _check(store, state, renew)
-    except StoreMisconfigured:
+    except (StoreMisconfigured, StoreUnavailable):
+        # Nobody shall be sent to it, nor wait for its lease.
         with suppress(CoordinatorUnavailable):
             await coordinator.leave()
         raise
@@ -125,7 +126,7 @@ async def _check(
             f"cluster {state.cluster_id} keeps its records elsewhere: there is no {OWNER_KEY} in"
             " this prefix. Give the same bucket and prefix as the other gateways. If the records"
             " were copied here, copy that object, too; if the cluster is new and was never used,"
-            f" start node.id={made_by} alone, which made it"
+            f" start node.id={made_by} alone, which made it, or begin anew with an empty log"
         )
     await _patiently(
         lambda: check_owner(store, state.cluster_id, timeline=state.timeline), meanwhile

@@ -171,7 +171,8 @@ def test_run_waits_for_the_gateway_to_take_the_prefix(tmp_path: Path) -> None:
     with serving(*DEV, cwd=tmp_path) as process:
         produce(process.servers, 0, 20)
         assert process.stop()[0] == 0
-    (tmp_path / "tidegate-data" / "objects" / OWNER_KEY).unlink()
+    mark = tmp_path / "tidegate-data" / "objects" / OWNER_KEY
+    mark.rename(tmp_path / OWNER_KEY)
     done = tidegate("pipeline", "once", *LOCAL, cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     with running(*EAGER, cwd=tmp_path) as popen:
@@ -179,6 +180,7 @@ def test_run_waits_for_the_gateway_to_take_the_prefix(tmp_path: Path) -> None:
             "the object store belongs to no cluster yet"
             in wait_for(popen, "waiting; then trying again")["error"]
         )
+        (tmp_path / OWNER_KEY).rename(mark)
         with serving(*DEV, cwd=tmp_path):
             wait_for(popen, "merged")
 

@@ -225,7 +225,9 @@ class ClusterState:
         expect(restore_id == self.timelines.restore_id, f"an entry of another restore {restore_id}")
 
     def _fold_registered(self, event: ev.GatewayRegistered) -> None:
-        self.gateways.fold_registered(event, self._writer_clock_ms, self._writer_uptime_ms)
+        # One that registers through another gateway is not dated by that one's uptime.
+        uptime_ms = self._writer_uptime_ms if self._author == 0 else -1
+        self.gateways.fold_registered(event, self._writer_clock_ms, uptime_ms)
         # A driver of the pipeline, dead perhaps, is nobody to ask, and sets no time by itself.
         if [each.incarnation for each in self.gateways.brokers()] == [event.incarnation]:
             self._trust_clock(self._writer_clock_ms)
