@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 
 import msgspec
@@ -17,6 +18,7 @@ from tidegate_coordination.forwarding.contention import Contention
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.forwarding.messages import (
+    MAX_QUESTION_BYTES,
     Ask,
     NotSpoken,
     Told,
@@ -42,6 +44,7 @@ class Links:
     """Between all gateways.  faults: how often (0 to 1) something befalls a question, by kind.
 
     newer: kinds of proposals that are answered as no release here can read.
+    bytes_per_second: what a question can be as large as, for each second that it may take.
     """
 
     rng: Random
@@ -51,6 +54,7 @@ class Links:
     down: set[int] = field(default_factory=set[int])
     befell: Counter[str] = field(default_factory=Counter[str])
     newer: set[str] = field(default_factory=set[str])
+    bytes_per_second: float = inf
 
     def _befalls(self, kind: str) -> bool:
         if self.rng.random() >= self.faults.get(kind, 0.0):
@@ -61,7 +65,10 @@ class Links:
     async def ask(self, gateway: Gateway, question: Ask, timeout_seconds: float) -> Told:
         await trio.sleep(self.rng.random() * 0.01)
         data = encode(question)
-        if gateway.node_id in self.down or self._befalls("question lost"):
+        if len(data) > MAX_QUESTION_BYTES:
+            raise PeerUnavailable("413: a body may not have so many bytes here")
+        is_slow = len(data) > timeout_seconds * self.bytes_per_second
+        if is_slow or gateway.node_id in self.down or self._befalls("question lost"):
             await trio.sleep(timeout_seconds)
             raise PeerUnavailable("lost")
         if self._befalls("question again, late"):

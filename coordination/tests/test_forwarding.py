@@ -192,9 +192,9 @@ async def test_questions_that_are_refused(autojump_clock: trio.testing.MockClock
         service = world.links.services[1]
         with pytest.raises(OtherCluster, match=r"metadata\.log"):
             await service.answer(Ask(VERSION, "another", 1, 0, 0, 0, []))
-        sent = [Sent(7, "NoSuchKind", b""), Sent(8, "Renew", b"\xff"), Sent(9, "Renew", b"\x80")]
+        sent = [Sent(7, "Renew", b"\xff"), Sent(8, "Renew", b"\x80"), Sent(9, "NoSuchKind", b"")]
         told = await service.answer(Ask(VERSION, "cluster", 77, 0, 0, 0, sent))
-        assert [each.outcome for each in told.answers] == [6, 1, 2]
+        assert [each.outcome for each in told.answers] == [1, 2, 6]
         # Numbers begin at 1, and are not asked for again once they are acknowledged.
         sent = [Sent(0, "Renew", b"\x80"), Sent(3, "Renew", b"\x80"), Sent(2, "Renew", b"\x80")]
         told = await service.answer(Ask(VERSION, "cluster", 1, 2, 0, 0, sent))

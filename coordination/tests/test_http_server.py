@@ -1,6 +1,7 @@
 """The HTTP server: what it understands, what it refuses, and whom it lets go."""
 
 import re
+from functools import partial
 
 import pytest
 import structlog
@@ -151,3 +152,32 @@ async def test_an_answer_that_is_no_http_closes(autojump_clock: MockClock) -> No
     with structlog.testing.capture_logs() as lines:
         assert await answers(request("GET /"), bad) == b""
     assert len(lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("framing", "body"),
+    [("Content-Length: 900", ""), ("Transfer-Encoding: chunked", "3\r\nabc\r\n")],
+)
+async def test_the_body_of_a_stranger_is_not_read(
+    framing: str, body: str, autojump_clock: MockClock
+) -> None:
+    """The answer comes though the body does not; then the connection ends."""
+
+    def is_known(head: HttpRequest) -> bool:
+        return head.header("X-One") == "secret"
+
+    async def guarded(request: HttpRequest) -> HttpAnswer:
+        await trio.lowlevel.checkpoint()
+        return HttpAnswer(200 if is_known(request) else 401, request.body)
+
+    async with trio.open_nursery() as nursery:
+        ours, theirs = memory_stream_pair()
+        serve = partial(serve_http, max_body_bytes=1000, takes_body=is_known)
+        nursery.start_soon(serve, theirs, guarded)
+        await ours.send_all(request("GET /", "X-One: no"))
+        await ours.send_all(request("PUT /", "X-One: secret", "Content-Length: 1", body="x"))
+        await ours.send_all(request("PUT /", "X-One: no", framing, body=body))
+        answer = b"".join([bytes(part) async for part in ours])
+    assert statuses(answer) == [401, 200, 401]
+    assert answer.count(b"Connection: close") == 1
+    assert trio.current_time() < 2

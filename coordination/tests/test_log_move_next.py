@@ -8,10 +8,12 @@ import pytest
 import trio
 import trio.testing
 
-from tests.move_world import MoveWorld, gateways
+from tests.move_world import MoveWorld, gateways, register
+from tidegate_coordination.log_move_watch import LOOK_SECONDS, LogMoveWatch
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import LogUnavailable, MetadataLog
 from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.rules.log_moves import BeginLogMove, OfferLog
 from tidegate_coordination.snapshots import encode_state
 from tidegate_coordination.state.log_moves import LogMove
 
@@ -68,3 +70,37 @@ async def test_a_new_log_that_cannot_be_closed_does_no_harm(
         await log.prepare(LogMove("m", 1, "b", snapshot.position + 1, copy="m"))
         with trio.fail_after(10):
             await log.forget_next()
+
+
+async def test_a_complaint_is_about_what_is_so_now(autojump_clock: trio.testing.MockClock) -> None:
+    """Once the new log did not answer; since then it does, and lacks the copy."""
+
+    class Late(MovableLog):
+        has_failed = False
+
+        async def prepare(self, move: LogMove) -> bool:
+            await trio.lowlevel.checkpoint()
+            if not self.has_failed:
+                self.has_failed = True
+                raise LogUnavailable("connection lost")
+            return False
+
+    async def open_next(_: str) -> MetadataLog:
+        await trio.lowlevel.checkpoint()
+        return world.opened("b")
+
+    world = MoveWorld(8)
+    async with gateways(world, 1) as found, trio.open_nursery() as nursery:
+        log = Late(world.opened("a"), open_next)
+        coordinator = await world.coordinator(2, log)
+        nursery.start_soon(coordinator.run)
+        await register(coordinator, 2)
+        nursery.start_soon(LogMoveWatch(coordinator, log).run)
+        await found[0].propose(BeginLogMove("m"))
+        await found[0].propose(OfferLog("m", "b", "m"))
+        await trio.sleep(2 * LOOK_SECONDS)
+        await found[0].catch_up()
+        move = found[0].state.log_moves.present
+        assert move is not None
+        assert move.answers[coordinator.incarnation] == "it does not hold what is copied"
+        nursery.cancel_scope.cancel()

@@ -46,6 +46,8 @@ Answer = TypeVar("Answer")
 TAIL_READS = 8
 WATCH_SECONDS = 1.0
 NONCE_BYTES = 12
+# Of a lease: renewals are at least this long on their way before a log is taken for away.
+CUT_OFF_SHARE = 2 / 3
 
 
 class CoordinatorUnavailable(Exception):
@@ -210,6 +212,24 @@ class Coordinator:
     def _silent_since(self) -> float | None:
         """Return since when what was asked is not answered."""
         return self._access.asked_at
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Tell whether others may have ended this gateway's lease without its knowing.
+
+        That is so when the log has not answered for as long, if others are there to serve.  A log
+        that is slow, but answers, is another matter: who takes it for away hangs up its clients
+        again and again.
+        """
+        silent_since = self._silent_since
+        if silent_since is None or not self.incarnation:
+            return False
+        gateways = self.state.gateways
+        lease_seconds = gateways.lease_ms / 1000
+        is_over_at = max(
+            self._access.answered_at + lease_seconds, silent_since + CUT_OFF_SHARE * lease_seconds
+        )
+        return trio.current_time() >= is_over_at and gateways.has_others(self.incarnation)
 
     async def catch_up(self) -> None:
         """Wait until the replica holds everything that was committed before this call.

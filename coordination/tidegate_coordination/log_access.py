@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import Final, TypeVar
 
 import structlog
@@ -32,11 +33,13 @@ class LogAccess:
     """Asks the log for one thing at a time; whoever waits for that has a deadline of its own.
 
     asked_at: since when what was asked is not answered; None while nothing is.
+    answered_at: when it answered last.
     """
 
     def __init__(self, log: MetadataLog) -> None:
         self._log = log
         self.asked_at: float | None = None
+        self.answered_at = -inf
         self._away_since: float | None = None
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
@@ -79,6 +82,7 @@ class LogAccess:
             try:
                 result = await attempt()
                 self.asked_at = None
+                self.answered_at = trio.current_time()
                 self._note_answer()
                 return result
             except LogUnavailable as error:

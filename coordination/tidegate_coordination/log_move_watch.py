@@ -37,6 +37,8 @@ class LogMoveWatch:
             self._changed.set()
 
     def _offer(self) -> LogMove | None:
+        if not self._coordinator.incarnation:
+            return None  # who is not registered yet is not asked, and could not answer
         return self._coordinator.state.log_moves.offer_to(self._coordinator.incarnation)
 
     def _is_offered(self) -> bool:
@@ -69,12 +71,13 @@ class LogMoveWatch:
         """Return why the copy cannot be used here; "" if it can."""
         if not self._log.capabilities.can_append:
             return ""  # it reads through others, who follow
-        problem = "it does not hold what is copied"
+        problem = "it does not answer"
         with trio.move_on_after(LOOK_SECONDS):
             while self._coordinator.state.log_moves.present is offer:
                 try:
                     if await self._log.prepare(offer):
                         return ""
+                    problem = "it does not hold what is copied"
                 except LogUnavailable as error:
                     problem = f"it does not answer: {error}"
                 except (LogCorrupt, LogMisconfigured) as error:

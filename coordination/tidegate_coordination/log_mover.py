@@ -113,8 +113,20 @@ class LogMover:
             await self._move()
         except* (MoveRefused, LogMisconfigured, LogCorrupt) as refusals:
             await self._coordinator.propose(CancelLogMove(self._plan.move_id))
-            raise _first(refusals) from None
+            # A seal that was under way may have come true, and that answer proves the log's end.
+            if not self._has_moved:
+                raise _first(refusals) from None
+        self._fill_in()
         return self.report
+
+    @property
+    def _has_moved(self) -> bool:
+        return self._state.log_moves.last.move_id == self._plan.move_id
+
+    def _fill_in(self) -> None:
+        self.report.sealed_at = self._state.log_moves.sealed_at
+        self.report.copied = self._next - self.report.first_copied
+        self.report.gateways = len(self._state.gateways.brokers())
 
     async def _move(self) -> None:
         check_logs(self._source, self._target)
@@ -130,8 +142,6 @@ class LogMover:
             nursery.start_soon(self._copy_on)
             await self._offer_and_seal()
             nursery.cancel_scope.cancel()
-        self.report.sealed_at = self._state.log_moves.sealed_at
-        self.report.copied = self._next - self.report.first_copied
 
     async def _begin(self) -> None:
         copy = await patiently(lambda: look_at_copy(self._target))
@@ -223,11 +233,9 @@ class LogMover:
         self._check_answers()
         if self._silent() or not self._is_level():
             return False
-        lag = self._lag
+        self.report.stall_entries = self._lag + 1
         step = await self._coordinator.propose(SealLog(self._plan.move_id))
         _check_step(step)
-        self.report.stall_entries = lag + 1
-        self.report.gateways = len(self._state.gateways.brokers())
         return step is MoveStep.DONE
 
     def _check_not_over(self) -> None:

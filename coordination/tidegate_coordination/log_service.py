@@ -80,12 +80,16 @@ class LogService:
         """Method and path below /v1/ of every call; * stands for what a client chooses."""
         return list(self._calls)
 
+    def takes_body(self, head: HttpRequest) -> bool:
+        """Tell whether what comes behind a request's head is read: not of strangers."""
+        return self._token is None or _bears(head, self._token)
+
     async def handle(self, request: HttpRequest) -> HttpAnswer:
         """Answer a request; of a log that fails, with a status that says how to go on."""
         return _signed(await self._handled(request), request)
 
     async def _handled(self, request: HttpRequest) -> HttpAnswer:
-        if self._token is not None and not _bears(request, self._token):
+        if not self.takes_body(request):
             return said(401, "this log asks for a token: send Authorization: Bearer TOKEN")
         refusal = _unreadable(request) or self._forbidden(request)
         if refusal is not None:

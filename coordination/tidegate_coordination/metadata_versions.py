@@ -21,7 +21,10 @@ FEATURE_NAME: Final = "tidegate.metadata.version"
 
 
 class Level(NamedTuple):
-    """entry_format: see entries.py.  snapshot_format: see state/cluster.py.  brings: for people."""
+    """The formats of a metadata.version; see entries.py and state/snapshot_head.py.
+
+    brings: for people.
+    """
 
     entry_format: int
     snapshot_format: int

@@ -21,22 +21,26 @@ import trio
 
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.gateway import Gateway, Identity
 from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.object_store import ObjectStore
 
 PATIENCE_SECONDS = 60.0
 
 
-def unstarted_gateway() -> Gateway:
-    """A gateway of parts in memory."""
+def unstarted_gateway(
+    *, store: ObjectStore | None = None, log: MetadataLog | None = None
+) -> Gateway:
+    """A gateway of parts in memory, or of those that are given."""
     endpoints = (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
     return Gateway(
         Identity(1, "key", "az1", endpoints, "0.0.1", "cluster-of-tests"),
         BrokerSettings({}),
-        store=MemoryObjectStore(),
-        log=MemoryLog(),
+        store=store or MemoryObjectStore(),
+        log=log or MemoryLog(),
         rng=Random(1),
         wall_clock=lambda: 1_700_000_000.0,
         blocking=Inline(),

@@ -32,6 +32,7 @@ from tidegate_gateway.log_reader import LogReader
 from tidegate_gateway.object_lender import ObjectLender
 from tidegate_gateway.read_ahead import ReadAhead
 from tidegate_gateway.read_steering import ReadSteering
+from tidegate_gateway.reply_memory import ReplyMemory
 from tidegate_gateway.requests.fetch import Fetch
 from tidegate_gateway.transport import Part
 from tidegate_gateway.zone_finder import ZoneFinder
@@ -108,6 +109,7 @@ class World:
         zone: str = "zone-a",
         peers: ObjectPeers | None = None,
         zone_id_map: str = "",
+        reply_bytes: int = 256 << 20,
     ) -> None:
         self.memory_log = log
         self.log = FaultyLog(log, LogFaults(), Random(node_id))
@@ -140,6 +142,7 @@ class World:
         self.coordinator.listen(self.waiters.on_change)
         self.sessions = FetchSessions(Random(node_id), max_sessions=2)
         self.read_ahead = ReadAhead(self.reader)
+        self.reply_memory = ReplyMemory(reply_bytes)
         zones = ZoneFinder(zone_maps(BrokerSettings()), self.state.gateways)
         self.fetcher = Fetch(
             self.coordinator,
@@ -149,6 +152,7 @@ class World:
             settings,
             self.read_ahead,
             ReadSteering(ClusterView(self.state, zones), "zone-a"),
+            self.reply_memory,
         )
         self.adopts = False
         self._counter = 0
@@ -263,6 +267,7 @@ async def fetch_world(
     cache_bytes: int = 64 << 20,
     gateways: int = 1,
     disk: DiskCache | None = None,
+    reply_bytes: int = 256 << 20,
 ) -> AsyncIterator[list[World]]:
     """Gateways that share a log and a store; the first is the one that writes.
 
@@ -277,6 +282,7 @@ async def fetch_world(
             settings or FetchSettings(),
             cache_bytes,
             disk if node_id == gateways else None,
+            reply_bytes=reply_bytes,
         )
         for node_id in range(1, gateways + 1)
     ]

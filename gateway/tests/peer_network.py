@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 import trio
 from trio.testing import memory_stream_pair
 
+from tidegate_coordination.forwarding.messages import MAX_QUESTION_BYTES
 from tidegate_coordination.http.client import Connect
 from tidegate_coordination.http.server import serve_http
 from tidegate_coordination.http.values import HttpAnswer, HttpRequest
-from tidegate_gateway.peer_service import MAX_BODY_BYTES, PeerService
+from tidegate_gateway.peer_service import PeerService
 
 
 @dataclass(slots=True)
@@ -56,4 +57,4 @@ class Network:
                 return replace(answer, body=answer.body[:-1])
             return answer
 
-        await serve_http(stream, handle, max_body_bytes=MAX_BODY_BYTES)
+        await serve_http(stream, handle, max_body_bytes=MAX_QUESTION_BYTES)

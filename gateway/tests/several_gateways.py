@@ -18,6 +18,7 @@ from tidegate_coordination.metadata_log import (
     AppendResult,
     LogEntry,
     LogUnavailable,
+    MetadataLog,
     Snapshot,
     Trimmed,
 )
@@ -96,8 +97,18 @@ class Cluster:
     store: MemoryObjectStore = field(default_factory=MemoryObjectStore)
     network: Network | None = None
 
-    async def start(self, node_id: int, clock: Clock, key: str = "", zone: str = "az1") -> Running:
-        """Start a gateway, or the next life of it; returns when it serves."""
+    async def start(
+        self,
+        node_id: int,
+        clock: Clock,
+        key: str = "",
+        zone: str = "az1",
+        log: MetadataLog | None = None,
+    ) -> Running:
+        """Start a gateway, or the next life of it; returns when it serves.
+
+        log: its own way to the log.
+        """
         gateway = Gateway(
             Identity(
                 node_id,
@@ -110,7 +121,7 @@ class Cluster:
             ),
             BrokerSettings({**self.settings, "node.id": str(node_id)}),
             store=self.store,
-            log=self.log,
+            log=log or self.log,
             rng=Random(node_id),
             wall_clock=clock,
             blocking=Inline(),

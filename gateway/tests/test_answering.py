@@ -5,20 +5,21 @@ from __future__ import annotations
 import struct
 from collections.abc import Awaitable, Callable
 
+import pytest
 import trio
 import trio.testing
 from trio.testing import MockClock
 
 from tidegate_coordination.events import Endpoint
-from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER, PEER_LISTENER
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_gateway.answering import ANSWER_SECONDS, those_that_answer
 
 
-def gateway(number: int, *ports: int, peer: int = 0) -> Gateway:
+def gateway(number: int, *ports: int, peer: int = 0, peer_listener: str = PEER_LISTENER) -> Gateway:
     endpoints = tuple(Endpoint(f"L{port}", "host", port) for port in ports)
     if peer:
-        endpoints = (Endpoint(PEER_LISTENER, "host", peer), *endpoints)
+        endpoints = (Endpoint(peer_listener, "host", peer), *endpoints)
     return Gateway(number, number, f"k{number}", "", endpoints, "0", False, 0, 0)
 
 
@@ -62,7 +63,8 @@ async def test_all_are_asked_together(autojump_clock: MockClock) -> None:
     assert trio.current_time() - began <= ANSWER_SECONDS
 
 
-async def test_a_peer_listener_speaks_no_kafka(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("name", [PEER_LISTENER, ONLY_FORWARDS_LISTENER])
+async def test_a_peer_listener_speaks_no_kafka(name: str, autojump_clock: MockClock) -> None:
     street = Street(10)
-    assert await street.found(gateway(1, 10, peer=9)) == [(1, 10)]
+    assert await street.found(gateway(1, 10, peer=9, peer_listener=name)) == [(1, 10)]
     assert street.asked == [10]

@@ -91,6 +91,20 @@ async def create(gateway: Gateway, name: str, partitions: int) -> None:
     await gateway.coordinator.propose(CreateTopics([NewTopic(topic_id, name, partitions)]))
 
 
+async def test_bytes_of_deleted_topics_are_forgotten() -> None:
+    async with started_gateway() as gateway:
+        await create(gateway, "greetings", 1)
+        for each in ("greetings", "gone"):
+            gateway.counters.add_bytes_in(each, 500)
+        text = (await render_metrics(gateway)).decode()
+        assert 'bytesin_total{topic="greetings"}' in text
+        assert "gone" not in text
+        for number in range(1000):
+            gateway.counters.add_bytes_in(f"gone {number}", 500)
+        assert len(gateway.counters.topic_bytes_in) < 200
+        assert gateway.counters.topic_bytes_in["greetings"] == 500
+
+
 async def test_metrics_are_of_the_moment() -> None:
     async with started_gateway() as gateway:
         await create(gateway, "greetings", 2)

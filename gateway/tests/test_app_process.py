@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from tests.app_world import PATIENCE_SECONDS, serving, tidegate
+from tests.app_world import PATIENCE_SECONDS, Process, serving, tidegate
+from tidegate_gateway.local_cluster.server import free_ports
 
 DEV = ("dev", "--port", "0", "--admin-port", "0")
 
@@ -80,8 +81,11 @@ def test_a_second_signal_is_fast(tmp_path: Path) -> None:
         assert "stopping at once" in errors
 
 
-def test_one_that_still_starts_can_be_stopped(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tidegate_gateway", *DEV]
+def test_one_that_still_starts_refuses_clients_and_can_be_stopped(tmp_path: Path) -> None:
+    """A client that is let in and not answered waits for long; one that is refused goes on."""
+    port, admin_port = free_ports(2)
+    ports = ("--port", str(port), "--admin-port", str(admin_port))
+    command = [sys.executable, "-m", "tidegate_gateway", "dev", *ports]
     store = "s3://b/p?endpoint=http://127.0.0.1:1&region=x&skip_signature=true"
     with subprocess.Popen(
         [*command, "--object-store", store],
@@ -92,6 +96,11 @@ def test_one_that_still_starts_can_be_stopped(tmp_path: Path) -> None:
     ) as popen:
         assert popen.stderr is not None
         assert "the object store does not answer" in popen.stderr.readline()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
+        admin = Process(popen, {"admin_url": f"http://127.0.0.1:{admin_port}"})
+        assert admin.get("/readyz") == (503, "starting\n")
+        assert admin.get("/healthz") == (200, "ok\n")
         popen.terminate()
         printed, _ = popen.communicate(timeout=PATIENCE_SECONDS)
         assert (popen.returncode, printed) == (0, "")

@@ -21,8 +21,9 @@ from tidegate_gateway.server import (
     PortInUse,
     Serve,
     accept_forever,
+    bind_listener,
+    bind_listeners,
     open_listener,
-    open_listeners,
 )
 
 ANY_PORT = ListenerAddress("PLAINTEXT", "127.0.0.1", 0)
@@ -151,9 +152,50 @@ def test_a_port_in_use_is_told() -> None:
     first = open_listener(ANY_PORT)
     try:
         with pytest.raises(PortInUse, match=f"port {first.address.port} is in use"):
-            open_listeners([ANY_PORT, first.address])
+            bind_listeners([ANY_PORT, first.address])
     finally:
         first.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", ""])
+async def test_who_comes_before_anybody_accepts_is_refused(host: str) -> None:
+    listener = bind_listener(ListenerAddress("PLAINTEXT", host, 0))
+    try:
+        port = listener.address.port
+        assert port
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.1", port), timeout=10)
+        listener.listen()
+        async with accepting(listener, greet):
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            with trio.fail_after(10):
+                assert await stream.receive_some(5) == b"hello"
+            await stream.aclose()
+    finally:
+        listener.close()
+
+
+def test_of_two_that_bound_a_port_the_later_one_to_listen_is_told() -> None:
+    """While neither listens, a system lets both have it: restarts need that."""
+    first = bind_listener(ANY_PORT)
+    second = bind_listener(first.address)
+    try:
+        first.listen()
+        with pytest.raises(PortInUse, match=f"port {first.address.port} is in use"):
+            second.listen()
+    finally:
+        first.close()
+        second.close()
+
+
+def test_a_port_is_found_free_without_keeping_anybody_from_it() -> None:
+    listener = bind_listener(ANY_PORT)
+    try:
+        checked = bind_listener(listener.address)
+        listener.listen()
+        checked.close()
+    finally:
+        listener.close()
 
 
 def test_a_host_that_is_not_ours_is_told() -> None:

@@ -11,6 +11,7 @@ from tidegate_gateway.call import Peer
 from tidegate_gateway.connection import Connection, fill
 from tidegate_gateway.memory_transport import MemoryTransport, memory_transport_pair
 from tidegate_gateway.receiver import ConnectionLimits
+from tidegate_gateway.reply_memory import ReplyMemory
 from tidegate_gateway.seal_pace import Inflow
 from tidegate_protocol.frames import frame
 
@@ -45,7 +46,13 @@ async def test_other_requests_live_on(sizes: tuple[int, ...], autojump_clock: Mo
     client, server = memory_transport_pair()
     pool = ArenaPool(LARGE_BYTES)
     connection = Connection(
-        server, Peer("client", 1, "PLAINTEXT"), pool, Echo(), ConnectionLimits(), Inflow()
+        server,
+        Peer("client", 1, "PLAINTEXT"),
+        pool,
+        Echo(),
+        ConnectionLimits(),
+        Inflow(),
+        ReplyMemory(0),
     )
     held = await pool.large()
     async with trio.open_nursery() as nursery:
@@ -86,7 +93,9 @@ async def test_a_request_that_waits_holds_no_memory(
     client, server = memory_transport_pair()
     pool, handler = ArenaPool(LARGE_BYTES), LetsGo()
     peer = Peer("client", 1, "PLAINTEXT")
-    connection = Connection(server, peer, pool, handler, ConnectionLimits(), Inflow())
+    connection = Connection(
+        server, peer, pool, handler, ConnectionLimits(), Inflow(), ReplyMemory(0)
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.serve)
         client.send_nowait([frame(HEARTBEAT + bytes(size - 2)) for size in sizes])

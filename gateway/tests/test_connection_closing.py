@@ -12,6 +12,7 @@ from tidegate_gateway.call import Peer
 from tidegate_gateway.connection import Connection, fill
 from tidegate_gateway.memory_transport import memory_transport_pair
 from tidegate_gateway.receiver import ConnectionLimits
+from tidegate_gateway.reply_memory import ReplyMemory
 from tidegate_gateway.seal_pace import Inflow
 from tidegate_protocol.frames import frame
 
@@ -48,7 +49,9 @@ async def test_a_flush_at_any_moment_harms_nobody(way: str, autojump_clock: Mock
     client, server = memory_transport_pair(pipe_bytes=1000)
     pool = ArenaPool(1 << 20)
     peer = Peer("client", 1, "PLAINTEXT")
-    connection = Connection(server, peer, pool, Answering(), ConnectionLimits(), Inflow())
+    connection = Connection(
+        server, peer, pool, Answering(), ConnectionLimits(), Inflow(), ReplyMemory(0)
+    )
     flushes = FlushesAlways(connection)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.serve)

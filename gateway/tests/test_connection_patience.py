@@ -10,6 +10,7 @@ from tidegate_gateway.call import Peer
 from tidegate_gateway.connection import FRAMES_A_TURN, Connection, FrameHandler, fill
 from tidegate_gateway.memory_transport import MemoryTransport, memory_transport_pair
 from tidegate_gateway.receiver import PATIENCE_STEP_SECONDS, ConnectionLimits
+from tidegate_gateway.reply_memory import ReplyMemory
 from tidegate_gateway.seal_pace import Inflow
 from tidegate_protocol.frames import frame
 
@@ -57,7 +58,7 @@ class Counts:
 def connected(handler: FrameHandler) -> tuple[MemoryTransport, Connection]:
     client, server = memory_transport_pair()
     peer, pool = Peer("client", 1, "PLAINTEXT"), ArenaPool(LARGE_BYTES)
-    return client, Connection(server, peer, pool, handler, LIMITS, Inflow())
+    return client, Connection(server, peer, pool, handler, LIMITS, Inflow(), ReplyMemory(0))
 
 
 async def watch(connection: Connection) -> None:

@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.several_gateways import Clock, Cluster, Member, Running, cluster, joined
-from tests.wire_client import WireClient, records_batch
+from tests.wire_client import WireClient, records_batch, request_frame
 from tidegate_coordination.groups.placement import holder
 from tidegate_gateway.transport import TransportBroken
 from tidegate_protocol.error_codes import ErrorCode as E
@@ -151,6 +151,31 @@ async def test_it_ends_when_its_clients_are_silent(autojump_clock: MockClock) ->
         assert [each.node_id for each in new.gateway.coordinator.state.gateways.brokers()] == [2]
         with pytest.raises(TransportBroken):
             await brokers(client)
+
+
+async def test_a_reply_that_is_being_read_is_not_cut(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world:
+        old, _ = await two(world)
+        await old.world.create_topic("t", 1)
+        client = old.world.connect()
+        assert (await client.produce("t", 0, records_batch(bytes(900_000)))).error_code == E.NONE
+        asked = fe.FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)
+        request = fe.FetchRequest(
+            max_bytes=1 << 20, session_epoch=-1, topics=[fe.FetchTopic("t", partitions=[asked])]
+        )
+        await client.send(request_frame("Fetch", 12, request))
+        await trio.sleep(1)
+        began = trio.current_time()
+        piece, received = memoryview(bytearray(32_768)), 0
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(old.drain)
+            while received < 900_000:
+                await trio.sleep(0.5)  # 64 KiB/s: longer than it waits for those that are silent
+                await client.transport.wait_receivable()
+                size = client.transport.receive_nowait(piece)
+                assert size
+                received += size
+        assert 13 < trio.current_time() - began < 17
 
 
 async def test_without_clients_it_ends_at_once(autojump_clock: MockClock) -> None:

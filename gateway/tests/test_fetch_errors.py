@@ -40,7 +40,7 @@ async def test_a_corrupt_batch_costs_its_partition_only() -> None:
 
     assert codes == (ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE)
     assert answer.high_watermark == 1
-    assert world.reader.corrupt_runs == 5
+    assert world.reader.verifier.corrupt_runs == 5
 
 
 @pytest.mark.parametrize("corrupt", [0, 1, 2])
@@ -80,7 +80,7 @@ async def test_what_was_damaged_on_its_way_is_read_again(
         codes = await both(world)
 
     assert codes == (ErrorCode.NONE, ErrorCode.NONE)
-    assert world.reader.corrupt_runs == 1
+    assert world.reader.verifier.corrupt_runs == 1
 
 
 async def test_the_valid_prefix_of_a_corrupt_partition_is_served() -> None:
@@ -107,7 +107,7 @@ async def test_bad_memory_is_given_up_for_the_stores_copy() -> None:
         answer = await world.fetch("a", 0)
 
     assert records_of(answer) == [(0, "0")]
-    assert world.reader.corrupt_runs == 1
+    assert world.reader.verifier.corrupt_runs == 1
     assert len(world.store.reads) == 1
 
 

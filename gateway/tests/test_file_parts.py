@@ -63,14 +63,20 @@ def tcp_pair() -> Iterator[tuple[SocketTransport, socket.socket]]:
         transport.close()
 
 
+def in_memory(line: ReplyLine) -> int:
+    return sum(len(part) for part in line.parts() if not isinstance(part, FilePart))
+
+
 async def send_all(line: ReplyLine, transport: Transport) -> None:
     """As Connection does."""
     line.collect()
     while parts := line.parts():
+        assert line.memory_bytes == in_memory(line)
         size = transport.send_nowait(parts)
         line.sent(size)
         if size < sum(map(len, parts)):
             await transport.wait_sendable()
+    assert line.memory_bytes == line.file_bytes == 0
 
 
 def some_parts(steps: DiskSteps, use: Use, random: Random) -> tuple[list[Part], bytes, int]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.entries import decode_entry
 from tidegate_coordination.events import (
     ClaimTaken,
@@ -27,12 +28,13 @@ from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import MetadataLog, Trimmed
 from tidegate_coordination.rendezvous import choose
-from tidegate_coordination.rules.gateways import Register, StartDraining
+from tidegate_coordination.rules.gateways import Register, StartDraining, TakeClaim
 from tidegate_coordination.rules.proposal import TOPICS, Decided, View, claim_scope
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.call import Call, Peer
 from tidegate_gateway.group_manager import GroupManager
+from tidegate_gateway.group_table import ADOPT_SECONDS
 from tidegate_gateway.internal_topics import OffsetsTopic
 from tidegate_gateway.requests.delete_groups import DeleteGroups
 from tidegate_gateway.requests.describe_groups import DescribeGroups
@@ -92,9 +94,15 @@ class Gateway:
     """A gateway as far as groups need one.  Requests and answers pass through their codecs."""
 
     def __init__(
-        self, log: MetadataLog, node_id: int, settings: GroupSettings, key: str = ""
+        self,
+        log: MetadataLog,
+        node_id: int,
+        settings: GroupSettings,
+        key: str = "",
+        listeners: Sequence[str] = ("PLAINTEXT",),
     ) -> None:
         self.node_id = node_id
+        self.listeners = listeners
         self.key = key or f"key-{node_id}"
         self.coordinator = Coordinator(
             log,
@@ -102,13 +110,16 @@ class Gateway:
             rng=Random(node_id),
             wall_clock=lambda: 1_000_000 + trio.current_time(),
         )
-        self.groups = GroupManager(self.coordinator, settings, rng=Random(node_id + 100))
+        self.absent: frozenset[int] = frozenset()
+        self.groups = GroupManager(
+            self.coordinator, settings, rng=Random(node_id + 100), absent=lambda: self.absent
+        )
         both = (self.coordinator, self.groups)
         offsets_topic = OffsetsTopic(
             self.coordinator, BrokerSettings({}), lambda: bytes([node_id]) * 16
         )
         handlers: list[Any] = [
-            FindCoordinator(self.coordinator, offsets_topic),
+            FindCoordinator(self.coordinator, offsets_topic, self.groups),
             OffsetFetch(self.coordinator),
             *(each(*both) for each in (ListGroups, OffsetCommit, OffsetDelete)),
             *(each(self.groups) for each in (JoinGroup, SyncGroup, Heartbeat, LeaveGroup)),
@@ -122,18 +133,19 @@ class Gateway:
         with self.scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.coordinator.run)
-                endpoint = Endpoint("PLAINTEXT", f"gateway-{self.node_id}", 9092)
-                register = Register(self.node_id, self.key, "az", (endpoint,), "0", "c")
+                host = f"gateway-{self.node_id}"
+                endpoints = tuple(Endpoint(each, host, 9092) for each in self.listeners)
+                register = Register(self.node_id, self.key, "az", endpoints, "0", "c")
                 answer = await self.coordinator.propose(register)
                 assert isinstance(answer, int)
                 self.coordinator.incarnation = answer
                 self.registered.set()
                 nursery.start_soon(self.groups.run)
 
-    async def ask(self, messages: Any, request: Any, version: int) -> Any:
+    async def ask(self, messages: Any, request: Any, version: int, peer: Peer = PEER) -> Any:
         sent = messages.encode_request(request, version)
         received = messages.decode_request(memoryview(sent), version)
-        call = Call(version, "client", PEER)
+        call = Call(version, "client", peer)
         response = await self.handlers[messages].handle(call, received)
         back = messages.encode_response(response, version)
         if isinstance(back, list):
@@ -224,10 +236,16 @@ def _commit_row(index: int, value: Any) -> oc.OffsetCommitRequestPartition:
 
 @asynccontextmanager
 async def cluster(
-    *node_ids: int, settings: GroupSettings = SETTINGS, log: MetadataLog | None = None
+    *node_ids: int,
+    settings: GroupSettings = SETTINGS,
+    log: MetadataLog | None = None,
+    listeners: Mapping[int, Sequence[str]] = MappingProxyType({}),
 ) -> AsyncIterator[list[Gateway]]:
     log = log or MemoryLog()
-    gateways = [Gateway(log, each, settings) for each in node_ids or (1,)]
+    gateways = [
+        Gateway(log, each, settings, listeners=listeners.get(each, ("PLAINTEXT",)))
+        for each in node_ids or (1,)
+    ]
     async with trio.open_nursery() as nursery:
         for each in gateways:
             nursery.start_soon(each.run)
@@ -327,6 +345,16 @@ async def test_made_up_group_leaves_nothing_behind(autojump_clock: Clock) -> Non
         await trio.sleep(12)
         assert gateway.coordinator.state.claims.get("group/made up") is None
         assert await gateway.listed() == {}
+
+
+async def test_claim_that_came_true_after_its_asker_had_gone_is_given_up(
+    autojump_clock: Clock,
+) -> None:
+    async with cluster() as [gateway]:
+        await gateway.coordinator.propose(TakeClaim("group/made up"))
+        await trio.sleep(25)
+        assert gateway.coordinator.state.claims.get("group/made up") is None
+        assert (await gateway.join(group_id="made up")).error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
 async def test_empty_group_id(autojump_clock: Clock) -> None:
@@ -535,6 +563,18 @@ async def test_what_was_not_committed_is_minus_one(autojump_clock: Clock) -> Non
         assert (await gateway.fetch("nobody")).topics == []
 
 
+async def test_offsets_that_cannot_be_read_now_are_asked_for_again(
+    autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away() -> None:
+        raise CoordinatorUnavailable("the metadata log is away")
+
+    async with cluster() as [gateway]:
+        monkeypatch.setattr(gateway.coordinator, "catch_up", away)
+        # Java consumers take any error but this one and COORDINATOR_LOAD_IN_PROGRESS as fatal.
+        assert (await gateway.fetch()).error_code == ErrorCode.NOT_COORDINATOR
+
+
 @pytest.mark.parametrize("version", range(1, 8))
 async def test_older_versions_of_offset_fetch(autojump_clock: Clock, version: int) -> None:
     async with cluster() as [gateway]:
@@ -730,12 +770,94 @@ async def test_unclaimed_groups_hash_over_the_gateways(autojump_clock: Clock) ->
         assert set(answers[0]) == {1, 2, 3}
 
 
+async def test_unclaimed_groups_hash_over_those_that_answer(autojump_clock: Clock) -> None:
+    async with cluster(1, 2, 3) as [one, two, three]:
+        names = [f"group {number}" for number in range(50)]
+        await three.coordinator.propose(StartDraining(one.coordinator.incarnation))
+        three.absent = frozenset({two.coordinator.incarnation})
+        assert {each.node_id for each in await find(three, *names)} == {3}
+        three.absent |= {three.coordinator.incarnation}
+        assert {each.node_id for each in await find(three, *names)} == {2, 3}
+
+
+async def test_a_group_that_is_held_waits_for_its_holder(autojump_clock: Clock) -> None:
+    async with cluster(1, 2) as [one, two]:
+        await one.stable()
+        await two.coordinator.catch_up()
+        two.absent = frozenset({one.coordinator.incarnation})
+        assert [each.node_id for each in await find(two, "g")] == [1]
+        assert await two.listed() == {}
+
+
+async def test_groups_that_nobody_holds_are_served_by_those_that_answer(
+    autojump_clock: Clock,
+) -> None:
+    """Listed, and taken if members are in them: else dead members would stay."""
+    async with cluster(1, 2) as [one, two]:
+        names = [f"group {number}" for number in range(8)]
+        for name in names:
+            await one.stable(name)
+        two.absent = frozenset({one.coordinator.incarnation})
+        await one.groups.hand_over()
+        await two.coordinator.catch_up()
+        assert sorted(await two.listed()) == names
+        await trio.sleep(ADOPT_SECONDS + 1)
+        for name in names:
+            assert two.groups._groups.get(name) is not None
+
+
+async def test_unclaimed_groups_hash_over_those_with_the_listener_of_who_asks(
+    autojump_clock: Clock,
+) -> None:
+    some = {1: ("PLAINTEXT", "INNER"), 2: ("PLAINTEXT", "INNER")}
+    names = [f"group {number}" for number in range(20)]
+    request = fc.FindCoordinatorRequest(coordinator_keys=names)
+    inner = Peer("127.0.0.1", 5000, "INNER")
+    async with cluster(1, 2, 3, listeners=some) as [one, two, three]:
+        found = (await one.ask(fc, request, 6, inner)).coordinators
+        assert {each.error_code for each in found} == {NONE}
+        assert [each.node_id for each in found] == [choose(each.encode(), [1, 2]) for each in names]
+        one.absent = frozenset({two.coordinator.incarnation})
+        assert {each.node_id for each in (await one.ask(fc, request, 6, inner)).coordinators} == {1}
+        nowhere = Peer("127.0.0.1", 5000, "NOWHERE")
+        found = (await three.ask(fc, request, 6, nowhere)).coordinators
+        assert {each.error_code for each in found} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+
+async def test_groups_are_listed_once_among_those_with_the_listener_of_who_asks(
+    autojump_clock: Clock,
+) -> None:
+    some = {1: ("PLAINTEXT", "INNER"), 2: ("PLAINTEXT", "INNER")}
+    names = [f"group {number}" for number in range(12)]
+    async with cluster(1, 2, 3, listeners=some) as gateways:
+        for name in names:
+            await gateways[2].commit({("orders", 0): 1}, group_id=name)
+        await gateways[2].groups.hand_over()
+        for listener, asked in (("INNER", gateways[:2]), ("PLAINTEXT", gateways)):
+            peer = Peer("127.0.0.1", 5000, listener)
+            answers = [await each.ask(lg, lg.ListGroupsRequest(), 5, peer) for each in asked]
+            listed = [group.group_id for each in answers for group in each.groups]
+            assert sorted(listed) == sorted(names)
+
+
 async def test_draining_gateway_gets_no_new_groups(autojump_clock: Clock) -> None:
     async with cluster(1, 2) as [one, two]:
         await one.coordinator.propose(StartDraining(one.coordinator.incarnation))
         await two.coordinator.catch_up()
         assert {each.node_id for each in await find(two, *"abcdefgh")} == {2}
         assert (await one.join()).error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_draining_gateway_keeps_no_claim_on_a_group_it_does_not_know(
+    autojump_clock: Clock,
+) -> None:
+    async with cluster(1, 2) as [one, two]:
+        await one.coordinator.propose(TakeClaim("group/g"))
+        await one.coordinator.propose(StartDraining(one.coordinator.incarnation))
+        one.groups.step_aside()
+        await trio.sleep(2)
+        assert (await find(two, "g"))[0].node_id == 2
+        assert (await two.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
 @pytest.mark.parametrize("version", range(7))

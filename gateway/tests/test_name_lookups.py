@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from contextlib import suppress
 
@@ -9,7 +10,13 @@ import pytest
 import trio
 from trio.testing import open_stream_to_socket_listener, wait_all_tasks_blocked
 
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_coordination.forwarding.peers import PeerUnavailable
+from tidegate_coordination.state.gateways import Gateway
 from tidegate_gateway.name_lookups import THREADS, NameLookups, look_up
+from tidegate_gateway.object_asks import ObjectAsk
+from tidegate_gateway.peers import HttpPeers
 
 
 async def listener() -> trio.SocketListener:
@@ -40,7 +47,7 @@ async def test_a_name_server_that_hangs_takes_none_of_the_common_threads() -> No
     hangs = threading.Event()
     asked: list[str] = []
 
-    def hang(host: str, _: int) -> list[str]:
+    def hang(host: str) -> list[str]:
         asked.append(host)
         hangs.wait(60)
         return [host]
@@ -61,7 +68,7 @@ async def test_a_name_server_that_hangs_takes_none_of_the_common_threads() -> No
 async def test_a_name_that_hangs_takes_one_thread() -> None:
     hangs = threading.Event()
 
-    def hang(host: str, _: int) -> list[str]:
+    def hang(host: str) -> list[str]:
         if host == "lost":
             hangs.wait(60)
         return ["127.0.0.1"]
@@ -80,12 +87,94 @@ async def test_a_name_that_hangs_takes_one_thread() -> None:
         hangs.set()
 
 
+async def test_all_who_want_one_name_wait_for_the_same_thread() -> None:
+    """And whoever asked first may give up."""
+    goes_on = threading.Event()
+    asked: list[str] = []
+
+    def slow(host: str) -> list[str]:
+        asked.append(host)
+        goes_on.wait(60)
+        return ["127.0.0.1"]
+
+    lookups = NameLookups(slow)
+    connected: list[str] = []
+
+    async def connect(name: str, port: int) -> None:
+        async with await lookups.dial(name, port)():
+            connected.append(name)
+
+    async with await listener() as serving:
+        try:
+            await give_up(lookups, "gateway")
+            with trio.fail_after(10):
+                async with trio.open_nursery() as nursery:
+                    for _ in range(3):
+                        nursery.start_soon(connect, "gateway", port_of(serving))
+                    await wait_all_tasks_blocked(0.01)
+                    goes_on.set()
+        finally:
+            goes_on.set()
+    assert (asked, connected) == (["gateway"], ["gateway"] * 3)
+
+
+@pytest.mark.parametrize("error", [socket.gaierror(-2, "no such name"), ValueError("no name")])
+async def test_all_who_want_a_name_that_is_none_are_told(error: Exception) -> None:
+    def refuse(host: str) -> list[str]:
+        raise error
+
+    lookups = NameLookups(refuse)
+    told: list[str] = []
+
+    async def connect() -> None:
+        try:
+            await lookups.dial("nowhere", 9092)()
+        except OSError as refusal:
+            told.append(str(refusal))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connect)
+        nursery.start_soon(connect)
+    assert told == [str(error)] * 2
+    await connect()
+    assert told == [str(error)] * 3
+
+
+async def test_peers_are_asked_without_the_common_threads() -> None:
+    hangs = threading.Event()
+    asked: list[str] = []
+
+    def hang(host: str) -> list[str]:
+        asked.append(host)
+        hangs.wait(60)
+        return [host]
+
+    endpoint = Endpoint(PEER_LISTENER, "gw-b.example", 9645)
+    peers = HttpPeers(NameLookups(hang).dial, "")
+    peer = Gateway(7, 2, "key", "az", (endpoint,), "1", False, 0, 0)
+    common = trio.to_thread.current_default_thread_limiter()
+
+    async def ask() -> None:
+        with pytest.raises(PeerUnavailable, match="did not answer within"):
+            await peers.lend(peer, ObjectAsk("key", 0, 10, 10), 0.05)
+        assert common.borrowed_tokens == 0
+
+    try:
+        async with trio.open_nursery() as nursery:
+            for _ in range(2 * THREADS):
+                nursery.start_soon(ask)
+        assert asked == ["gw-b.example"]
+    finally:
+        hangs.set()
+        await peers.aclose()
+
+
 async def test_the_next_address_is_tried_where_one_refuses() -> None:
     async with await listener() as serving:
-        lookups = NameLookups(lambda host, port: ["127.0.0.2", "127.0.0.1"])
+        lookups = NameLookups(lambda host: ["127.0.0.2", "127.0.0.1"])
         async with await lookups.dial("both", port_of(serving))():
             pass
-        lookups = NameLookups(lambda host, port: ["127.0.0.1", "127.0.0.2"])
+        lookups = NameLookups(lambda host: ["127.0.0.1", "127.0.0.2"])
         async with await lookups.dial("both", port_of(serving))():
             pass
         async with await open_stream_to_socket_listener(serving):
@@ -93,6 +182,6 @@ async def test_the_next_address_is_tried_where_one_refuses() -> None:
 
 
 async def test_a_name_is_looked_up() -> None:
-    assert "127.0.0.1" in look_up("localhost", 9092)
+    assert "127.0.0.1" in look_up("localhost")
     with pytest.raises(UnicodeError):
-        look_up("gateway..example", 9092)
+        look_up("gateway..example")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 import trio
@@ -43,10 +43,20 @@ class Town:
         zones = ZoneFinder(zone_maps(BrokerSettings()), self.state.gateways)
         self.view = ClusterView(self.state, zones, lambda: self.neighbours.absent)
 
-    def register(self, incarnation: int, node_id: int) -> None:
-        endpoints = (Endpoint("A", "host", node_id),)
-        event = GatewayRegistered(incarnation, node_id, f"k{node_id}", "", endpoints, "0", 0)
+    def register(
+        self, incarnation: int, node_id: int, port: int = 0, *, supersedes: int = 0
+    ) -> None:
+        endpoints = (Endpoint("A", "host", port or node_id),)
+        self.state.gateways.next_incarnation = incarnation
+        event = GatewayRegistered(
+            incarnation, node_id, f"k{node_id}", "", endpoints, "0", supersedes
+        )
         self.state.gateways.fold_registered(event, 0)
+
+    def restart(self, node_id: int, incarnation: int, port: int = 0) -> None:
+        last = self.state.gateways.by_node_id(node_id)
+        assert last is not None
+        self.register(incarnation, node_id, port, supersedes=last.incarnation)
 
     @property
     def leaders(self) -> tuple[int, ...]:
@@ -60,13 +70,16 @@ class Town:
             if self.does[port] == "have no name":
                 raise UnicodeError("label empty or too long")  # of "gw..example"
             ours, theirs = trio.testing.memory_stream_pair()
-            self._nursery.start_soon(self._serve, theirs, self.does[port])
+            self._nursery.start_soon(self._serve, theirs, port)
             return ours
 
         return connect
 
-    async def _serve(self, stream: trio.abc.Stream, what: str) -> None:
+    async def _serve(self, stream: trio.abc.Stream, port: int) -> None:
         async with stream:
+            while self.does[port] == "not accept yet":  # noqa: ASYNC110 - a test sets it
+                await trio.sleep(LOOK_SECONDS / 8)
+            what = self.does[port]
             (size,) = struct.unpack(">i", await stream.receive_some(4))
             head = await stream.receive_some(10)
             key, version, number, length = struct.unpack(">hhih", head)
@@ -74,8 +87,9 @@ class Town:
             if what == "wait":
                 await trio.sleep(2 * ANSWER_SECONDS)
             if what == "answer":
-                for byte in struct.pack(">iih", 6, number, 0):
-                    await stream.send_all(bytes([byte]))
+                with suppress(trio.BrokenResourceError):  # whoever asked may have lost patience
+                    for byte in struct.pack(">iih", 6, number, 0):
+                        await stream.send_all(bytes([byte]))
             if what == "babble":
                 await stream.send_all(b"HTTP/1.1 400 ")
 
@@ -148,16 +162,89 @@ async def test_when_all_others_drain_the_absent_ones_lead(
         assert town.leaders == (2, 3)
 
 
-async def test_the_next_life_of_a_gateway_begins_without_a_past(autojump_clock: MockClock) -> None:
+async def test_one_that_dies_soon_after_each_start_is_left_out(autojump_clock: MockClock) -> None:
+    town = Town()
+    async with town.live():
+        town.does[2] = "refuse"
+        seen = list[int]()
+        for life in range(10, 20):
+            town.restart(2, life)
+            await trio.sleep(1.5 * LOOK_SECONDS)
+            seen.append(len(town.leaders))
+        assert seen[0] == 3
+        assert seen[-5:] == [2] * 5
+
+
+@pytest.mark.parametrize("what", ["refuse", "not accept yet"])
+async def test_one_that_begins_to_serve_soon_after_it_registered_is_never_left_out(
+    what: str, autojump_clock: MockClock
+) -> None:
+    town = Town()
+    async with town.live():
+        town.does[2] = what
+        town.restart(2, 4)
+        await trio.sleep(0.8 * ANSWER_SECONDS)
+        town.does[2] = "answer"
+        await trio.sleep(ROUND)
+        assert town.leaders == (1, 2, 3)
+        assert not town.neighbours.changes
+
+
+async def test_one_that_is_slow_to_serve_after_it_was_away_is_left_out_once(
+    autojump_clock: MockClock,
+) -> None:
+    town = Town()
+    async with town.live():
+        town.does[2] = "refuse"
+        await trio.sleep(ROUND)
+        town.restart(2, 4)
+        await trio.sleep(ROUND)
+        assert list(town.leaders) == [1, 3]
+        town.does[2] = "answer"
+        await trio.sleep(ROUND)
+        assert town.leaders == (1, 2, 3)
+        assert town.neighbours.changes == 3  # the life before, this one, and its answer
+
+
+async def test_after_a_while_without_the_gateway_its_next_life_has_patience(
+    autojump_clock: MockClock,
+) -> None:
     town = Town()
     async with town.live():
         town.does[2] = "refuse"
         await trio.sleep(ROUND)
         town.state.gateways.fold_expired(GatewayExpired(2))
-        town.register(4, 2)
         await trio.sleep(ROUND)
+        town.register(4, 2)
+        await trio.sleep(0.8 * ANSWER_SECONDS)
         assert town.leaders == (1, 2, 3)
-        assert town.neighbours.absent == frozenset()
+        await trio.sleep(ROUND)
+        assert list(town.leaders) == [1, 3]
+
+
+async def test_one_that_never_answered_at_its_new_address_is_not_judged(
+    autojump_clock: MockClock,
+) -> None:
+    town = Town()
+    async with town.live():
+        town.does[7] = "refuse"
+        town.restart(2, 4, port=7)
+        await trio.sleep(2 * ROUND)
+        assert town.leaders == (1, 2, 3)
+
+
+async def test_what_an_ended_life_did_not_answer_is_not_held_against_the_next(
+    autojump_clock: MockClock,
+) -> None:
+    town = Town()
+    async with town.live():
+        town.does[2] = "not accept yet"
+        await trio.sleep(0.9 * ANSWER_SECONDS)
+        town.restart(2, 4)
+        await trio.sleep(0.8 * ANSWER_SECONDS)
+        town.does[2] = "answer"
+        await trio.sleep(ROUND)
+        assert not town.neighbours.changes
 
 
 async def test_neither_itself_nor_one_that_drains_is_asked(autojump_clock: MockClock) -> None:

@@ -43,7 +43,7 @@ async def test_a_fetch_may_be_asked_again() -> None:
         partition = world.partition("a")
         with pytest.raises(UnknownVersion, match=f"object {key}: a newer release wrote .* 257"):
             await world.reader.parts(partition, partition.runs[0], 0)
-        assert (world.reader.failed_reads, world.reader.corrupt_runs) == (1, 0)
+        assert (world.reader.failed_reads, world.reader.verifier.corrupt_runs) == (1, 0)
 
 
 async def test_so_may_a_search_by_time() -> None:

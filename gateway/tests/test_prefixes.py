@@ -15,13 +15,34 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.prefixes import LOOKS, own_prefix, see_prefix
-from tidegate_gateway.startup import RETRY_SECONDS, load_state, register
+from tidegate_gateway.startup import PATIENCE_SECONDS, RETRY_SECONDS, load_state, register
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import StoreMisconfigured
+from tidegate_storage.object_store import Buffer, StoreMisconfigured, StoreUnavailable
 from tidegate_storage.ownership import read_owner
 
 ELSEWHERE = "keeps its records elsewhere"
+
+
+class Moody(MemoryObjectStore):
+    """A store that is away for long after each answer, once it has taken the mark."""
+
+    AWAY_SECONDS = PATIENCE_SECONDS - 10
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._back_at = -inf
+
+    async def put(self, key: str, body: Buffer) -> None:
+        await super().put(key, body)
+        self._back_at = trio.current_time() + self.AWAY_SECONDS
+
+    async def get(self, key: str) -> bytes:
+        if trio.current_time() < self._back_at:
+            raise StoreUnavailable("away")
+        if self._back_at > 0:
+            self._back_at = trio.current_time() + self.AWAY_SECONDS
+        return await super().get(key)
 
 
 async def seen(store: MemoryObjectStore, log: MemoryLog, node_id: int) -> ClusterState:
@@ -149,3 +170,12 @@ async def test_a_lost_log_makes_no_second_cluster(autojump_clock: MockClock) -> 
     with refused("the metadata log is empty"):
         await start(store, log, 1)
     assert await log.read(1, 1) == []
+
+
+async def test_a_start_waits_for_the_store_no_longer_than_once(autojump_clock: MockClock) -> None:
+    log = MemoryLog()
+    with pytest.RaisesGroup(StoreUnavailable, flatten_subgroups=True):
+        await start(Moody(), log, 1)
+    assert PATIENCE_SECONDS <= trio.current_time() < PATIENCE_SECONDS + 10
+    state = await load_state(log, deadline_seconds=inf)
+    assert (state.gateways.next_incarnation, state.gateways.live) == (2, {})

@@ -96,6 +96,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
             gateway.coordinator,
             gateway.reader,
             gateway.read_ahead,
+            gateway.reply_memory,
             gateway.groups,
             gateway.settings,
             view=gateway.cluster_view,

@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_gateway.gateway import Gateway
+from tidegate_gateway.cluster_view import ClusterView
 from tidegate_gateway.neighbours import Neighbours
 from tidegate_simulation.away_plan import AWAY_KIND
 from tidegate_simulation.cuts import Cuts
@@ -22,13 +22,22 @@ from tidegate_simulation.strikes import Strikes
 
 
 def never_forgives(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        Neighbours, "_note_answer", lambda self, gateway: self._heard.add(gateway.incarnation)
-    )
+    real = Neighbours._note_answer
+
+    def note_answer(self: Neighbours, gateway: Any) -> None:
+        if gateway.incarnation not in self.absent:
+            real(self, gateway)
+
+    patch.setattr(Neighbours, "_note_answer", note_answer)
 
 
 def names_the_absent(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gateway, "_absent", lambda self: frozenset())
+    real = ClusterView.__init__
+
+    def init(self: Any, state: Any, zones: Any, absent: Any) -> None:
+        real(self, state, zones)
+
+    patch.setattr(ClusterView, "__init__", init)
 
 
 def hears_everybody(patch: pytest.MonkeyPatch) -> None:

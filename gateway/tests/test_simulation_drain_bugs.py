@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -51,9 +52,9 @@ def rebalances_a_group_that_comes(patch: pytest.MonkeyPatch) -> None:
 
 
 def names_who_drains(patch: pytest.MonkeyPatch) -> None:
-    def found(state: ClusterState, group_id: str) -> Gateway | None:
+    def found(state: ClusterState, group_id: str, among: Mapping[int, Gateway]) -> Gateway | None:
         leaving = [each for each in state.gateways.brokers() if each.draining]
-        return leaving[0] if leaving else server(state, group_id)
+        return leaving[0] if leaving else server(state, group_id, among)
 
     patch.setattr(find_coordinator, "server", found)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.planted_bugs import OPERATIONS
-from tidegate_gateway.log_reader import LogReader
 from tidegate_gateway.object_reads import FROM_STORE
+from tidegate_gateway.run_verifier import RunVerifier
 from tidegate_gateway.zone_reads import ZoneReads
 from tidegate_simulation.lending import PREFIX
 from tidegate_simulation.run import simulate
@@ -34,7 +34,7 @@ class AnyCrc:
 
 
 def trusts_what_others_give(patch: pytest.MonkeyPatch) -> None:
-    real = LogReader._prepare_copy
+    real = RunVerifier.prepare_copy
 
     def prepare(self: Any, got: Any, *args: Any, **options: Any) -> Any:
         with pytest.MonkeyPatch.context() as inner:
@@ -42,16 +42,16 @@ def trusts_what_others_give(patch: pytest.MonkeyPatch) -> None:
                 inner.setattr(prepared_runs, "crc32c", lambda data: AnyCrc())
             return real(self, got, *args, **options)
 
-    patch.setattr(LogReader, "_prepare_copy", prepare)
+    patch.setattr(RunVerifier, "prepare_copy", prepare)
 
 
 def takes_damaged_bytes_for_a_corrupt_object(patch: pytest.MonkeyPatch) -> None:
-    real = LogReader._prepare_copy
+    real = RunVerifier.prepare_copy
 
     def prepare(self: Any, *args: Any, may_fail: bool) -> Any:
         return real(self, *args, may_fail=False)
 
-    patch.setattr(LogReader, "_prepare_copy", prepare)
+    patch.setattr(RunVerifier, "prepare_copy", prepare)
 
 
 def believes_that_an_object_is_missing(patch: pytest.MonkeyPatch) -> None:

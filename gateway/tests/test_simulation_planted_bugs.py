@@ -24,7 +24,7 @@ from tidegate_coordination.rules.wal import BatchOutcome, CommitWal
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.producers import ProducerState
 from tidegate_coordination.state.runs import RunRow
-from tidegate_gateway import housekeeper, log_reader, wal_writer
+from tidegate_gateway import housekeeper, run_verifier, wal_writer
 from tidegate_gateway.fetch_waiters import FetchWaiters
 from tidegate_gateway.prepared_runs import PreparedRun, prepare_run
 from tidegate_gateway.requests import fetch, produce
@@ -204,7 +204,7 @@ def forgets_base_offsets(patch: pytest.MonkeyPatch) -> None:
             set_base_offset(region, start, base_offset=row.base_offset, leader_epoch=0)
         return run
 
-    patch.setattr(log_reader, "prepare_run", wrong)
+    patch.setattr(run_verifier, "prepare_run", wrong)
 
 
 def lags_and_says_out_of_range(patch: pytest.MonkeyPatch) -> None:

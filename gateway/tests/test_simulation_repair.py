@@ -17,9 +17,9 @@ from tidegate_coordination.state.runs import Runs
 from tidegate_gateway.readability import ReadabilityCheck
 from tidegate_simulation.checker import check
 from tidegate_simulation.history import History
-from tidegate_simulation.invariants import StateWatch
 from tidegate_simulation.losses import LOSS_KINDS, Holes, draw_losses
 from tidegate_simulation.run import plan_of, simulate
+from tidegate_simulation.tiling_checks import TilingWatch
 
 # -- what is drawn, and whole runs ----------------------------------------------------------------
 
@@ -138,8 +138,8 @@ def unwatched(plant: Plant) -> Plant:
     """Take the simulator's own look at the log away, so that clients must notice."""
 
     def both(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(StateWatch, "_tiling", lambda *_, whole: None)
-        patch.setattr(StateWatch, "_give_up", _give_up_hurt)
+        patch.setattr(TilingWatch, "check", lambda *_, whole: None)
+        patch.setattr(TilingWatch, "_give_up", _give_up_hurt)
         plant(patch)
 
     return both

@@ -11,7 +11,7 @@ from tidegate_coordination import coordinator, entries
 from tidegate_coordination.metadata_versions import LEVELS
 from tidegate_coordination.rules import metadata_versions
 from tidegate_coordination.rules.gateways import Register
-from tidegate_coordination.state import cluster
+from tidegate_coordination.state import snapshot_head
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_simulation.faults import FaultPlan
 from tidegate_simulation.run import plan_of, simulate
@@ -27,7 +27,7 @@ def writes_the_new_format_before_the_raise(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_new_snapshots_before_the_raise(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(cluster, "LEVELS", {1: LEVELS[2], 2: LEVELS[2]})
+    patch.setattr(snapshot_head, "LEVELS", {1: LEVELS[2], 2: LEVELS[2]})
 
 
 def checks_no_checksum(patch: pytest.MonkeyPatch) -> None:

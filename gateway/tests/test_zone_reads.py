@@ -197,7 +197,7 @@ async def test_damaged_bytes_of_a_gateway_are_no_corrupt_object() -> None:
             getattr(zones.network, fault).add("node1")
             other = await cold_tail(zones)
             assert records_of(await other.fetch("t", 0)) == [(0, "x")]
-            assert other.reader.corrupt_runs == 0
+            assert other.reader.verifier.corrupt_runs == 0
             assert other.zone_reads is not None
             assert other.zone_reads.counters.damaged == (fault == "lying")
             assert len(zones.store.reads) == 1
@@ -208,7 +208,7 @@ async def test_damaged_bytes_of_segments_are_read_again(autojump_clock: MockCloc
         names = await write_segments(zones, 3, 2)
         zones.network.lying.update({"node1", "node2", "node3"})
         await read_by_fifty(zones, names)
-        assert [each.reader.corrupt_runs for each in zones.worlds] == [0, 0, 0]
+        assert [each.reader.verifier.corrupt_runs for each in zones.worlds] == [0, 0, 0]
 
 
 async def one_damaged_block(zones: Zones) -> tuple[World, World, list[str]]:
@@ -233,7 +233,7 @@ async def test_an_owner_reads_anew_what_came_damaged_to_it(autojump_clock: MockC
         third = next(each for each in zones.worlds if each not in (owner, other))
         await read_through(third, name)
         assert third.zone_reads is not None
-        assert (third.zone_reads.counters.damaged, owner.reader.corrupt_runs) == (0, 0)
+        assert (third.zone_reads.counters.damaged, owner.reader.verifier.corrupt_runs) == (0, 0)
 
 
 async def write_more_and_read(zones: Zones, owner: World, other: World) -> None:

@@ -73,6 +73,7 @@ async def _commit_all(spec: Spec) -> Told:
         assert parts is not None, "no signal was sent"
         await parts.gateway.start(nursery)
         if parts.peer is not None:
+            parts.peer.listen()
             nursery.start_soon(serve_peers, parts.gateway, parts.peer)
         coordinator = parts.gateway.coordinator
         await _topic(coordinator, spec)

@@ -1,7 +1,7 @@
 """What the admin listener answers.
 
 /livez, /healthz  the process runs
-/readyz           clients may connect: started, and not draining; otherwise 503
+/readyz           clients may connect: started, not draining, not cut off; otherwise 503
 /metrics          Prometheus text
 /version          JSON
 /v1/status        JSON: what this gateway knows of itself and its cluster
@@ -87,6 +87,8 @@ class AdminPages:
             return Answer(503, f"{state_of(self._gateway)}\n")
         if not self._gateway.is_ready:
             return Answer(503, "starting\n")
+        if self._gateway.is_cut_off:
+            return Answer(503, "cut off from the metadata log; other gateways serve\n")
         return Answer(200, "ready\n")
 
     async def _metrics(self) -> Answer:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import trio
 
 from tidegate_coordination.events import Endpoint
-from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_coordination.forwarding.leaders import PEER_LISTENERS
 from tidegate_coordination.http.client import Connect
 from tidegate_coordination.state.gateways import Gateway
 
@@ -53,7 +53,7 @@ async def is_answered(connect: Connect) -> bool:
 
 
 async def those_that_answer(gateways: Iterable[Gateway], dial: Dial) -> list[Answering]:
-    """Ask all at once, each at all its addresses; return who answers, and the first such address.
+    """Ask all at once, each at all addresses for clients; return who answers, and where first.
 
     That takes ANSWER_SECONDS at most.
     """
@@ -61,7 +61,7 @@ async def those_that_answer(gateways: Iterable[Gateway], dial: Dial) -> list[Ans
         Answering(gateway, endpoint)
         for gateway in gateways
         for endpoint in gateway.endpoints
-        if endpoint.listener != PEER_LISTENER
+        if endpoint.listener not in PEER_LISTENERS
     ]
     heard: set[int] = set()
 

@@ -1,8 +1,10 @@
 """The process: starts a gateway, serves its listeners, and stops it as signals and operators ask.
 
-Start: sockets first (a port in use is known at once), then store and log, then the gateway loads
-its state and registers; accepting begins last.  Stop, on SIGINT or SIGTERM: drain, accept no
-more, close what is still connected, exit 0.  A second signal ends it at once, with exit code 1.
+Start: ports first (one in use is known at once), then store and log, then the gateway loads its
+state and registers; listening and accepting begin last.  Peers may connect a little earlier: they
+ask whoever registers, and wait no longer than a second or two.  Stop, on SIGINT or SIGTERM: drain,
+accept no more, close what is still connected, exit 0.  A second signal ends it at once, with exit
+code 1.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ _log = structlog.get_logger("tidegate.app")
 MAX_ADMIN_CONNECTIONS: Final = 64
 # Files, threads and sockets that are not connections.
 SPARE_DESCRIPTORS: Final = 128
+# How long one that came to nothing tries to tell the others; then the lease has to.
+GIVE_UP_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +76,10 @@ async def run_gateway(
         async with opened(settings, data, signals) as parts:
             if parts is None:
                 return 0
-            return await _Process(parts, settings, announce).run(signals)
+            return await Process(parts, settings, announce).run(signals)
 
 
-class _Process:
+class Process:
     """One life of the process."""
 
     def __init__(
@@ -93,8 +97,9 @@ class _Process:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._heed_signals, signals, nursery.cancel_scope)
             if self._parts.admin is not None:
+                self._parts.admin.listen()
                 nursery.start_soon(self._serve_admin, self._parts.admin)
-            if await self._started(nursery):
+            if await self._is_up(nursery):
                 await self._serve_until_stopped()
             nursery.cancel_scope.cancel()
         return self._exit_code
@@ -116,6 +121,21 @@ class _Process:
         _log.info("stopping, as an operator asked")
         self._stop.set()
 
+    async def _is_up(self, nursery: trio.Nursery) -> bool:
+        """Start and listen; False when told to stop before that."""
+        is_up = False
+        try:
+            if await self._started(nursery):
+                for listener in self._parts.listeners:
+                    listener.listen()
+                is_up = True
+        finally:
+            if not is_up:
+                # Nobody shall be sent to it, nor wait for its lease.
+                with trio.move_on_after(GIVE_UP_SECONDS):
+                    await self._gateway.give_up()
+        return is_up
+
     async def _started(self, nursery: trio.Nursery) -> bool:
         """Start the gateway; False when told to stop before it was ready."""
         async with trio.open_nursery() as starting:
@@ -125,13 +145,17 @@ class _Process:
                 starting.cancel_scope.cancel()
 
             starting.start_soon(give_up)
-            await self._gateway.start(nursery)
+            await self._gateway.start(nursery, self._listen_to_peers)
             position = self._gateway.coordinator.state.position
             if self._parts.log.capabilities.can_append:
                 await see_compare_and_set(self._parts.log, position)
             starting.cancel_scope.cancel()
         _calm_collector()
-        return self._gateway.is_ready
+        return self._gateway.is_ready and not self._stop.is_set()
+
+    def _listen_to_peers(self) -> None:
+        if self._parts.peer is not None:
+            self._parts.peer.listen()
 
     async def _serve_until_stopped(self) -> None:
         slots = self._connection_slots()

@@ -7,7 +7,8 @@ read, as Kafka does it.
 
 Replies leave in the order of requests.  Whoever fills a slot calls flush(), which sends what it can
 without waiting; what the socket does not take is left to drain(), in the connection's own nursery.
-A reply that cannot be sent for SEND_TIMEOUT_SECONDS closes the connection.
+A reply that cannot be sent for SEND_TIMEOUT_SECONDS closes the connection.  What is left to be sent
+is booked in the memory of all replies; what goes out at once never is.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from .arenas import Arena, ArenaPool
 from .call import Peer
 from .receiver import CloseConnection, ConnectionLimits, Receiver
 from .replies import ReplyLine, ReplySlot
+from .reply_memory import ReplyMemory
 from .seal_pace import Inflow
 from .transport import Buffer, Transport, TransportBroken
 
@@ -66,6 +68,7 @@ class Connection:
         handler: FrameHandler,
         limits: ConnectionLimits,
         inflow: Inflow,
+        reply_memory: ReplyMemory,
     ) -> None:
         self.peer = peer
         self.receiver = Receiver(transport, pool, limits, inflow)
@@ -75,6 +78,8 @@ class Connection:
         self._limits = limits
         self._frame_end = 0
         self._line = ReplyLine()
+        self._reply_memory = reply_memory
+        self._booked_bytes = 0
         self._draining = False
         self._sent = trio.Event()
         self._nursery: trio.Nursery | None = None
@@ -116,6 +121,8 @@ class Connection:
     def _close(self) -> None:
         self._transport.close()
         self.receiver.close()
+        self._line.clear()
+        self._book()
 
     async def _answer_rest(self) -> None:
         """The client sends no more, but may still read what it asked for."""
@@ -153,7 +160,9 @@ class Connection:
         idle_seconds: how long it may be idle, if that is less than its limit.
         """
         idle_seconds = min(idle_seconds, self._limits.idle_seconds)
-        reason = self.receiver.lost_patience(now, idle_seconds, is_idle=not len(self._line))
+        # Who reads a reply is not idle; who reads no more is up to SEND_TIMEOUT_SECONDS.
+        is_idle = not (len(self._line) or self._line.unsent_bytes)
+        reason = self.receiver.lost_patience(now, idle_seconds, is_idle=is_idle)
         if reason is not None:
             self.abort(reason)
 
@@ -182,17 +191,27 @@ class Connection:
 
     def flush(self) -> None:
         """Send what is ready, without waiting."""
-        if self._nursery is None or not self._line.collect() or self._draining:
+        if self._nursery is None:
             return
-        try:
-            self._send_some()
-        except TransportBroken:
-            self._scope.cancel()
-            return
-        if self._line.unsent_bytes:
-            self._draining = True
-            self._nursery.start_soon(self._drain_in_background)
-        self._notify_sent()
+        line = self._line
+        if line.collect() and not self._draining:
+            try:
+                self._send_some()
+            except TransportBroken:
+                self._scope.cancel()
+                return
+            if line.unsent_bytes:
+                self._draining = True
+                self._nursery.start_soon(self._drain_in_background)
+            self._notify_sent()
+        if line.unsent_bytes or line.held_bytes or self._booked_bytes:
+            self._book()
+
+    def _book(self) -> None:
+        """Say how much memory the replies take now."""
+        memory_bytes = self._line.memory_bytes
+        self._reply_memory.used_bytes += memory_bytes - self._booked_bytes
+        self._booked_bytes = memory_bytes
 
     def _send_some(self) -> None:
         while parts := self._line.parts():
@@ -213,6 +232,7 @@ class Connection:
                 if waited.cancelled_caught:
                     raise CloseConnection("a reply could not be sent")
                 self._send_some()
+                self._book()
         finally:
             self._draining = False
             self._notify_sent()

@@ -18,7 +18,7 @@ from .listener_settings import (
     listen_addresses,
 )
 from .peer_listener import open_to_anyone, peer_address
-from .server import CannotListen, PortInUse, open_listener
+from .server import CannotListen, PortInUse, bind_listener
 
 
 def check_machine(settings: BrokerSettings, data: Path | None, note: Report) -> None:
@@ -65,7 +65,7 @@ def _check_peers(settings: BrokerSettings, note: Report, *, runs: bool) -> None:
 def _check_port(address: ListenerAddress, note: Report, *, runs: bool) -> None:
     what = f"port {address.port} of {address.name} is free"
     try:
-        open_listener(address).close()
+        bind_listener(address).close()
     except CannotListen as error:
         if runs and isinstance(error, PortInUse):
             return

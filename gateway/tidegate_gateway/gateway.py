@@ -8,7 +8,7 @@ incarnation and starts the tasks in the caller's nursery; serve() is one connect
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -41,6 +41,7 @@ from .broker_settings import BrokerSettings
 from .call import Handler, Peer
 from .cluster_view import ClusterView
 from .connection import Connection, ReplyFlusher
+from .cut_off import tell_of_cuts
 from .dispatch import Dispatcher
 from .draining import Draining
 from .fetch_plan import FetchSettings
@@ -61,6 +62,7 @@ from .read_ahead import ReadAhead
 from .read_steering import ReadSteering
 from .receiver import PATIENCE_STEP_SECONDS, ConnectionLimits
 from .record_checks import RecordChecks
+from .reply_memory import reply_memory
 from .requests.plain_produce import PlainProducePath
 from .requests.produce import Produce
 from .seal_pace import Inflow
@@ -103,8 +105,9 @@ class Identity:
 
 @dataclass(slots=True)
 class GatewayCounters:
-    """What metrics show beside the parts' own counters."""
+    """What metrics show beside the parts' own counters.  topics: the names of those that exist."""
 
+    topics: Collection[str] = ()
     requests: Counter[int] = field(default_factory=Counter[int])
     topic_bytes_in: Counter[str] = field(default_factory=Counter[str])
 
@@ -115,6 +118,13 @@ class GatewayCounters:
     def add_bytes_in(self, topic: str, size_bytes: int) -> None:
         """Count produced bytes of a topic."""
         self.topic_bytes_in[topic] += size_bytes
+        if len(self.topic_bytes_in) > 2 * len(self.topics) + 100:
+            self.forget_deleted()
+
+    def forget_deleted(self) -> None:
+        """Drop what is kept of deleted topics."""
+        for topic in self.topic_bytes_in.keys() - self.topics:
+            del self.topic_bytes_in[topic]
 
 
 class Gateway:
@@ -146,6 +156,7 @@ class Gateway:
         self.connections: set[Connection] = set()
         self.is_ready = False
         self.is_stopping = False
+        self._has_joined = False
         self._store = store
         self._log = log
         self._rng = rng
@@ -162,8 +173,13 @@ class Gateway:
         if cache_disk is not None:
             self.disk_cache = DiskCache(cache_disk, settings.int("disk.cache.max.bytes"))
 
-    async def start(self, nursery: trio.Nursery) -> None:
+    async def start(
+        self, nursery: trio.Nursery, before_joining: Callable[[], None] = lambda: None
+    ) -> None:
         """Load, register and start all tasks; then connections may be served.
+
+        Args:
+          before_joining: called when all is well so far, and nobody knows of this gateway yet.
 
         Raises:
           NodeIdInUse, StoreMisconfigured, LogMisconfigured, ReleaseTooOld: with what to do.
@@ -182,12 +198,15 @@ class Gateway:
         nursery.start_soon(self.coordinator.run)
         if isinstance(self._log, MovableLog):
             nursery.start_soon(LogMoveWatch(self.coordinator, self._log).run)
+        before_joining()
         await register(self.coordinator, self._registration())
+        self._has_joined = True
         await own_prefix(self._store, self.coordinator, me.node_id, version=me.software_version)
         self._build()
         nursery.start_soon(self.writer.run)
         nursery.start_soon(self.produce_deadlines.run)
         nursery.start_soon(self._watch_connections)
+        nursery.start_soon(tell_of_cuts, self.coordinator)
         nursery.start_soon(self.read_ahead.run)
         if self.disk_cache is not None:
             nursery.start_soon(self.disk_cache.run)
@@ -247,8 +266,10 @@ class Gateway:
     def _build(self) -> None:
         """Make the parts that need the state.  No I/O."""
         settings = self.settings
+        self.counters.topics = self.coordinator.state.topics.by_name
         self.topic_settings = TopicSettingsCache(self.coordinator.state, settings)
         self.cache: RangeCache[object] = RangeCache(settings.int("fetch.cache.bytes"))
+        self.reply_memory = reply_memory(self.cache.max_bytes)
         fetch_settings = FetchSettings(max_bytes=settings.int("fetch.max.bytes"))
         lender = ObjectLender(self._store, self.cache)
         self.lender = lender if settings.text("zone.reads") == "on" else None
@@ -268,11 +289,13 @@ class Gateway:
             room_bytes=self.cache.max_bytes // 2,
         )
         self.flusher = ReplyFlusher()
-        self.produce_deadlines = ProduceDeadlines(self.flusher.flush)
+        self.produce_deadlines = ProduceDeadlines(self.flusher.flush, lambda: self.is_cut_off)
         self._inflow = Inflow()
         self.pool = ArenaPool(settings.int("buffered.bytes.max"))
         self.writer = self._make_writer()
-        self.groups = GroupManager(self.coordinator, group_settings(settings), rng=self._rng)
+        self.groups = GroupManager(
+            self.coordinator, group_settings(settings), rng=self._rng, absent=lambda: self.absent
+        )
         self.draining = Draining(
             self.coordinator,
             self.groups,
@@ -285,13 +308,14 @@ class Gateway:
         state = self.coordinator.state
         self.zones = ZoneFinder(self._zone_maps, state.gateways)
         self.neighbours = self._make_neighbours()
-        self.cluster_view = ClusterView(state, self.zones, self._absent)
+        self.cluster_view = ClusterView(state, self.zones, lambda: self.absent)
         self.steering = ReadSteering(self.cluster_view, self.identity.zone)
         self.traffic = ZoneTraffic(self.zones, self.identity.zone)
         handlers = make_handlers(
             self.coordinator,
             self.reader,
             self.read_ahead,
+            self.reply_memory,
             self.groups,
             settings,
             view=self.cluster_view,
@@ -314,8 +338,17 @@ class Gateway:
         state, me = self.coordinator.state, self.coordinator.incarnation
         return Neighbours(state.gateways, me, asked, self._dial)
 
-    def _absent(self) -> frozenset[int]:
-        return self.neighbours.absent if self.neighbours is not None else frozenset()
+    @property
+    def absent(self) -> frozenset[int]:
+        """Return the incarnations that clients are not sent to; its own while it is cut off."""
+        others = self.neighbours.absent if self.neighbours is not None else frozenset[int]()
+        coordinator = self.coordinator
+        return others | {coordinator.incarnation} if coordinator.is_cut_off else others
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it does not reach the metadata log for so long that others serve instead."""
+        return self.is_ready and self.coordinator.is_cut_off
 
     def _make_zone_reads(self) -> ZoneReads | None:
         if self.lender is None or self._peers is None:
@@ -418,7 +451,13 @@ class Gateway:
             source = named
         peer = Peer(*source, listener, origin=self.zones.origin_of(listener, source[0]))
         connection = Connection(
-            transport, peer, self.pool, self._dispatcher, self._limits, self._inflow
+            transport,
+            peer,
+            self.pool,
+            self._dispatcher,
+            self._limits,
+            self._inflow,
+            self.reply_memory,
         )
         self.connections.add(connection)
         try:
@@ -440,6 +479,14 @@ class Gateway:
     def is_draining(self) -> bool:
         """Whether it takes no new work."""
         return self.is_stopping or (self.is_ready and self.draining.is_marked)
+
+    async def give_up(self) -> None:
+        """Leave the cluster after a start that came to nothing, if it was joined.
+
+        Or clients would be sent here for a lease.  The caller has a deadline.
+        """
+        if self._has_joined and not self.coordinator.has_left:
+            await _say(self.coordinator.leave)
 
     async def drain(self, stop_listening: Callable[[], None] = lambda: None) -> None:
         """Send clients away, answer what is in flight, commit, and leave the cluster.

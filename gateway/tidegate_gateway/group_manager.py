@@ -11,7 +11,7 @@ proposals that are refused when the claim has gone to another (design, section 4
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from uuid import UUID
 
@@ -45,9 +45,11 @@ from tidegate_coordination.rules.offsets import (
     OffsetDeletionRefusal,
     OffsetToCommit,
 )
+from tidegate_coordination.state.gateways import Gateway
 
 from .group_table import HostedGroups
 from .hosted_group import HostedGroup
+from .turns import Turns
 
 SETTLE_SECONDS = 30.0
 TOUCH_MS = 60_000
@@ -59,13 +61,21 @@ class GroupManager:
 
     Args:
       rng: for member ids; passed in so that a run can be repeated.
+      absent: tells the incarnations that do not answer.
     """
 
-    def __init__(self, coordinator: Coordinator, settings: GroupSettings, *, rng: Random) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        settings: GroupSettings,
+        *,
+        rng: Random,
+        absent: Callable[[], frozenset[int]] = frozenset,
+    ) -> None:
         self._coordinator = coordinator
         self.settings = settings
         self._rng = rng
-        self._groups = HostedGroups(coordinator, settings)
+        self._groups = HostedGroups(coordinator, settings, absent)
 
     async def run(self) -> None:
         """Let the timers of all groups run; forever."""
@@ -207,7 +217,13 @@ class GroupManager:
             await self._coordinator.catch_up()
         except CoordinatorUnavailable:
             return [Refusal.UNAVAILABLE for _ in group_ids]
-        return [self._describe(each) for each in group_ids]
+        turns = Turns()
+        described: list[Description | Refusal | None] = []
+        for each in group_ids:
+            seen = self._describe(each)
+            described.append(seen)
+            await turns.count(1 + len(seen.members) if isinstance(seen, Description) else 1)
+        return described
 
     def _describe(self, group_id: str) -> Description | Refusal | None:
         held = holder(self._coordinator.state, group_id)
@@ -215,15 +231,24 @@ class GroupManager:
             return Refusal.NOT_COORDINATOR
         return self._groups.describe(group_id)
 
-    def list_groups(self) -> Iterator[tuple[str, Description]]:
-        """Yield the groups that this gateway serves, or would serve if somebody asked."""
-        return self._groups.list_groups()
+    def candidates(self, listener: str) -> dict[int, Gateway]:
+        """Return the gateways that share the groups nobody holds now, by node id.
+
+        listener: of who asks.
+        """
+        return self._groups.candidates(listener)
+
+    def list_groups(self, listener: str) -> Iterator[tuple[str, Description]]:
+        """Yield the groups that this gateway serves, or would serve if somebody asked there."""
+        return self._groups.list_groups(listener)
 
     # ---- inner steps
 
     async def _host(self, group_id: str, *, create: bool = False) -> HostedGroup | Refusal:
         if not group_id and not create:
             return Refusal.INVALID_GROUP_ID
+        if self._coordinator.is_cut_off:
+            return Refusal.UNAVAILABLE  # another gateway may serve it by now
         try:
             return await self._groups.host(group_id, create=create)
         except (CoordinatorUnavailable, ProposalFailed):

@@ -3,11 +3,12 @@
 One task serves all timers.  It looks up at least once a second while a group is hosted, for two
 reasons: to notice a claim that went to another, and to notice that the process itself was stopped.
 After a stall all timers begin anew, since nobody's heartbeats could be read (design, section 4).
+While the gateway is cut off from the metadata log they stand still; nobody's heartbeats are taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from heapq import heappop, heappush
@@ -17,12 +18,13 @@ import trio
 
 from tidegate_coordination.coordinator import Coordinator, Failure
 from tidegate_coordination.groups.classic import ClassicGroup
-from tidegate_coordination.groups.placement import holder, may_serve, server
+from tidegate_coordination.groups.placement import candidates, holder, may_serve, server
 from tidegate_coordination.groups.settings import GroupSettings
 from tidegate_coordination.groups.values import Description, Refusal
 from tidegate_coordination.rules.gateways import ReleaseClaim, Renew, TakeClaim
-from tidegate_coordination.rules.groups import ForgetGroup, group_claim
+from tidegate_coordination.rules.groups import GROUP_CLAIMS, ForgetGroup, group_claim
 from tidegate_coordination.rules.proposal import Proposal
+from tidegate_coordination.state.gateways import Gateway
 
 from .hosted_group import HostedGroup
 
@@ -34,20 +36,32 @@ GROUP_BYTES = 4096
 
 
 class HostedGroups:
-    """By group id.  hosted_bytes: what all of them cost, with what their members sent."""
+    """By group id.  hosted_bytes: what all of them cost, with what their members sent.
 
-    def __init__(self, coordinator: Coordinator, settings: GroupSettings) -> None:
+    absent: tells the incarnations that do not answer.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        settings: GroupSettings,
+        absent: Callable[[], frozenset[int]] = frozenset,
+    ) -> None:
         self._coordinator = coordinator
+        self._absent = absent
         self._settings = settings
         self._hosted: dict[str, HostedGroup] = {}
         self._uncertain: set[str] = set()
+        self._strays: set[str] = set()
         self._releasing: set[str] = set()
+        self._adopting: set[str] = set()
         self._pins: dict[str, int] = {}
         self._timers: list[tuple[float, str]] = []
         self._wake = trio.Event()
         self._adopt_at = -inf
         self._look_at = -inf
         self._leaving = False
+        self._stands_still = False
         self.hosted_bytes = 0
 
     def get(self, group_id: str) -> HostedGroup | None:
@@ -109,7 +123,7 @@ class HostedGroups:
         if pinned or not hosted.machine.is_idle or self._hosted.get(group_id) is not hosted:
             return
         self.drop(hosted)
-        if self._coordinator.state.groups.get(group_id) is None:
+        if not self._is_durable(group_id):
             self._uncertain.add(group_id)
             self._coordinator.submit(ForgetGroup(group_id), _done, _failed)
 
@@ -137,12 +151,23 @@ class HostedGroups:
             group.record(), claim_epoch=0, settings=self._settings, now=0.0
         ).describe()
 
-    def list_groups(self) -> Iterator[tuple[str, Description]]:
-        """Yield the groups that are this gateway's to serve; tools ask all gateways."""
+    def candidates(self, listener: str | None = None) -> dict[int, Gateway]:
+        """Return the gateways that share the groups nobody holds now, by node id.
+
+        listener: see candidates().
+        """
+        return candidates(self._coordinator.state, self._absent(), listener)
+
+    def list_groups(self, listener: str) -> Iterator[tuple[str, Description]]:
+        """Yield the groups that are this gateway's to serve.
+
+        Tools ask all gateways, of their listener.
+        """
         state, me = self._coordinator.state, self._coordinator.incarnation
         ids = {each.group_id for each in state.groups} | self._hosted.keys()
+        among = self.candidates(listener)
         for group_id in sorted(ids):
-            place = server(state, group_id)
+            place = server(state, group_id, among)
             if place is not None and place.incarnation == me:
                 description = self.describe(group_id)
                 if description is not None:
@@ -163,17 +188,17 @@ class HostedGroups:
 
         Their members find who serves them now, and go on there: it knows them from the state.
         """
-        if not may_serve(self._coordinator.state, self._coordinator.incarnation):
+        if self._has_to_go:
             self._release_all()
 
     def _release_all(self) -> None:
         for hosted in list(self._hosted.values()):
             self.lose(hosted, Refusal.NOT_COORDINATOR)
-        groups = self._coordinator.state.groups
-        held = {each.group_id for each in groups if self._own_claim(each.group_id)}
-        for group_id in sorted(held):
+        held = self._held()
+        durable = {each for each in held if self._is_durable(each)}
+        for group_id in sorted(durable):
             self._submit_once(group_id, ReleaseClaim(group_claim(group_id)))
-        for group_id in sorted(self._uncertain - held):
+        for group_id in sorted((held | self._uncertain) - durable):
             self._submit_once(group_id, ForgetGroup(group_id))
 
     def _submit_once(self, group_id: str, proposal: Proposal[None]) -> None:
@@ -195,18 +220,27 @@ class HostedGroups:
         """Serve the timers; forever."""
         while True:
             now = trio.current_time()
-            self._tick_due(now)
+            self._heed_cut_off()
+            if not self._stands_still:
+                self._tick_due(now)
             if now >= self._look_at:
                 self._look_at = now + LOOK_SECONDS
                 self.step_aside()
                 self._look()
             if now >= self._adopt_at:
                 self._adopt_at = now + ADOPT_SECONDS
+                if self._stands_still:
+                    continue
                 self._forget_certain()
+                self._forget_strays()
                 self._adopt()
             await self._sleep()
 
     # ---- claims
+
+    @property
+    def _has_to_go(self) -> bool:
+        return not may_serve(self._coordinator.state, self._coordinator.incarnation)
 
     def _present(self, group_id: str) -> HostedGroup | None:
         hosted = self._hosted.get(group_id)
@@ -215,9 +249,15 @@ class HostedGroups:
             return None
         return hosted
 
-    def _own_claim(self, group_id: str) -> bool:
-        held = holder(self._coordinator.state, group_id)
-        return held is not None and held.incarnation == self._coordinator.incarnation
+    def _held(self) -> set[str]:
+        """Return the ids of the groups whose claims this gateway holds."""
+        state, me = self._coordinator.state, self._coordinator.incarnation
+        if not state.gateways.is_live(me):
+            return set()
+        return {each.removeprefix(GROUP_CLAIMS) for each in state.claims.held_by(me, GROUP_CLAIMS)}
+
+    def _is_durable(self, group_id: str) -> bool:
+        return self._coordinator.state.groups.get(group_id) is not None
 
     def _own_epoch(self, group_id: str) -> int | None:
         claim = self._coordinator.state.claims.get(group_claim(group_id))
@@ -268,26 +308,50 @@ class HostedGroups:
             if claim is None or claim.incarnation != me:
                 self._uncertain.discard(group_id)
 
+    def _forget_strays(self) -> None:
+        """Give up claims on groups that are known neither here nor in the log, if seen twice.
+
+        Who asked for one may have gone before it came true, and a restart inherits some.
+        """
+        if self._leaving:
+            return
+        held = self._held()
+        strays = {each for each in held if each not in self._hosted and not self._is_durable(each)}
+        for group_id in sorted(strays & self._strays):
+            self._uncertain.add(group_id)
+            self._submit_once(group_id, ForgetGroup(group_id))
+        self._strays = strays
+
     def _adopt(self) -> None:
         """Serve groups with members whom nobody serves, lest dead members stay in them for ever."""
         state, me = self._coordinator.state, self._coordinator.incarnation
         if self._leaving or not may_serve(state, me):
             return
+        among = self.candidates()
         for group in state.groups:
             group_id = group.group_id
-            if not group.members or group_id in self._hosted:
+            if not group.members or group_id in self._hosted or group_id in self._adopting:
                 continue
-            place = server(state, group_id)
+            place = server(state, group_id, among)
             if place is None or place.incarnation != me:
                 continue
             epoch = self._own_epoch(group_id)
             if epoch is not None:
                 self._restore(group_id, epoch)
             else:
-                taken = partial(self._adopted, group_id)
-                self._coordinator.submit(TakeClaim(group_claim(group_id)), taken, _failed)
+                self._adopting.add(group_id)  # the log may be away for long
+                self._coordinator.submit(
+                    TakeClaim(group_claim(group_id)),
+                    partial(self._adopted, group_id),
+                    partial(self._not_adopted, group_id),
+                )
+
+    def _not_adopted(self, group_id: str, failure: Failure) -> None:
+        self._adopting.discard(group_id)
+        _failed(failure)
 
     def _adopted(self, group_id: str, epoch: int | None) -> None:
+        self._adopting.discard(group_id)
         if epoch is not None and not self._leaving:
             self._uncertain.discard(group_id)
             if group_id not in self._hosted:
@@ -326,14 +390,24 @@ class HostedGroups:
             hosted.carry_out()
 
     async def _sleep(self) -> None:
-        until = min(self._timers[0][0] if self._timers else inf, self._adopt_at)
-        if self._hosted:
+        runs = self._timers and not self._stands_still
+        until = min(self._timers[0][0] if runs else inf, self._adopt_at)
+        if self._hosted or self._has_to_go:
             until = min(until, self._look_at)
         with trio.move_on_at(until):
             await self._wake.wait()
         self._wake = trio.Event()
         if trio.current_time() > until + STALL_SECONDS:
             self._restart_timers()
+
+    def _heed_cut_off(self) -> None:
+        """Let timers stand still while another gateway may serve the groups."""
+        before, self._stands_still = self._stands_still, self._coordinator.is_cut_off
+        if before and not self._stands_still:
+            self._restart_timers()
+        if self._stands_still and not before:
+            for hosted in self._hosted.values():
+                hosted.send_away()
 
     def _restart_timers(self) -> None:
         for hosted in self._hosted.values():

@@ -20,6 +20,7 @@ from .internal_topics import OffsetsTopic
 from .log_reader import LogReader
 from .read_ahead import ReadAhead
 from .read_steering import ReadSteering
+from .reply_memory import ReplyMemory
 from .requests.alter_configs import AlterConfigsHandler
 from .requests.alter_partition_reassignments import AlterPartitionReassignmentsHandler
 from .requests.alter_replica_log_dirs import AlterReplicaLogDirsHandler
@@ -74,6 +75,7 @@ def make_handlers(
     coordinator: Coordinator,
     reader: LogReader,
     read_ahead: ReadAhead,
+    reply_memory: ReplyMemory,
     groups: GroupManager,
     settings: BrokerSettings,
     *,
@@ -85,7 +87,14 @@ def make_handlers(
     """Return the handlers of all APIs but Produce, which answers in two stages (dispatch.py)."""
     handlers = [
         *_data_handlers(
-            coordinator, reader, read_ahead, settings, steering=steering, rng=rng, blocking=blocking
+            coordinator,
+            reader,
+            read_ahead,
+            reply_memory,
+            settings,
+            steering=steering,
+            rng=rng,
+            blocking=blocking,
         ),
         *_admin_handlers(coordinator, settings, view, rng=rng),
         *_group_handlers(coordinator, groups, settings, rng=rng),
@@ -98,6 +107,7 @@ def _data_handlers(
     coordinator: Coordinator,
     reader: LogReader,
     read_ahead: ReadAhead,
+    reply_memory: ReplyMemory,
     settings: BrokerSettings,
     *,
     steering: ReadSteering,
@@ -110,7 +120,9 @@ def _data_handlers(
         min_file_bytes=settings.int("disk.cache.send.min.bytes"),
     )
     sessions = FetchSessions(rng)
-    fetch = Fetch(coordinator, reader, waiters, sessions, fetch_settings, read_ahead, steering)
+    fetch = Fetch(
+        coordinator, reader, waiters, sessions, fetch_settings, read_ahead, steering, reply_memory
+    )
     coordinator.listen(fetch.on_change)
     return [
         fetch,
@@ -153,7 +165,7 @@ def _group_handlers(
 ) -> list[Handler]:
     offsets_topic = OffsetsTopic(coordinator, settings, lambda: rng.randbytes(16))
     return [
-        FindCoordinator(coordinator, offsets_topic),
+        FindCoordinator(coordinator, offsets_topic, groups),
         JoinGroup(groups),
         SyncGroup(groups),
         Heartbeat(groups),

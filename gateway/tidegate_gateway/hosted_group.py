@@ -87,6 +87,11 @@ class HostedGroup:
                     )
         self.on_change(self)
 
+    def send_away(self) -> None:
+        """Answer all who wait that they shall ask again; the machine goes on as it is."""
+        for waiter in self.waiters.values():
+            waiter.done.set()
+
     def give_up(self, refusal: Refusal) -> None:
         """Answer all who wait with the refusal."""
         self.machine.abandon(refusal)

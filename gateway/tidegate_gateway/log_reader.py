@@ -17,13 +17,12 @@ import structlog
 import trio
 
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.events import RUN_LOG_APPEND_TIME
 from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.state.objects import ObjectName, WalName
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
 from tidegate_storage.cache_files import Place
-from tidegate_storage.corrupt import CorruptObject, UnknownVersion
+from tidegate_storage.corrupt import UnknownVersion
 from tidegate_storage.disk_cache import DiskCache
 from tidegate_storage.object_store import (
     NoSuchObject,
@@ -38,10 +37,11 @@ from .cached_object import CachedObject
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, Run, RunKey
 from .object_asks import ObjectAsk
 from .object_reads import Got, ObjectReads
-from .prepared_runs import CorruptRun, FileRun, PreparedRun, prepare_run
+from .prepared_runs import CorruptRun, FileRun, PreparedRun
 from .read_groups import MAX_WHOLE_BYTES, Group, end_of, groups_of
+from .run_verifier import RunVerifier, tail_of
 from .segment_disk import MAX_OPEN_FILES, PartKey, SegmentDisk
-from .segment_rows import chunk_rows, comes_whole, is_chunk, is_segment, published_index
+from .segment_rows import chunk_rows, comes_whole, is_chunk, is_segment
 from .unreadable import UnreadableRuns
 from .zone_reads import ZoneReads
 
@@ -61,7 +61,7 @@ class LogReader:
       disk: None to keep nothing there.
       zone: the other gateways of the zone; None to ask the store alone.
 
-    failed_reads, corrupt_runs, and those of reads: counters, for metrics.
+    failed_reads, and those of reads and verifier: counters, for metrics.
     unreadable: told of what a fetch could not be given.
     """
 
@@ -81,8 +81,8 @@ class LogReader:
         self._settings = settings
         self._disk = SegmentDisk(disk, cache, max_open_files=max_open_files)
         self.reads: Final = ObjectReads(store, settings.concurrent_reads, zone)
+        self.verifier: Final = RunVerifier()
         self.failed_reads = 0
-        self.corrupt_runs = 0
         self.unreadable: Final = UnreadableRuns(coordinator.state)
 
     def adopt(self, name: WalName, body: bytearray) -> None:
@@ -247,7 +247,7 @@ class LogReader:
         first = got = await self.reads.read(name, ask)
         self._keep(group[1:], got, loaded)
         left = got.rereads
-        while (run := self._prepare_copy(got, row, partition, may_fail=left > 0)) is None:
+        while (run := self.verifier.prepare_copy(got, row, partition, may_fail=left > 0)) is None:
             left -= 1
             got = await self.reads.read_store(self._ask(row, row.position, end_of(row)))
         self.reads.found_good(first, got)
@@ -280,11 +280,11 @@ class LogReader:
         start = 0 if is_wanted_whole and not self._has_chunks_on_disk(name) else row.position
         first = got = await self.reads.read(name, self._ask(row, start, size_bytes))
         left = got.rereads
-        while (index := self._read_index(got, row, partition, may_fail=left > 0)) is None:
+        while (index := self.verifier.read_index(got, row, partition, may_fail=left > 0)) is None:
             left -= 1
             got = await self.reads.read_store(self._ask(row, row.position, size_bytes))
         self.reads.found_good(first, got)
-        self._disk.keep_index(self._place(row), bytes(_tail(got, row)))
+        self._disk.keep_index(self._place(row), bytes(tail_of(got, row)))
         if got.ask.start < row.position:
             chunks = chunk_rows(row, index, row.base_offset)
             absent = [each for each in chunks if not self._is_here_or_comes(self._key(each))]
@@ -300,21 +300,6 @@ class LogReader:
         """Return how large a segment may be to come whole: about a chunk; nobody counts it."""
         return min(MAX_WHOLE_BYTES, self._cache.max_bytes // 8)
 
-    def _read_index(
-        self, got: Got, row: RunRow, partition: Partition, *, may_fail: bool
-    ) -> SegmentIndex | None:
-        try:
-            return published_index(_tail(got, row), row, partition)
-        except (CorruptObject, UnknownVersion) as error:
-            if got.is_from_store and isinstance(error, UnknownVersion):
-                raise UnknownVersion(f"object {got.ask.key}: {error}") from error
-            corrupt = CorruptRun(got.ask.key, partition, row.base_offset, str(error))
-            if got.is_from_store:
-                self._note_corrupt(corrupt)
-            if may_fail:
-                return None
-            raise corrupt from error
-
     def _ask(self, row: RunRow, start: int, end: int) -> ObjectAsk:
         object_key = self._object_key(self._name(row))
         size_bytes = self._coordinator.state.objects.size_bytes(row.object_number)
@@ -327,47 +312,20 @@ class LogReader:
         """
         for partition, row in group:
             key = self._key(row)
-            run = self._prepare_copy(got, row, partition, may_fail=True)
+            run = self.verifier.prepare_copy(got, row, partition, may_fail=True)
             if run is not None:
                 loaded[row.object_number, row.position] = run
                 self._cache.put(key, run, run.size_bytes, hot=_is_tail(partition, row))
                 self._keep_on_disk(partition, row, run)
 
-    def _prepare_copy(
-        self, got: Got, row: RunRow, partition: Partition, *, may_fail: bool
-    ) -> PreparedRun | None:
-        """Prepare a run in memory of its own, which it can give back when it is evicted.
-
-        may_fail: whether None comes of damaged bytes.
-        """
-        region = memoryview(bytearray(got.part(row.position, row.length)))
-        try:
-            return prepare_run(region, row, partition, got.ask.key)
-        except CorruptRun as error:
-            if got.is_from_store:
-                self._note_corrupt(error)
-            if may_fail:
-                return None
-            raise
-
     def _prepare_own(
         self, name: ObjectName, cached: CachedObject, partition: Partition, row: RunRow
     ) -> PreparedRun | None:
         """Prepare a run of an own object; memory that went bad is given up for the store's copy."""
-        try:
-            region = memoryview(cached.body)[row.position : end_of(row)]
-            run = prepare_run(region, row, partition, cached.object_key)
-        except CorruptRun as error:
-            self._note_corrupt(error)
+        run = self.verifier.prepare_own(cached, partition, row)
+        if run is None:
             self._cache.evict(name)
-            return None
-        cached.prepared[row.position] = run
-        cached.is_stamped |= bool(row.flags & RUN_LOG_APPEND_TIME)
         return run
-
-    def _note_corrupt(self, error: CorruptRun) -> None:
-        self.corrupt_runs += 1
-        _log.error("stored records are corrupt; other partitions are not touched", error=str(error))
 
     def _keep_on_disk(self, partition: Partition, row: RunRow, run: PreparedRun) -> None:
         is_hot = _is_tail(partition, row)
@@ -406,8 +364,3 @@ def _is_tail(partition: Partition, row: RunRow) -> bool:
         return row.next_offset == partition.next_offset
     runs = partition.runs
     return len(runs) <= _TAIL_RUNS or row.base_offset >= runs[len(runs) - _TAIL_RUNS].base_offset
-
-
-def _tail(got: Got, row: RunRow) -> memoryview:
-    """Return what follows the batches of a segment."""
-    return got.body[row.position - got.ask.start :]

@@ -91,6 +91,7 @@ def _process(gateway: Gateway) -> Iterator[Metric]:
     yield info
     yield _gauge("tidegate_ready", "1 once clients are served", gateway.is_ready)
     yield _gauge("tidegate_draining", "1 while the gateway stops", gateway.is_draining)
+    yield _gauge("tidegate_cut_off", "1 while it does not reach its log", gateway.is_cut_off)
 
 
 def _requests(gateway: Gateway) -> Iterator[Metric]:
@@ -122,6 +123,7 @@ def _topic_bytes(gateway: Gateway) -> Metric:
     family = CounterMetricFamily(
         "kafka_server_brokertopicmetrics_bytesin", "Bytes of batches produced", labels=["topic"]
     )
+    gateway.counters.forget_deleted()
     for topic, size_bytes in gateway.counters.topic_bytes_in.most_common(MAX_TOPIC_SERIES):
         family.add_metric([topic], size_bytes)
     return family
@@ -147,7 +149,7 @@ def _reader(gateway: Gateway) -> Iterator[Metric]:
     yield _counter("tidegate_store_gets", "Range reads of the object store", gets)
     yield _counter("tidegate_store_get_bytes", "Bytes they brought", get_bytes)
     yield _counter("tidegate_store_failed_gets", "Reads it did not answer", reader.failed_reads)
-    yield _counter("tidegate_corrupt_runs", "Runs that were damaged", reader.corrupt_runs)
+    yield _counter("tidegate_corrupt_runs", "Runs that were damaged", reader.verifier.corrupt_runs)
     unreadable = CounterMetricFamily(
         "tidegate_unreadable_fetches",
         "Fetches of records that are missing or damaged; see `tidegate topic repair TOPIC`",
@@ -194,6 +196,11 @@ def _writer(gateway: Gateway) -> Iterator[Metric]:
     )
     yield _gauge(
         "tidegate_cache_used_bytes", "Bytes of objects in memory", gateway.cache.used_bytes
+    )
+    yield _gauge(
+        "tidegate_reply_bytes",
+        "Bytes of fetches in memory: unsent replies, and what is read for others",
+        gateway.reply_memory.used_bytes,
     )
     yield _counter(
         "tidegate_failed_snapshots",

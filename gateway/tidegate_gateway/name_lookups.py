@@ -2,6 +2,7 @@
 
 A name server that hangs holds whoever asks it for up to half a minute, even after nobody waits for
 the answer.  Threads that files and metrics need are not spent on that: all would stand still.
+All who want the address of one name wait for the same thread.
 """
 
 from __future__ import annotations
@@ -20,14 +21,23 @@ THREADS: Final = 8
 # A connection is made at once or, as a rule, never; of several addresses the next is tried then.
 ADDRESS_SECONDS: Final = 1.0
 
-LookUp: TypeAlias = Callable[[str, int], list[str]]
-"""Host and port -> addresses, at least one.  Blocks; raises OSError or UnicodeError."""
+LookUp: TypeAlias = Callable[[str], list[str]]
+"""Host -> addresses, at least one.  Blocks; raises OSError or UnicodeError."""
 
 
-def look_up(host: str, port: int) -> list[str]:
+def look_up(host: str) -> list[str]:
     """See LookUp."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class _Question:
+    """A name that is being looked up, for all who wait for it."""
+
+    def __init__(self) -> None:
+        self.is_answered = trio.Event()
+        self.addresses: list[str] = []
+        self.error: Exception | None = None
 
 
 class NameLookups:
@@ -36,15 +46,15 @@ class NameLookups:
     def __init__(self, look_up: LookUp = look_up) -> None:
         self._look_up = look_up
         self._threads = trio.CapacityLimiter(THREADS)
-        # By threads that nobody waits for any more; a name takes no second one.
-        self._under_way: set[tuple[str, int]] = set()
+        # By threads that perhaps nobody waits for any more; a name takes no second one.
+        self._under_way: dict[str, _Question] = {}
 
     def dial(self, host: str, port: int) -> Connect:
-        """Return what opens connections; each raises OSError or UnicodeError."""
+        """Return what opens connections; each raises OSError."""
         return partial(self._connect, host, port)
 
     async def _connect(self, host: str, port: int) -> trio.abc.Stream:
-        *others, last = await self._addresses(host, port)
+        *others, last = await self._addresses(host)
         for address in others:
             try:
                 with trio.fail_after(ADDRESS_SECONDS):
@@ -53,22 +63,29 @@ class NameLookups:
                 continue  # the last one tells what is wrong
         return await trio.open_tcp_stream(last, port)
 
-    async def _addresses(self, host: str, port: int) -> list[str]:
+    async def _addresses(self, host: str) -> list[str]:
         if _is_address(host):
             return [host]
-        if (host, port) in self._under_way:
-            raise OSError(f"{host} is still being looked up")
-        return await trio.to_thread.run_sync(
-            self._ask, host, port, abandon_on_cancel=True, limiter=self._threads
-        )
+        question = self._under_way.get(host)
+        if question is None:
+            question = self._under_way[host] = _Question()
+            # Whoever asked first may give up before the others do.
+            trio.lowlevel.spawn_system_task(self._answer, host, question)
+        await question.is_answered.wait()
+        if question.error is not None:
+            raise OSError(str(question.error)) from question.error
+        return question.addresses
 
-    def _ask(self, host: str, port: int) -> list[str]:
-        """Look a name up; in a thread."""
-        self._under_way.add((host, port))
+    async def _answer(self, host: str, question: _Question) -> None:
         try:
-            return self._look_up(host, port)
+            question.addresses = await trio.to_thread.run_sync(
+                self._look_up, host, abandon_on_cancel=True, limiter=self._threads
+            )
+        except Exception as error:  # it is for those who asked; here it would end the process
+            question.error = error
         finally:
-            self._under_way.discard((host, port))
+            del self._under_way[host]
+            question.is_answered.set()
 
 
 def _is_address(host: str) -> bool:

@@ -6,13 +6,16 @@ told, what they ask first (answering.py).  Who answered before and does not now 
 clients are told here (cluster_view.py).  That is a hint, like all placement: any gateway serves any
 partition, so a wrong guess costs some balance and no record.
 
-Whoever never answered is not judged: its address may be one that only clients can reach.  A gateway
-that drains is not asked, since it is left out already.
+Where a gateway never answered, at this address, it is not judged: only clients may be able to reach
+it.  A new life of one that did answer there has some patience, since it registers before it serves;
+but not if the life before it was silent, too: one that dies soon after each start is silent on.  A
+gateway that drains is not asked, since it is left out already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -21,12 +24,21 @@ import trio
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.state.gateways import Gateway, GatewayTable
 
-from .answering import is_answered
+from .answering import ANSWER_SECONDS, is_answered
 from .peers import Dial
 
 LOOK_SECONDS: Final = 1.0
 
 _log = structlog.get_logger("tidegate.neighbours")
+
+
+@dataclass(slots=True)
+class _Heard:
+    """Where a node answered last, and in which life; and since when nobody answers there."""
+
+    address: Endpoint
+    incarnation: int
+    silent_since: float | None = None
 
 
 class Neighbours:
@@ -52,7 +64,7 @@ class Neighbours:
         self._own_incarnation = own_incarnation
         self._listeners = tuple(listeners)
         self._dial = dial
-        self._heard: set[int] = set()
+        self._heard: dict[int, _Heard] = {}
         self._looked_at: set[int] = set()
 
     async def run(self) -> None:
@@ -60,7 +72,7 @@ class Neighbours:
         async with trio.open_nursery() as nursery:
             while True:
                 asked = [each for each in self._gateways.brokers() if self._is_asked(each)]
-                self._forget_others({each.incarnation for each in asked})
+                self._forget_others(asked)
                 for each in asked:
                     if each.incarnation not in self._looked_at:
                         self._looked_at.add(each.incarnation)
@@ -75,22 +87,40 @@ class Neighbours:
         found = (gateway.endpoint(each) for each in self._listeners)
         return next((each for each in found if each is not None), None)
 
-    def _forget_others(self, incarnations: set[int]) -> None:
-        self._heard &= incarnations
-        self.absent &= incarnations
+    def _forget_others(self, asked: Iterable[Gateway]) -> None:
+        asked_by_node = {each.node_id: each.incarnation for each in asked}
+        self.absent &= frozenset(asked_by_node.values())
+        for node_id, heard in self._heard.items():
+            if node_id not in asked_by_node:
+                heard.silent_since = None
 
     async def _look_at(self, gateway: Gateway) -> None:
+        began = trio.current_time()
         answers = await self._answers(gateway)
         self._looked_at.remove(gateway.incarnation)
+        if not self._gateways.is_live(gateway.incarnation):
+            return  # it says nothing of the next life
         if answers:
             self._note_answer(gateway)
-        elif gateway.incarnation in self._heard and gateway.incarnation not in self.absent:
+        elif self._is_silent(gateway, began) and gateway.incarnation not in self.absent:
             _log.warning("a gateway does not answer; clients are sent elsewhere", **_who(gateway))
             self.absent |= {gateway.incarnation}
             self.changes += 1
 
+    def _is_silent(self, gateway: Gateway, since: float) -> bool:
+        """Tell whether one that was asked, and did not answer, must be taken for absent."""
+        heard = self._heard.get(gateway.node_id)
+        if heard is None or heard.address != self._address(gateway):
+            return False
+        if heard.silent_since is None:
+            heard.silent_since = since
+        has_answered = heard.incarnation == gateway.incarnation
+        return has_answered or trio.current_time() - heard.silent_since >= ANSWER_SECONDS
+
     def _note_answer(self, gateway: Gateway) -> None:
-        self._heard.add(gateway.incarnation)
+        address = self._address(gateway)
+        assert address is not None, "it is not asked without one"
+        self._heard[gateway.node_id] = _Heard(address, gateway.incarnation)
         if gateway.incarnation in self.absent:
             _log.info("a gateway answers again", **_who(gateway))
             self.absent -= {gateway.incarnation}

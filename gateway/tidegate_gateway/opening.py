@@ -19,8 +19,6 @@ from typing import Final
 import structlog
 import trio
 
-from tidegate_coordination.http.server import serve_http
-from tidegate_coordination.http.tcp import tcp_connector
 from tidegate_coordination.load import OpenLog, open_log
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.movable_log import MovableLog
@@ -42,10 +40,9 @@ from .instance import (
 from .listener_settings import ListenerAddress, advertised_endpoints, host_port, listen_addresses
 from .name_lookups import NameLookups
 from .peer_listener import open_to_anyone, peer_address, peer_endpoint
-from .peer_service import MAX_BODY_BYTES
 from .peers import HttpPeers
 from .segment_disk import MAX_OPEN_FILES
-from .server import ConnectionSlots, Listener, accept_forever, open_listener, open_listeners
+from .server import ConnectionSlots, Listener, accept_forever, bind_listener, bind_listeners
 from .startup import open_patiently
 
 _log = structlog.get_logger("tidegate.app")
@@ -58,7 +55,10 @@ CACHE_THREADS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a gateway is made of; admin, peer, data: None where it has none."""
+    """What a gateway is made of; admin, peer, data: None where it has none.
+
+    No listener listens yet.
+    """
 
     gateway: Gateway
     log: MetadataLog
@@ -77,13 +77,13 @@ async def opened(
     None if it was told to stop meanwhile.
     """
     async with AsyncExitStack() as stack:
-        listeners = open_listeners(listen_addresses(settings))
+        listeners = bind_listeners(listen_addresses(settings))
         for listener in listeners:
             stack.callback(listener.close)
-        admin = _open_admin(settings)
+        admin = _bind_admin(settings)
         if admin is not None:
             stack.callback(admin.close)
-        peer = _open_peer(settings)
+        peer = _bind_peer(settings)
         if peer is not None:
             stack.callback(peer.close)
         if danger := open_to_anyone(settings):
@@ -99,7 +99,8 @@ async def opened(
             return
         log = MovableLog(log, _next_log_opener(settings))
         stack.push_async_callback(log.aclose)
-        peers = HttpPeers(tcp_connector, settings.text("peer.token"))
+        dial = NameLookups().dial
+        peers = HttpPeers(dial, settings.text("peer.token"))
         stack.push_async_callback(peers.aclose)
         cache = _hold_cache_folder(settings)
         if cache is not None:
@@ -113,7 +114,7 @@ async def opened(
             wall_clock=time.time,
             blocking=InThread(),
             peers=peers,
-            dial=NameLookups().dial,
+            dial=dial,
             cache_disk=_cache_disk(cache),
             max_open_files=max_open_files(),
         )
@@ -126,8 +127,7 @@ async def serve_peers(gateway: Gateway, listener: Listener) -> None:
     assert service is not None, "it has started"
 
     async def serve(accepted: socket.socket) -> None:
-        stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
-        await serve_http(stream, service.handle, max_body_bytes=MAX_BODY_BYTES)
+        await service.serve(trio.SocketStream(trio.socket.from_stdlib_socket(accepted)))
 
     slots = ConnectionSlots(MAX_PEER_CONNECTIONS, MAX_PEER_CONNECTIONS)
     await accept_forever(listener, serve, slots)
@@ -205,14 +205,14 @@ def _identity(
     )
 
 
-def _open_peer(settings: BrokerSettings) -> Listener | None:
+def _bind_peer(settings: BrokerSettings) -> Listener | None:
     address = peer_address(settings)
-    return open_listener(address) if address is not None else None
+    return bind_listener(address) if address is not None else None
 
 
-def _open_admin(settings: BrokerSettings) -> Listener | None:
+def _bind_admin(settings: BrokerSettings) -> Listener | None:
     text = settings.text("admin.listener")
     if not text:
         return None
     host, port = host_port("admin.listener", text)
-    return open_listener(ListenerAddress("ADMIN", host, port))
+    return bind_listener(ListenerAddress("ADMIN", host, port))

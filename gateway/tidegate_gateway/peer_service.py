@@ -10,17 +10,19 @@ coordination/README.md has the contracts of the first and the last, gateway/READ
 from __future__ import annotations
 
 from hmac import compare_digest
-from typing import Final
+
+import trio
 
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.forwarding.messages import (
-    MAX_ASK_BYTES,
+    MAX_QUESTION_BYTES,
     PROPOSALS_PATH,
     NotSpoken,
     decode_ask,
     encode,
 )
 from tidegate_coordination.forwarding.service import OtherCluster, ProposalService
+from tidegate_coordination.http.server import serve_http
 from tidegate_coordination.http.values import BINARY, HttpAnswer, HttpRequest
 from tidegate_coordination.log_service import LogService
 from tidegate_coordination.metadata_log import MetadataLog
@@ -30,12 +32,9 @@ from .object_asks import OBJECTS_PATH
 from .object_lender import ObjectLender
 from .object_service import ObjectService
 
-# A question's frame around its proposals.
-MAX_BODY_BYTES: Final = 2 * MAX_ASK_BYTES
-
 
 class PeerService:
-    """`handle` is for http.server.serve_http.
+    """See the module's head.
 
     token: what peers have to send; "" for nothing.  lender: None to lend nothing.
     """
@@ -53,6 +52,15 @@ class PeerService:
         self._token = token
         shown = ShownLog(log, coordinator)
         self._log = LogService(shown, token=token or None, read_only=True)
+
+    async def serve(self, stream: trio.abc.Stream) -> None:
+        """Answer the requests of one connection, and close it."""
+        await serve_http(
+            stream,
+            self.handle,
+            max_body_bytes=MAX_QUESTION_BYTES,
+            takes_body=lambda head: self._refusal(head) is None,
+        )
 
     async def handle(self, request: HttpRequest) -> HttpAnswer:
         """Answer one request."""

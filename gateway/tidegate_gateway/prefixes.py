@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import structlog
@@ -51,7 +52,7 @@ async def see_prefix(
       TooSlowError, LogMisconfigured: as load_state().
     """
     if not state.cluster_id:
-        owner = await _owner(store)
+        owner = await _owner(store, _patience())
         if owner is None:
             return state
         # Another gateway may have made the cluster since this one read the log.
@@ -60,9 +61,10 @@ async def see_prefix(
         )
         if not state.cluster_id:
             raise _log_is_empty(owner)
-    if await _owner(store) is None and _may_mark(state, node_id):
+    patience = _patience()
+    if await _owner(store, patience) is None and _may_mark(state, node_id):
         return state
-    await _check(store, state)
+    await _check(store, state, patience)
     return state
 
 
@@ -82,15 +84,15 @@ async def own_prefix(
         with suppress(CoordinatorUnavailable):
             await coordinator.propose(Renew(state.highest_version))
 
+    patience = _patience(renew)
     try:
         if coordinator.incarnation == _FIRST or _may_mark(state, node_id):
-            await _patiently(
+            await patience.answer_to(
                 lambda: claim_prefix(
                     store, state.cluster_id, timeline=state.timeline, created_by=version
-                ),
-                renew,
+                )
             )
-        await _check(store, state, renew)
+        await _check(store, state, patience)
     except (StoreMisconfigured, StoreUnavailable):
         # Nobody shall be sent to it, nor wait for its lease.
         with suppress(CoordinatorUnavailable):
@@ -112,14 +114,46 @@ async def _nothing() -> None:
     """Have nothing to do meanwhile."""
 
 
-async def _check(
-    store: ObjectStore, state: ClusterState, meanwhile: Callable[[], Awaitable[None]] = _nothing
-) -> None:
-    for _ in range(LOOKS):
-        if await _owner(store, meanwhile) is not None:
-            break
-        await meanwhile()
+@dataclass(frozen=True, slots=True)
+class _Patience:
+    """With a store that is away: all that is asked together ends at one time.
+
+    meanwhile: done again and again while it is waited.
+    """
+
+    until: float
+    meanwhile: Callable[[], Awaitable[None]]
+
+    async def answer_to(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Repeat an attempt until it is answered.
+
+        Raises:
+          StoreUnavailable: the store is away for too long.
+        """
+        while True:
+            try:
+                return await attempt()
+            except StoreUnavailable as error:
+                if trio.current_time() >= self.until:
+                    raise
+                _log.warning("the object store does not answer", error=str(error))
+                await self.pause()
+
+    async def pause(self) -> None:
+        """Wait a little."""
+        await self.meanwhile()
         await trio.sleep(RETRY_SECONDS)
+
+
+def _patience(meanwhile: Callable[[], Awaitable[None]] = _nothing) -> _Patience:
+    return _Patience(trio.current_time() + PATIENCE_SECONDS, meanwhile)
+
+
+async def _check(store: ObjectStore, state: ClusterState, patience: _Patience) -> None:
+    for _ in range(LOOKS):
+        if await _owner(store, patience) is not None:
+            break
+        await patience.pause()
     else:
         made_by, _ = state.gateways.homes.get(_FIRST, (None, ""))
         raise StoreMisconfigured(
@@ -128,17 +162,13 @@ async def _check(
             " were copied here, copy that object, too; if the cluster is new and was never used,"
             f" start node.id={made_by} alone, which made it, or begin anew with an empty log"
         )
-    await _patiently(
-        lambda: check_owner(store, state.cluster_id, timeline=state.timeline), meanwhile
-    )
+    await patience.answer_to(lambda: check_owner(store, state.cluster_id, timeline=state.timeline))
 
 
-async def _owner(
-    store: ObjectStore, meanwhile: Callable[[], Awaitable[None]] = _nothing
-) -> Owner | None:
+async def _owner(store: ObjectStore, patience: _Patience) -> Owner | None:
     """Read the mark; that there is none must not come of one wrong answer."""
-    found = await _patiently(lambda: read_owner(store), meanwhile)
-    return found or await _patiently(lambda: read_owner(store), meanwhile)
+    found = await patience.answer_to(lambda: read_owner(store))
+    return found or await patience.answer_to(lambda: read_owner(store))
 
 
 def _log_is_empty(owner: Owner) -> StoreMisconfigured:
@@ -147,20 +177,3 @@ def _log_is_empty(owner: Owner) -> StoreMisconfigured:
         " log was lost, `tidegate log restore` makes a new one from its backup; otherwise give"
         " the right log, or a prefix of its own to a new cluster"
     )
-
-
-async def _patiently(
-    attempt: Callable[[], Awaitable[Answer]],
-    meanwhile: Callable[[], Awaitable[None]] = _nothing,
-) -> Answer:
-    """Wait for a store that is away, but not for ever."""
-    give_up_at = trio.current_time() + PATIENCE_SECONDS
-    while True:
-        try:
-            return await attempt()
-        except StoreUnavailable as error:
-            if trio.current_time() >= give_up_at:
-                raise
-            _log.warning("the object store does not answer", error=str(error))
-            await meanwhile()
-            await trio.sleep(RETRY_SECONDS)

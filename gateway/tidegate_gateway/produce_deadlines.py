@@ -2,12 +2,14 @@
 
 Such a request is answered REQUEST_TIMED_OUT; what it sent may still be committed, and a retry of it
 is recognised by its sequence numbers.  Looked at once in CHECK_SECONDS, which is as exact as
-Kafka's.
+Kafka's.  So is any request that waits while the gateway is cut off from the metadata log: another
+gateway may know sooner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
 import trio
@@ -26,11 +28,14 @@ class Expirable(Protocol):
 class ProduceDeadlines:
     """All requests of a gateway that wait for a commit.
 
-    after_answers: called once after requests were timed out.
+    after_answers: called once after requests were timed out.  is_cut_off: see the module's head.
     """
 
-    def __init__(self, after_answers: Callable[[], None]) -> None:
+    def __init__(
+        self, after_answers: Callable[[], None], is_cut_off: Callable[[], bool] = lambda: False
+    ) -> None:
         self._after_answers = after_answers
+        self._is_cut_off = is_cut_off
         self._deadlines: dict[Expirable, float] = {}
 
     def __len__(self) -> int:
@@ -48,7 +53,7 @@ class ProduceDeadlines:
         """Time requests out; forever."""
         while True:
             await trio.sleep(CHECK_SECONDS)
-            now = trio.current_time()
+            now = inf if self._is_cut_off() else trio.current_time()
             late = [each for each, deadline in self._deadlines.items() if deadline <= now]
             for request in late:
                 del self._deadlines[request]

@@ -220,6 +220,8 @@ class ReadabilityCheck:
     ) -> tuple[Problem | None, str]:
         delay = FIRST_RETRY_SECONDS
         for left in reversed(range(ATTEMPTS)):
+            if self._is_collected(row):
+                return _COLLECTED
             try:
                 await self._read(partition, row)
             except NoSuchObject:
@@ -249,6 +251,8 @@ class ReadabilityCheck:
 
         What a WAL object has behind the run, its footer even, is not needed to read it.
         """
+        if self._is_collected(row):
+            return _COLLECTED
         expected = row.position + row.length
         if is_segment(row):
             expected = self._coordinator.state.objects.size_bytes(row.object_number)
@@ -262,10 +266,17 @@ class ReadabilityCheck:
             return None
         return Problem.CORRUPT, f"it was cut: {size_bytes} bytes of {expected} are left"
 
+    def _is_collected(self, row: RunRow) -> bool:
+        """Tell whether nothing refers to the object any more, so that it was deleted."""
+        return self._coordinator.state.objects.name_or_none(row.object_number) is None
+
     def _key(self, row: RunRow) -> str:
         state = self._coordinator.state
         name = state.objects.name_or_none(row.object_number)
         return object_key(state, name) if name is not None else ""
+
+
+_COLLECTED: Final = (Problem.MISSING, "nothing refers to the object any more")
 
 
 def stretches(bad: Sequence[BadRun]) -> list[list[BadRun]]:

@@ -60,6 +60,11 @@ def sentence_of(error: BaseException) -> str | None:
     return sentences[0] if all(each is not None for each in sentences) else None
 
 
+def first_of(error: BaseException) -> BaseException:
+    """Return the error that sentence_of() tells."""
+    return next(_leaves(error))
+
+
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-import structlog
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.rules.skips import Skip, SkipRuns
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.ownership import check_owner
@@ -25,15 +24,12 @@ from tidegate_storage.range_cache import RangeCache
 
 from .log_reader import LogReader
 from .readability import WORKERS, BadRun, Found, ReadabilityCheck, proposed, stretches
-from .visitor import keep_lease, register_visitor
+from .visitor import end_visit, keep_lease, register_visitor
 
-LEAVE_SECONDS: Final = 10.0
 # Of one proposal.
 MAX_STRETCHES: Final = 200
 # What was merged meanwhile is looked at again, so often.
 ROUNDS: Final = 5
-
-_log = structlog.get_logger("tidegate.repair")
 
 
 @dataclass(slots=True)
@@ -141,11 +137,7 @@ class Repair:
             nursery.start_soon(keep_lease, coordinator)
             yield
             nursery.cancel_scope.cancel()
-        with trio.move_on_after(LEAVE_SECONDS):
-            try:
-                await coordinator.leave()
-            except (CoordinatorUnavailable, ProposalFailed) as error:
-                _log.warning("left without saying so; the lease will see to it", error=str(error))
+        await end_visit(coordinator)
 
 
 def _within(found: Sequence[BadRun], confirmed: Sequence[BadRun]) -> list[BadRun]:

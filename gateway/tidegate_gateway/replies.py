@@ -44,6 +44,7 @@ class ReplyLine:
     """The line of replies.
 
     held_bytes: filled in, and behind one that is not.  unsent_bytes: ready, and not sent.
+    file_bytes: what of the latter lies in files.
     """
 
     def __init__(self) -> None:
@@ -51,9 +52,15 @@ class ReplyLine:
         self._ready: deque[Part] = deque()
         self.held_bytes = 0
         self.unsent_bytes = 0
+        self.file_bytes = 0
 
     def __len__(self) -> int:
         return len(self._slots)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Return what of it is in memory; of what is held, files count too, which is rare."""
+        return self.held_bytes + self.unsent_bytes - self.file_bytes
 
     def open_slot(self) -> ReplySlot:
         """Add a place at the end."""
@@ -80,6 +87,8 @@ class ReplyLine:
                 small.append(part)
                 continue
             self._flush_small(small)
+            if isinstance(part, FilePart):
+                self.file_bytes += len(part)
             self._make_ready(part)
 
     def _flush_small(self, small: list[Buffer]) -> None:
@@ -103,9 +112,17 @@ class ReplyLine:
         self.unsent_bytes -= size_bytes
         while size_bytes:
             head = self._ready[0]
+            if self.file_bytes and isinstance(head, FilePart):
+                self.file_bytes -= min(len(head), size_bytes)
             if len(head) > size_bytes:
                 rest = head if isinstance(head, FilePart) else memoryview(head)
                 self._ready[0] = rest[size_bytes:]
                 return
             size_bytes -= len(head)
             self._ready.popleft()
+
+    def clear(self) -> None:
+        """Forget everything; nothing more is sent."""
+        self._slots.clear()
+        self._ready.clear()
+        self.held_bytes = self.unsent_bytes = self.file_bytes = 0

@@ -1,7 +1,8 @@
 """Listening sockets, and the loop that accepts from them.
 
-Sockets are opened before anything else is started, so that a port in use is known at once and port
-0 has become a number before the gateway says where it is.  Accepting begins later.
+Sockets are bound before anything else is started, so that a port in use is known at once and port 0
+has become a number before the gateway says where it is.  Listening begins with accepting: a client
+that is refused goes on to another gateway, one that is let in and not answered waits for long.
 
 The loop survives what a listening socket can say: a peer that is gone already (ECONNABORTED and the
 network errors Linux passes on through accept), and a process or machine out of file descriptors or
@@ -46,10 +47,23 @@ class PortInUse(CannotListen):
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Open sockets of one listener.  address: as bound, so its port is never 0."""
+    """Bound sockets of one listener.  address: as bound, so its port is never 0."""
 
     address: ListenerAddress
     sockets: tuple[socket.socket, ...]
+
+    def listen(self) -> None:
+        """Let clients connect; somebody is to accept them from now on.
+
+        Raises:
+          PortInUse: another program bound the port, too, and listens there.
+          CannotListen: for another reason.
+        """
+        try:
+            for each in self.sockets:
+                each.listen(BACKLOG)
+        except OSError as error:
+            raise _cannot_listen(self.address, error) from error
 
     def close(self) -> None:
         """Stop listening; the kernel refuses what comes from now on."""
@@ -102,7 +116,22 @@ class ConnectionSlots:
 
 
 def open_listener(address: ListenerAddress) -> Listener:
-    """Bind and listen at all addresses of a host: IPv4 and IPv6.
+    """Bind and listen, for whoever accepts at once.
+
+    Raises:
+      PortInUse, CannotListen: see bind_listener.
+    """
+    listener = bind_listener(address)
+    try:
+        listener.listen()
+    except CannotListen:
+        listener.close()
+        raise
+    return listener
+
+
+def bind_listener(address: ListenerAddress) -> Listener:
+    """Bind all addresses of a host: IPv4 and IPv6.  Who connects is refused until listen().
 
     Raises:
       PortInUse: somebody listens there.
@@ -121,21 +150,21 @@ def open_listener(address: ListenerAddress) -> Listener:
     return Listener(with_port(address, port), tuple(opened))
 
 
-def open_listeners(addresses: Iterable[ListenerAddress]) -> tuple[Listener, ...]:
-    """Open all, or none.
+def bind_listeners(addresses: Iterable[ListenerAddress]) -> tuple[Listener, ...]:
+    """Bind all, or none.
 
     Raises:
-      PortInUse, CannotListen: see open_listener.
+      PortInUse, CannotListen: see bind_listener.
     """
-    opened: list[Listener] = []
+    bound: list[Listener] = []
     try:
         for each in addresses:
-            opened.append(open_listener(each))
+            bound.append(bind_listener(each))
     except CannotListen:
-        for listener in opened:
+        for listener in bound:
             listener.close()
         raise
-    return tuple(opened)
+    return tuple(bound)
 
 
 def _families(host: str) -> list[tuple[int, str]]:
@@ -148,14 +177,19 @@ def _families(host: str) -> list[tuple[int, str]]:
 
 
 def _bind(family: int, host: str, port: int) -> socket.socket:
-    is_everywhere = family == socket.AF_INET6 and host == "::"
-    bound = socket.create_server(
-        (host, port),
-        family=family,
-        backlog=BACKLOG,
-        dualstack_ipv6=is_everywhere and socket.has_dualstack_ipv6(),
-    )
-    bound.setblocking(False)
+    """Do what socket.create_server does, but for listening."""
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # Or a restart would wait for what is left of old connections.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            takes_ipv4 = host == "::" and socket.has_dualstack_ipv6()
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not takes_ipv4))
+        bound.bind((host, port))
+        bound.setblocking(False)
+    except BaseException:
+        bound.close()
+        raise
     return bound
 
 

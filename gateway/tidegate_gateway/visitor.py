@@ -17,6 +17,7 @@ from tidegate_coordination.metadata_versions import too_old
 from tidegate_coordination.rules.gateways import CannotJoin, Register, Renew
 
 RENEWALS_PER_LEASE: Final = 6
+LEAVE_SECONDS: Final = 10.0
 _NODE_IDS: Final = range(2, 1 << 30)
 
 _log = structlog.get_logger("tidegate.visitor")
@@ -59,3 +60,12 @@ async def keep_lease(coordinator: Coordinator) -> None:
             await coordinator.propose(Renew(coordinator.state.highest_version))
         except (CoordinatorUnavailable, ProposalFailed) as error:
             _log.warning("could not renew the lease; trying again", error=str(error))
+
+
+async def end_visit(coordinator: Coordinator) -> None:
+    """End the incarnation.  What it came for is done, so a silent log is no failure."""
+    with trio.move_on_after(LEAVE_SECONDS):
+        try:
+            await coordinator.leave()
+        except (CoordinatorUnavailable, ProposalFailed) as error:
+            _log.warning("left without saying so; the lease will see to it", error=str(error))

@@ -134,7 +134,7 @@ class DrainProber(PlainProducer):
     def _look(self, seen: _Seen) -> None:
         incarnation = seen.gateway.coordinator.incarnation
         me = seen.state.gateways.live.get(incarnation)
-        held = seen.state.claims.held_by(incarnation, GROUP_CLAIMS)
+        held = len(seen.state.claims.held_by(incarnation, GROUP_CLAIMS))
         if me is None or not seen.has_to_go or not held:
             self._held.pop(incarnation, None)
             return

@@ -58,8 +58,8 @@ class Host(ABC):
     name: as violations show it.  clock_offset_seconds: how wrong its wall clock is; clock_rate: its
     seconds in a true one.  prefix: of the kinds of what befalls it.  next_log: metadata.log.next.
     is_early: this life was told to begin at a log that may not be whole yet.  is_held: it stays
-    away; away_until: until then, too.  was_too_old: a life was refused by what the cluster's
-    metadata.version is.
+    away; away_until: until then, too.  went_on_at: when it was last told to, having stood still.
+    was_too_old: a life was refused by what the cluster's metadata.version is.
     """
 
     prefix = ""
@@ -72,6 +72,7 @@ class Host(ABC):
         self.coordinator: Coordinator | None = None
         self.is_held = False
         self.away_until = -inf
+        self.went_on_at = -inf
         self.was_too_old = False
         self._damaged: list[DamagedLog] = []
         self._log_faults = LogFaults()
@@ -139,6 +140,7 @@ class Host(ABC):
 
     def go_on(self) -> None:
         """Wake up, as if no time had passed."""
+        self.went_on_at = trio.current_time()
         if self._root is not None:
             self._world.stalls.go_on(self._root)
 

@@ -1,7 +1,8 @@
 """What must hold after every entry of the metadata log, whatever clients see.
 
 StateWatch folds each entry into a replica of its own at the moment it is appended, and checks the
-invariants 1 to 8 of the cluster state.  Gateways compare their states with it byte for byte.
+invariants 1 to 8 of the cluster state; 1 and 2 are in tiling_checks.py, 6 in sequence_checks.py.
+Gateways compare their states with it byte for byte.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from itertools import combinations
+from typing import Final
 
 from tidegate_coordination import events as ev
 from tidegate_coordination import group_events as gev
@@ -20,17 +22,17 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.frozen import split
 from tidegate_coordination.state.objects import ObjectName, SegmentName, WalName
 from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
 
 from .deletion_checks import DeletionWatch, live_objects
-from .losses import Holes, Hurt
+from .losses import Hurt
 from .move_plan import FIRST_LOG
 from .segment_checks import BodyOf, NotWhole, check_cleaned, check_published
+from .sequence_checks import SequenceWatch
+from .tiling_checks import TilingWatch
 
 Complain = Callable[[str, str], None]
 
 REPLAY_ENTRIES = 25
-_SEQUENCE_LIMIT = 2**31
 
 
 class StateWatch:
@@ -61,21 +63,20 @@ class StateWatch:
     ) -> None:
         self.state = ClusterState()
         self.payloads: list[bytes] = []
+        self.sequences: Final = SequenceWatch(self._broken)
+        self._tiling: Final = TilingWatch(
+            self.state, self._broken, complain, hurt=hurt, on_lost=on_lost
+        )
         self._body_of = body_of
         self._complain = complain
         self._deletions = deletions
         self._on_published = on_published
         self._on_cleaned = on_cleaned
         self._hurt = hurt
-        self._on_lost = on_lost
         self._on_moved = on_moved
-        self._holes = Holes()
-        self._given_up: list[tuple[int, int, int]] = []
         self._published: set[SegmentName] = set()
         self._digests: dict[int, bytes] = {}
         self._versions: dict[int, int] = {}
-        self._marks: dict[int, tuple[int, int]] = {}
-        self._sequences: dict[tuple[int, int], ev.ProducerBatch] = {}
         self._settled: dict[WalName, str] = {}
         self._is_broken = False
 
@@ -167,12 +168,13 @@ class StateWatch:
 
     def _after(self, position: int, entry: Entry) -> None:
         self._left_behind()
-        self._after_skips()
+        if self._tiling.after_skips():
+            self._dead()
         for number in sorted(self.state.touched):
             partition = self.state.partitions.get(number)
             if partition is not None:
-                self._tiling(partition, whole=position % REPLAY_ENTRIES == 0)
-                self._rising(partition)
+                self._tiling.check(partition, whole=position % REPLAY_ENTRIES == 0)
+                self._tiling.rising(partition)
         self.state.touched.clear()
         self._after_segments(entry)
         self._deletions.after_entry(self.state)
@@ -187,37 +189,6 @@ class StateWatch:
 
     # -- invariants, by their numbers -------------------------------------------------------------
 
-    def _tiling(self, partition: Partition, *, whole: bool) -> None:
-        """1: live runs and what was given up tile [log start, next offset)."""
-        runs = partition.runs
-        where = f"partition {partition.number}"
-        if not len(runs):
-            if not self._is_next(partition, partition.log_start, partition.next_offset):
-                self._broken(1, f"{where}: nothing holds {partition.log_start} and on")
-            return
-        first, last = runs[0], runs[len(runs) - 1]
-        start = partition.log_start
-        begins = start >= first.base_offset or self._is_next(partition, start, first.base_offset)
-        if not begins or start >= first.next_offset:
-            self._broken(1, f"{where}: {first} does not hold log start {partition.log_start}")
-        if not self._is_next(partition, last.next_offset, partition.next_offset):
-            self._broken(1, f"{where}: {last} is not the end, {partition.next_offset}")
-        for at in range(1 if whole else max(1, len(runs) - 2), len(runs)):
-            if not self._is_next(partition, runs[at - 1].next_offset, runs[at].base_offset):
-                self._broken(1, f"{where}: {runs[at]} after {runs[at - 1]}")
-
-    def _is_next(self, partition: Partition, end: int, start: int) -> bool:
-        """Tell whether nothing is missing in between but what was given up."""
-        return end == start or (end < start and self._holes.cover(partition.number, end, start))
-
-    def _rising(self, partition: Partition) -> None:
-        """2: log start and next offset rise."""
-        mark = (partition.log_start, partition.next_offset)
-        before = self._marks.get(partition.number, (0, 0))
-        if mark[0] < before[0] or mark[1] < before[1] or mark[0] > mark[1]:
-            self._broken(2, f"partition {partition.number}: {before} became {mark}")
-        self._marks[partition.number] = mark
-
     def _commit(self, event: ev.WalCommitted) -> None:
         """3, 6, 8, and that what becomes readable is stored."""
         name = WalName(event.incarnation, event.counter)
@@ -228,7 +199,7 @@ class StateWatch:
         if self._body_of(self._key(name)) is None:
             self._complain("not stored", f"{name} was committed before it was stored")
         for batch in event.producers:
-            self._sequence(batch)
+            self.sequences.committed(batch)
 
     def _settle(self, name: WalName, status: str) -> None:
         """3: a WAL id is settled once."""
@@ -281,33 +252,7 @@ class StateWatch:
         if not self.state.gateways.is_live(event.incarnation):
             self._broken(8, f"runs skipped by incarnation {event.incarnation}, which ended")
         for each in event.stretches:
-            partition = self.state.partitions.get(each.partition)
-            runs = partition.runs if partition is not None else ()
-            for row in [runs[at] for at in range(len(runs))]:
-                is_in = each.base_offset <= row.base_offset < each.next_offset
-                if partition is not None and is_in:
-                    self._give_up(partition, row)
-
-    def _give_up(self, partition: Partition, row: RunRow) -> None:
-        if self._hurt.is_hurt(partition, row):
-            self._given_up.append((partition.number, row.base_offset, row.next_offset))
-        else:
-            self._complain("skipped too much", f"partition {partition.number}: {row} can be read")
-
-    def _after_skips(self) -> None:
-        """1: the log start moved only over what was given up."""
-        for number, base_offset, next_offset in self._given_up:
-            self._holes.add(number, base_offset, next_offset)
-        for number, base_offset, next_offset in self._given_up:
-            partition = self.state.partitions[number]
-            before = self._marks.get(number, (0, 0))[0]
-            if not self._is_next(partition, before, partition.log_start):
-                self._broken(1, f"{partition.number}: log start {before}, {partition.log_start}")
-            self._tiling(partition, whole=True)
-            self._on_lost(partition, base_offset, next_offset)
-        if self._given_up:
-            self._dead()
-        self._given_up.clear()
+            self._tiling.skipped(each)
 
     def _after_segments(self, entry: Entry) -> None:
         """1, in whole, and 4, as the state counts."""
@@ -323,7 +268,7 @@ class StateWatch:
         for number in numbers:
             partition = self.state.partitions.get(number)
             if partition is not None:
-                self._tiling(partition, whole=True)
+                self._tiling.check(partition, whole=True)
         if numbers:
             self._dead()
 
@@ -343,23 +288,6 @@ class StateWatch:
         if wrong or len(objects) != len(used) + len(objects.dead):
             text = f"of {len(objects)} objects {len(used)} are used, {len(objects.dead)} dead"
             self._broken(4, f"{text}; both: {wrong}")
-
-    def had_written(self, batch: ev.ProducerBatch) -> None:
-        """Take a batch for the last of a producer whose state the cluster has forgotten."""
-        self._sequences[batch.partition, batch.producer_id] = batch
-
-    def _sequence(self, batch: ev.ProducerBatch) -> None:
-        """6: sequences follow each other, in the order of offsets."""
-        who = (batch.partition, batch.producer_id)
-        last = self._sequences.get(who)
-        self._sequences[who] = batch
-        expected = 0
-        if last is not None and last.producer_epoch == batch.producer_epoch:
-            expected = (last.last_sequence + 1) % _SEQUENCE_LIMIT
-        if batch.first_sequence != expected:
-            self._broken(6, f"{batch} where sequence {expected} was next")
-        if last is not None and batch.base_offset <= last.base_offset:
-            self._broken(6, f"{batch} after {last}")
 
     def _group(self, writer: int, event: gev.GroupChanged | gev.OffsetsCommitted) -> None:
         """7: a group is written under the claim that holds."""

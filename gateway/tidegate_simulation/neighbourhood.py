@@ -21,8 +21,8 @@ def is_absent(incarnation: int, nodes: Iterable[Node]) -> bool:
 
 def absent_of(node: Node) -> frozenset[int]:
     """Return the incarnations that the gateway of a machine takes for absent."""
-    neighbours = node.gateway.neighbours if node.gateway is not None else None
-    return neighbours.absent if neighbours is not None else frozenset()
+    gateway = node.gateway
+    return gateway.absent if gateway is not None and gateway.is_ready else frozenset()
 
 
 async def wrongly_absent(nodes: Sequence[Node]) -> str:

@@ -175,14 +175,20 @@ class Node(Host):
         return service.proposals if service is not None else None
 
     def _open_as_told(self) -> tuple[MetadataLog, ObjectStore]:
-        """The settings of a life may be ahead of a move, which only metadata.log.next may be."""
+        """The settings of a life may be ahead of a move, which only metadata.log.next may be.
+
+        Who sets that names the log that is moved next, too: at the end of an older one it would
+        be taken for where that one went.
+        """
         world, plan = self._world, self._world.plan.moves
         self.next_log = ""
         if not world.next_log:
             return self._open()
         if plan.uses_next and self._rng.random() < _NEXT_SHARE:
             self.next_log = world.next_log
-        return self._open(world.next_log if self._rng.random() < _EARLY_SHARE else None)
+        if self._rng.random() < _EARLY_SHARE:
+            return self._open(world.next_log)
+        return self._open(world.homes[-1] if self.next_log else None)
 
     def _make(self) -> Gateway:
         world = self._world

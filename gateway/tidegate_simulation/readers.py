@@ -162,6 +162,7 @@ class Reader:
             self._session = _Session()
         elif self._uses_sessions:
             self._session.follow(response.session_id)
+        link = self.client.link  # what is asked on the way may connect anew
         for topic in response.responses:
             for part in topic.partitions:
                 key = self._key_of(topic, part.partition_index)
@@ -169,7 +170,7 @@ class Reader:
                 if invoke is None:
                     raise ProtocolBroken(f"Fetch answers {key} twice")
                 if self.is_valid():
-                    await self._take_part(key, part, invoke)
+                    await self._take_part(key, part, invoke, link)
                 else:
                     self.history.info(invoke)
         for invoke in polls.values():
@@ -187,7 +188,9 @@ class Reader:
         name = topic.topic or topic.topic_id.hex()
         raise ProtocolBroken(f"Fetch answers {name}-{index}, which was not asked for")
 
-    async def _take_part(self, key: Key, part: fetch.PartitionData, invoke: Event) -> None:
+    async def _take_part(
+        self, key: Key, part: fetch.PartitionData, invoke: Event, link: int
+    ) -> None:
         code = ErrorCode(part.error_code)
         if code != ErrorCode.NONE:
             self.history.fail(invoke, error=code.name)
@@ -205,7 +208,7 @@ class Reader:
         records, following = _records(part.records or b"", position)
         self.positions[key] = following
         self.ends[key] = part.high_watermark
-        more = {"hw": part.high_watermark, "link": self.client.link}
+        more = {"hw": part.high_watermark, "link": link}
         if self._version >= _STARTS_FROM:
             more["start"] = part.log_start_offset
         self.history.ok(invoke, records=records, next=following, **more)

@@ -130,4 +130,5 @@ class Wrapper(Twin):
         """The world's watch expects everybody to begin at zero."""
         watch = self.workload.world.watch
         number = watch.state.topics.by_id[key.topic_id].partition_numbers[key.partition]
-        watch.had_written(ProducerBatch(number, _FORGOTTEN_ID, 0, sequence - 1, sequence - 1, -1))
+        last = ProducerBatch(number, _FORGOTTEN_ID, 0, sequence - 1, sequence - 1, -1)
+        watch.sequences.had_written(last)

@@ -2,7 +2,7 @@
 
 What is right follows from the replica of the gateway that answers, and from whom it takes for
 absent: an answer counts only if that gateway lived, and no gateway came, drained, went, became
-absent or was forgiven there, from question to answer.
+absent or was forgiven there, nor was it cut off from the log, from question to answer.
 
 - A client that says its zone is told leaders there, none that drains or is absent, while the zone
   has such.
@@ -48,7 +48,7 @@ class _Watched:
 
     node: Node
     gateway: Gateway
-    version: tuple[int, int]
+    version: tuple[int, int, bool]
 
     @property
     def table(self) -> GatewayTable:
@@ -236,9 +236,9 @@ class ZoneProber:
         return parts[0] if parts else None
 
 
-def _version(gateway: Gateway) -> tuple[int, int]:
+def _version(gateway: Gateway) -> tuple[int, int, bool]:
     changes = gateway.neighbours.changes if gateway.neighbours is not None else 0
-    return gateway.coordinator.state.gateways.version, changes
+    return gateway.coordinator.state.gateways.version, changes, gateway.is_cut_off
 
 
 async def _leaders(connection: ClientConnection) -> Leaders:

@@ -41,7 +41,8 @@ OWN_SETTINGS = (
     _own("drain.timeout.ms", _LONG, 30_000, at_least(0),
          "How long a gateway may take to stop; two thirds of it wait for its clients to go."),
     _own("fetch.cache.bytes", _LONG, 256 * _MIB, at_least(0),
-         "Memory for parts of objects that were written or read."),
+         "Memory for parts of objects that were written or read.  Replies that wait to be sent, and"
+         " what is being read for others, take as much again, or 64 MiB if that is more."),
     _own("forwarding", _STRING, "auto", one_of("auto", "on", "off"),
          "Whether one gateway appends to the metadata log for all: auto does as the log asks.  Only"
          " gateways with a peer.listener can be that one."),

@@ -11,7 +11,8 @@ races (contention.py): until then it decides and appends by itself, without numb
 One question is under way at a time, and what comes meanwhile travels in the next.  A proposal has a
 number, and is sent again under that number until something is known of it: to the next gateway by
 rendezvous, when the first does not answer, or to the log itself.  Numbers make it come true once
-(state/proposals.py), and answers are given in the order of submits.
+(state/proposals.py), and answers are given in the order of submits.  What had no answer in time is
+asked for again by halves, so a slow line ends no gateway.
 
 A gateway that does not reach the log (`forward:`) never decides by itself.  Until it is registered
 its proposals have no number, for a number needs an incarnation; see rules/gateways.Register.
@@ -45,7 +46,7 @@ from ..state.gateways import Gateway
 from . import codec
 from .contention import Contention
 from .leadership import Leadership
-from .messages import MAX_ASK_BYTES, VERSION, Answered, Ask, Outcome, Sent
+from .messages import MAX_ASK_BYTES, MAX_PROPOSAL_BYTES, VERSION, Answered, Ask, Outcome, Sent
 from .peers import Peers, PeerUnavailable
 
 ASK_SECONDS: Final = 2.0
@@ -221,7 +222,7 @@ class ForwardingCoordinator(Coordinator):
                 self._end_here(waiting)
             return
         for outgoing in self._outbox:
-            if outgoing.waiting is waiting:
+            if outgoing.waiting is waiting and not outgoing.was_sent:
                 self._outbox.remove(outgoing)
                 del self._unanswered[outgoing.number]
                 return
@@ -309,6 +310,8 @@ class ForwardingCoordinator(Coordinator):
             await self._none_here.wait()
         if not self._asking:
             self._take()
+        if not self._asking:
+            return
         found = self._leader()
         if found is not None:
             await self._ask(found)
@@ -336,10 +339,21 @@ class ForwardingCoordinator(Coordinator):
             outgoing = self._outbox[0]
             if not outgoing.body:
                 outgoing.body = codec.encode_proposal(self._dated(outgoing.waiting.proposal))
+            if len(outgoing.body) > MAX_PROPOSAL_BYTES:
+                self._refuse(self._outbox.popleft())
+                continue
             size_bytes += len(outgoing.body) + 100
             if self._asking and size_bytes > MAX_ASK_BYTES:
                 return
             self._asking.append(self._outbox.popleft())
+
+    def _refuse(self, outgoing: _Outgoing) -> None:
+        """Fail what no gateway takes; asked for again and again it would hold up all behind it."""
+        del self._unanswered[outgoing.number]
+        size_bytes = len(outgoing.body)
+        outgoing.waiting.fail(
+            ProposalFailed(f"a proposal of {size_bytes} bytes is too large for other gateways")
+        )
 
     def _dated(self, proposal: Proposal[Any]) -> Proposal[Any]:
         """See Register.before."""
@@ -367,6 +381,7 @@ class ForwardingCoordinator(Coordinator):
         except PeerUnavailable as error:
             self.counters.unanswered += 1
             _log.warning("no answer from the leader", node_id=found.node_id, error=str(error))
+            self._ask_for_less()
             await self._suspect(found)
             return
         self._unheard_since = None
@@ -375,6 +390,12 @@ class ForwardingCoordinator(Coordinator):
             await self._suspect(found)
             return
         await self._settle(found, {each.number: each for each in told.answers})
+
+    def _ask_for_less(self) -> None:
+        """Leave the second half for later: a line may be too slow for all that waited."""
+        half = (len(self._asking) + 1) // 2
+        self._outbox.extendleft(reversed(self._asking[half:]))
+        del self._asking[half:]
 
     async def _suspect(self, found: Gateway) -> None:
         """Ask another one for a while, after a look at who lives."""

@@ -20,6 +20,9 @@ PEER_LISTENER: Final = "PEER"
 ONLY_FORWARDS_LISTENER: Final = "PEER_ONLY_FORWARDS"
 """That of a gateway which does not reach the log, and must not be asked to append."""
 
+PEER_LISTENERS: Final = frozenset({PEER_LISTENER, ONLY_FORWARDS_LISTENER})
+"""They speak HTTP; all others are for clients."""
+
 
 def candidates(state: ClusterState) -> list[Gateway]:
     """Return the gateways that may lead, by node id."""

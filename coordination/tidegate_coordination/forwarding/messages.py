@@ -16,6 +16,10 @@ import msgspec
 VERSION: Final = 1
 PROPOSALS_PATH: Final = "/v1/proposals"
 MAX_ASK_BYTES: Final = 8 << 20
+# A larger one is refused: a proposal that is over MAX_ASK_BYTES travels alone.
+MAX_QUESTION_BYTES: Final = 2 * MAX_ASK_BYTES
+# And one that leaves no room for the question around it is never sent.
+MAX_PROPOSAL_BYTES: Final = MAX_QUESTION_BYTES - 4096
 MAX_ANSWER_BYTES: Final = 32 << 20
 
 

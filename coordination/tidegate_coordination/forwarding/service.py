@@ -58,8 +58,12 @@ class ProposalService:
             )
         self.served += len(ask.proposals)
         round_ = _Round(len(ask.proposals))
-        for sent in ask.proposals:
-            self._submit(ask, sent, partial(round_.note, sent.number))
+        proposals = iter(ask.proposals)
+        for sent in proposals:
+            if not self._submit(ask, sent, partial(round_.note, sent.number)):
+                break
+        for sent in proposals:  # decided now, they would overtake the one before them
+            round_.note(sent.number, Outcome.UNKNOWN, b"")
         with trio.move_on_after(ANSWER_SECONDS):
             await round_.is_over.wait()
         answers = [
@@ -68,21 +72,36 @@ class ProposalService:
         ]
         return Told(VERSION, state.position, answers)
 
-    def _submit(self, ask: Ask, sent: Sent, note: Callable[[Outcome, bytes], None]) -> None:
+    def _submit(self, ask: Ask, sent: Sent, note: Callable[[Outcome, bytes], None]) -> bool:
+        """Take a proposal; False if it is left to be asked for again."""
         try:
             proposal = codec.decode_proposal(sent.kind, sent.body)
         except codec.UnknownKind:
-            return note(Outcome.NEWER, b"")
+            note(Outcome.NEWER, b"")
+            return False
         except codec.Unreadable as error:
-            return note(Outcome.FAILED, str(error).encode())
-        if not ask.incarnation:
-            return self._submit_unnumbered(proposal, note)
-        held = self._waiting.get((ask.incarnation, sent.number))
+            note(Outcome.FAILED, str(error).encode())
+            return True
+        held = self._waiting.get((ask.incarnation, sent.number)) if ask.incarnation else None
         if held is not None:
             held.note = note  # it waits since it was asked before
-            return None
+            return True
         if self._waiting_bytes + len(sent.body) > MAX_WAITING_BYTES:
-            return note(Outcome.UNKNOWN, b"")
+            note(Outcome.UNKNOWN, b"")
+            return False
+        if ask.incarnation:
+            self._submit_numbered(ask, sent, proposal, note)
+        else:
+            self._submit_unnumbered(proposal, len(sent.body), note)
+        return True
+
+    def _submit_numbered(
+        self,
+        ask: Ask,
+        sent: Sent,
+        proposal: Proposal[Any],
+        note: Callable[[Outcome, bytes], None],
+    ) -> None:
         held = self._waiting[ask.incarnation, sent.number] = _Held(note)
         self._waiting_bytes += len(sent.body)
 
@@ -111,16 +130,21 @@ class ProposalService:
         self._coordinator.submit_here(numbered, deliver, partial(self._fail, settle))
 
     def _submit_unnumbered(
-        self, proposal: Proposal[Any], note: Callable[[Outcome, bytes], None]
+        self, proposal: Proposal[Any], size_bytes: int, note: Callable[[Outcome, bytes], None]
     ) -> None:
         """Who has no incarnation may begin one, and nothing else."""
         if not isinstance(proposal, Register) or not proposal.before:
             return note(Outcome.ENDED, b"")
+        self._waiting_bytes += size_bytes  # again for each time it is asked
+
+        def settle(outcome: Outcome, body: bytes) -> None:
+            self._waiting_bytes -= size_bytes
+            note(outcome, body)
 
         def deliver(answer: int | NodeIdTaken | CannotJoin) -> None:
-            note(Outcome.ANSWERED, codec.encode(answer))
+            settle(Outcome.ANSWERED, codec.encode(answer))
 
-        self._coordinator.submit_here(proposal, deliver, partial(self._fail, note))
+        self._coordinator.submit_here(proposal, deliver, partial(self._fail, settle))
 
     def _fail(self, note: Callable[[Outcome, bytes], None], failure: Failure) -> None:
         if not isinstance(failure, ProposalFailed):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..rendezvous import choose
 from ..rules.groups import group_claim
 from ..state.cluster import ClusterState
@@ -14,15 +16,31 @@ def holder(state: ClusterState, group_id: str) -> Gateway | None:
     return state.gateways.live.get(claim.incarnation) if claim is not None else None
 
 
-def server(state: ClusterState, group_id: str) -> Gateway | None:
-    """Return the gateway to send the group's members to; None when no gateway lives."""
+def candidates(
+    state: ClusterState, absent: frozenset[int] = frozenset(), listener: str | None = None
+) -> dict[int, Gateway]:
+    """Return the gateways that share the groups nobody holds, by node id.
+
+    absent: incarnations that do not answer.  listener: of who asks, None for nobody in particular;
+    those without it cannot be named to him.  Both get no group as long as others serve.
+    """
+    serving = state.gateways.serving()
+    if listener is not None:
+        serving = [each for each in serving if each.endpoint(listener) is not None] or serving
+    present = [each for each in serving if each.incarnation not in absent]
+    return {each.node_id: each for each in present or serving}
+
+
+def server(state: ClusterState, group_id: str, among: Mapping[int, Gateway]) -> Gateway | None:
+    """Return the gateway to send the group's members to; None when no gateway lives.
+
+    among: see candidates().  A group that is held waits for its holder, absent or not: nobody else
+    may serve it before the holder's lease is over.
+    """
     held = holder(state, group_id)
     if held is not None:
         return held
-    candidates = {each.node_id: each for each in state.gateways.serving()}
-    if not candidates:
-        return None
-    return candidates[choose(group_id.encode(), sorted(candidates))]
+    return among[choose(group_id.encode(), list(among))] if among else None
 
 
 def may_serve(state: ClusterState, incarnation: int) -> bool:

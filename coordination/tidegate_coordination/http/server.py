@@ -6,6 +6,7 @@ speaks badly is told so, if it can still hear it, and is let go.
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
 import h11
@@ -17,6 +18,7 @@ from tidegate_coordination.http.values import Headers, HttpAnswer, HttpRequest
 _log = structlog.get_logger("tidegate.http")
 
 Handle = Callable[[HttpRequest], Awaitable[HttpAnswer]]
+TakesBody = Callable[[HttpRequest], bool]
 
 MAX_HEAD_BYTES: Final = 16 * 1024
 _RECEIVE_BYTES: Final = 16 * 1024  # h11 bounds only a head that did not come at once
@@ -25,7 +27,12 @@ _LINGER_SECONDS: Final = 1.0
 _LINGER_RECEIVES: Final = 16
 _TOO_LARGE: Final = 413
 _WITHOUT_BODY: Final = (204, 304)
+_CLOSE: Final = ("Connection", "close")
 _GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
+
+
+def _always(_: HttpRequest) -> bool:
+    return True
 
 
 async def serve_http(
@@ -33,6 +40,7 @@ async def serve_http(
     handle: Handle,
     *,
     max_body_bytes: int,
+    takes_body: TakesBody = _always,
     idle_seconds: float = 75.0,
     request_seconds: float = 30.0,
 ) -> None:
@@ -42,10 +50,12 @@ async def serve_http(
         handle: must end by itself; a client that goes away does not end it. What it raises is
             logged and answered with 500.
         max_body_bytes: a larger body is answered with 413, before it is read where it says so.
+        takes_body: tells by a request's head whether its body is read. Where not, as of a
+            stranger, `handle` gets the request without it, to refuse it, and the connection ends.
         idle_seconds: the longest wait for the first byte of a request.
         request_seconds: the longest wait for the rest of it.
     """
-    connection = _Connection(stream, max_body_bytes)
+    connection = _Connection(stream, max_body_bytes, takes_body)
     try:
         while await connection.begins(idle_seconds):
             with trio.fail_after(request_seconds):
@@ -65,9 +75,10 @@ async def serve_http(
 class _Connection:
     """One connection. Its methods raise `_GONE`, h11.RemoteProtocolError and trio.TooSlowError."""
 
-    def __init__(self, stream: trio.abc.Stream, max_body_bytes: int) -> None:
+    def __init__(self, stream: trio.abc.Stream, max_body_bytes: int, takes_body: TakesBody) -> None:
         self._stream = stream
         self._max_body_bytes = max_body_bytes
+        self._takes_body = takes_body
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
     async def begins(self, idle_seconds: float) -> bool:
@@ -81,13 +92,15 @@ class _Connection:
         return False
 
     async def request(self) -> HttpRequest | None:
-        """Return the request that began, with its body; None at the end of the stream."""
+        """Return the request that began, with its body if that is taken; None at the end."""
         head: h11.Request | None = None
         body = bytearray()
         while True:
             match await self._next_event():
                 case h11.Request() as head:
                     self._check_size(_content_length(head))
+                    if _has_body(head) and not self._takes_body(_request(head, b"")):
+                        return _request(head, b"")
                     await self._go_on()
                 case h11.Data(data=data):
                     body += data
@@ -115,10 +128,15 @@ class _Connection:
     async def answer(self, request: HttpRequest, handle: Handle) -> bool:
         """Answer; return whether another request may follow."""
         answer = await _handled(request, handle)
+        is_last = self._http.their_state is h11.SEND_BODY  # its body was not taken
+        if is_last:
+            answer = replace(answer, headers=(*answer.headers, _CLOSE))
         try:
             await self._send(answer, is_head=request.method == "HEAD")
         finally:
             answer.on_sent()
+        if is_last:
+            await self._linger()
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
@@ -144,7 +162,7 @@ class _Connection:
         if status == _TOO_LARGE:
             text = f"a body may have {self._max_body_bytes} bytes here\n"
         try:
-            await self._send(HttpAnswer(status, text.encode(), headers=(("Connection", "close"),)))
+            await self._send(HttpAnswer(status, text.encode(), headers=(_CLOSE,)))
             await self._linger()
         except (*_GONE, trio.TooSlowError):
             return
@@ -171,6 +189,12 @@ async def _handled(request: HttpRequest, handle: Handle) -> HttpAnswer:
 
 def _content_length(head: h11.Request) -> int:
     return next((int(value) for name, value in head.headers if name == b"content-length"), 0)
+
+
+def _has_body(head: h11.Request) -> bool:
+    return _content_length(head) > 0 or any(
+        name == b"transfer-encoding" for name, _ in head.headers
+    )
 
 
 def _request(head: h11.Request, body: bytes) -> HttpRequest:

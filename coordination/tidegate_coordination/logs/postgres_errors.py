@@ -53,6 +53,9 @@ _REFUSED_BY_LIBPQ: Final = (
         "correct the URL's parameters",
     ),
 )
+# Of the server's own errors the known ones stand above.  The others pass: it ended a transaction
+# that was idle for too long (25P03), or a proxy lost it (XX000).
+_OUTAGES: Final = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 
 
 @contextmanager
@@ -72,7 +75,7 @@ def translated(address: Address, doing: str, error: psycopg.Error) -> Exception:
         return LogMisconfigured(f"{text}; {_MISCONFIGURED[state].format(schema=address.schema)}")
     if state in _CORRUPT:
         return LogCorrupt(f"{text}{_CORRUPT[state]}")
-    if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+    if not isinstance(error, _OUTAGES):
         return error
     advice = "" if state else _advice_of_libpq(str(error))
     return LogMisconfigured(f"{text}; {advice}") if advice else LogUnavailable(text)

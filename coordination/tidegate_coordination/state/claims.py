@@ -26,10 +26,10 @@ class ClaimTable:
         """Return the last claim on a name, whoever held it."""
         return self._claims.get(name)
 
-    def held_by(self, incarnation: int, prefix: str) -> int:
-        """Return how many names that begin so an incarnation holds; looks at all."""
+    def held_by(self, incarnation: int, prefix: str) -> list[str]:
+        """Return the names that begin so and that an incarnation holds; looks at all."""
         held = (name for name, claim in self._claims.items() if claim.incarnation == incarnation)
-        return sum(name.startswith(prefix) for name in held)
+        return [name for name in held if name.startswith(prefix)]
 
     def fold_taken(self, event: ClaimTaken) -> None:
         """Give a claim to an incarnation."""

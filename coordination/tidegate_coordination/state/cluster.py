@@ -19,7 +19,7 @@ from .. import events as ev
 from .. import group_events as gev
 from .. import log_move_events as lev
 from ..entries import Entry
-from ..metadata_versions import FIRST, LEVELS, NEWEST, entry_formats, too_new, too_old
+from ..metadata_versions import FIRST, NEWEST, entry_formats, too_old
 from .broken import StateBroken, expect
 from .claims import ClaimTable
 from .configs import ConfigTable
@@ -27,19 +27,16 @@ from .frozen import FrozenState, split
 from .gateways import GatewayTable
 from .groups import GroupTable
 from .log_moves import LogMoveTable
-from .objects import ObjectTable, SegmentName, WalName
-from .partitions import Partition, PartitionTable
+from .objects import ObjectTable
+from .partitions import PartitionTable
 from .pipeline_reports import ReportTable
 from .producer_ids import ProducerIdTable
 from .proposals import ProposalTable
-from .runs import RunRow
+from .run_folds import RunFolds
+from .snapshot_head import decode_head, encode_head
 from .timelines import TimelineTable
 from .topics import TopicTable
 
-# The format that is written is one that all gateways can load; see metadata_versions.py.  Format 5
-# is 4 of a cluster above the first metadata.version.  Format 3 has no holes, compaction and reports
-# of the pipeline, and keeps rows of objects that were collected; format 2 has no segments either.
-_READABLE_FORMATS = (2, 3, 4, 5)
 # How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
 # counts as a leap.
 MAX_LEAP_MS = 3_600_000
@@ -123,6 +120,7 @@ class ClusterState:
 
     def _by_type(self) -> dict[type, _Fold]:
         """Return what folds each type of event."""
+        runs = RunFolds(self)
         return {
             ev.ClusterCreated: self._fold_cluster_created,
             ev.GatewayRegistered: self._fold_registered,
@@ -141,14 +139,14 @@ class ClusterState:
             ev.PartitionsAdded: self._fold_partitions_added,
             ev.TopicDeleted: self._fold_topic_deleted,
             ev.ConfigsSet: self._fold_configs_set,
-            ev.WalCommitted: self._fold_wal_committed,
-            ev.WalAbandoned: self._fold_wal_abandoned,
-            ev.LogStartsMoved: self._fold_log_starts_moved,
-            ev.ObjectsCollected: self._fold_collected,
-            ev.SegmentsPublished: self._fold_segments_published,
-            ev.PartitionsCleaned: self._fold_partitions_cleaned,
+            ev.WalCommitted: runs.fold_wal_committed,
+            ev.WalAbandoned: runs.fold_wal_abandoned,
+            ev.LogStartsMoved: runs.fold_log_starts_moved,
+            ev.ObjectsCollected: lambda event: self.objects.fold_collected(event.numbers),
+            ev.SegmentsPublished: runs.fold_segments_published,
+            ev.PartitionsCleaned: runs.fold_partitions_cleaned,
             ev.PipelineReported: self._fold_pipeline_reported,
-            ev.RunsSkipped: self._fold_skipped,
+            ev.RunsSkipped: runs.fold_skipped,
             ev.ProducerIdsReserved: self._fold_ids_reserved,
             ev.ProducersExpired: self._fold_producers_expired,
             ev.Proposed: self._fold_proposed,
@@ -261,7 +259,7 @@ class ClusterState:
 
     def _fold_topic_deleted(self, event: ev.TopicDeleted) -> None:
         topic = self.topics.fold_deleted(event)
-        self._keep_partitions(topic.partition_numbers)
+        self.keep_partitions(topic.partition_numbers)
         self._keep_groups(self.groups.with_offsets_of(event.topic_id))
         for number in topic.partition_numbers:
             self.touched.add(number)
@@ -276,103 +274,15 @@ class ClusterState:
         else:
             self.configs.fold_configs_set(event)
 
-    def _fold_wal_committed(self, event: ev.WalCommitted) -> None:
-        number = self.objects.fold_committed(
-            WalName(event.incarnation, event.counter),
-            event.size_bytes,
-            len(event.runs),
-            self.log_time_ms,
-        )
-        numbers = [run.partition for run in event.runs]
-        self._keep_partitions(numbers)
-        partitions = self.partitions
-        for run in event.runs:
-            partitions[run.partition].fold_run(run, number)
-        self.touched.update(numbers)
-        if event.producers:
-            self._fold_producer_batches(event)
-
-    def _fold_producer_batches(self, event: ev.WalCommitted) -> None:
-        append_times = {
-            run.partition: run.max_timestamp if run.flags & ev.RUN_LOG_APPEND_TIME else -1
-            for run in event.runs
-        }
-        for batch in event.producers:
-            self.partitions[batch.partition].fold_producer(
-                batch, append_times[batch.partition], self.log_time_ms
-            )
-
-    def _fold_wal_abandoned(self, event: ev.WalAbandoned) -> None:
-        self.objects.fold_abandoned(WalName(event.incarnation, event.counter), self.log_time_ms)
-
-    def _fold_log_starts_moved(self, event: ev.LogStartsMoved) -> None:
-        self._keep_partitions(number for number, _ in event.moves)
-        for number, offset in event.moves:
-            self.touched.add(number)
-            for row in self.partitions[number].fold_log_start(offset):
-                self.objects.release(row.object_number, self.log_time_ms)
-
-    def _fold_collected(self, event: ev.ObjectsCollected) -> None:
-        self.objects.fold_collected(event.numbers)
-
-    def _fold_segments_published(self, event: ev.SegmentsPublished) -> None:
-        self._keep_partitions(each.partition for each in event.partitions)
-        for each in event.partitions:
-            partition = self.partitions[each.partition]
-            parents = partition.runs_between(each.base_offset, each.next_offset)
-            # Records do not become younger by being merged; those without time stamps age from it.
-            committed_at_ms = max(
-                self.objects.committed_at_ms(parent.object_number) for parent in parents
-            )
-            rows = [
-                self._segment_row(event.incarnation, partition, new, committed_at_ms)
-                for new in each.segments
-            ]
-            partition.fold_segments(each.base_offset, each.next_offset, rows)
-            for parent in parents:
-                self.objects.supersede(parent.object_number, self.log_time_ms)
-
-    def _fold_partitions_cleaned(self, event: ev.PartitionsCleaned) -> None:
-        self._keep_partitions(each.partition for each in event.partitions)
-        for each in event.partitions:
-            partition = self.partitions[each.partition]
-            partition.fold_cleaning(each.end_offset, self.log_time_ms, each.retention_ms)
-
     def _fold_pipeline_reported(self, event: ev.PipelineReported) -> None:
         self.pipeline_reports.fold_reported(event, self.log_time_ms)
-
-    def _segment_row(
-        self, incarnation: int, partition: Partition, new: ev.Segment, committed_at_ms: int
-    ) -> RunRow:
-        name = SegmentName(
-            incarnation, new.attempt, partition.topic_id, partition.index, new.base_offset
-        )
-        return RunRow(
-            new.base_offset,
-            new.next_offset,
-            self.objects.fold_segment(name, partition.number, new.size_bytes, committed_at_ms),
-            new.position,
-            new.length,
-            new.max_timestamp,
-            new.check,
-            ev.RUN_SEGMENT,
-        )
-
-    def _fold_skipped(self, event: ev.RunsSkipped) -> None:
-        self._keep_partitions(each.partition for each in event.stretches)
-        for each in event.stretches:
-            self.touched.add(each.partition)
-            partition = self.partitions[each.partition]
-            for row in partition.fold_skipped(each.base_offset, each.next_offset):
-                # A log restored from an older copy may still name it: what is left of it may help.
-                self.objects.supersede(row.object_number, self.log_time_ms)
 
     def _fold_ids_reserved(self, event: ev.ProducerIdsReserved) -> None:
         self.producer_ids.fold_reserved(event, self.log_time_ms)
 
     def _fold_producers_expired(self, event: ev.ProducersExpired) -> None:
         self.producer_ids.fold_expired(event.before_ms)
-        self._keep_partitions(each.number for each in self.partitions.values() if each.producers)
+        self.keep_partitions(each.number for each in self.partitions.values() if each.producers)
         for partition in self.partitions.values():
             partition.expire_producers(event.before_ms)
 
@@ -392,7 +302,8 @@ class ClusterState:
                 self.groups.fold_group_deleted(event, self.log_time_ms)
                 self.claims.forget(f"group/{event.group_id}")
 
-    def _keep_partitions(self, numbers: Iterable[int]) -> None:
+    def keep_partitions(self, numbers: Iterable[int]) -> None:
+        """Take these rows for the snapshots under way: they are about to change."""
         if self._frozen:
             numbers = list(numbers)
             for frozen in self._frozen:
@@ -408,35 +319,13 @@ class ClusterState:
 
         as_copy: for a log that is being made as a copy of this one.
         """
-        head = self._head(as_copy=as_copy)
+        head = encode_head(self, as_copy=as_copy)
         frozen = FrozenState(self.position, head, self.partitions.frozen(), self.groups.frozen())
         self._frozen.append(frozen)
         try:
             yield frozen
         finally:
             self._frozen.remove(frozen)
-
-    def _head(self, *, as_copy: bool) -> dict[str, object]:
-        return {
-            "format": LEVELS[self.metadata_version].snapshot_format,
-            "position": self.position,
-            "log_time": self.log_time_ms,
-            "expiry_resumes_at": self.expiry_resumes_at_ms,
-            "cluster_id": self.cluster_id,
-            "timeline": self.timeline,
-            "metadata_version": self.metadata_version,
-            "timelines": self.timelines.encode(),
-            "next_partition": self.partitions.next_number,
-            "gateways": self.gateways.encode(),
-            "claims": self.claims.encode(),
-            "topics": self.topics.encode(),
-            "objects": self.objects.encode(),
-            "producer_ids": self.producer_ids.encode(),
-            "configs": self.configs.encode(),
-            "pipeline": self.pipeline_reports.encode(),
-            "proposals": self.proposals.encode(),
-            "log_moves": self.log_moves.encode(as_copy=as_copy),
-        }
 
     def encode(self) -> bytes:
         """Return the whole state; equal states give equal bytes."""
@@ -453,35 +342,11 @@ class ClusterState:
         state = cls(highest_version)
         pieces = split(data)
         expect(bool(data), "a snapshot that is empty")
-        state._decode_head(next(pieces))
+        head = next(pieces)
+        # The version first: what a newer release wrote is not to be taken for damage.
+        state._go_to_version(head.get("metadata_version", FIRST))
+        decode_head(state, head)
         for name, rows in pieces:
             expect(name in ("partitions", "groups"), f"a snapshot with a table {name}")
             (state.partitions if name == "partitions" else state.groups).decode(rows)
         return state
-
-    def _decode_head(self, table: dict[str, Any]) -> None:
-        # The version first: what a newer release wrote is not to be taken for damage.
-        self._go_to_version(table.get("metadata_version", FIRST))
-        found = table.get("format")
-        if isinstance(found, int) and found > _READABLE_FORMATS[-1]:
-            raise too_new(found, _READABLE_FORMATS[-1])
-        expect(
-            found in _READABLE_FORMATS,
-            f"snapshot of format {found}; this release reads {_READABLE_FORMATS}",
-        )
-        self.position = table["position"]
-        self.log_time_ms = table["log_time"]
-        self.expiry_resumes_at_ms = table["expiry_resumes_at"]
-        self.cluster_id = table["cluster_id"]
-        self.timeline = table["timeline"]
-        self.timelines.decode(table["timelines"])
-        self.partitions.next_number = table["next_partition"]
-        self.gateways.decode(table["gateways"])
-        self.claims.decode(table["claims"])
-        self.topics.decode(table["topics"])
-        self.objects.decode(table["objects"])
-        self.producer_ids.decode(table["producer_ids"])
-        self.configs.decode(table["configs"])
-        self.pipeline_reports.decode(table.get("pipeline", []))
-        self.proposals.decode(table.get("proposals", []))
-        self.log_moves.decode(table.get("log_moves", {}))

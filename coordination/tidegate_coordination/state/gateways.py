@@ -102,6 +102,11 @@ class GatewayTable:
             return False
         return any(not each.draining for each in self.brokers())
 
+    def has_others(self, incarnation: int) -> bool:
+        """Tell whether there is another gateway that takes new work."""
+        others = (each for each in self.brokers() if each.incarnation != incarnation)
+        return any(not each.draining for each in others)
+
     def median_clock_ms(self, writer: int, clock_ms: int) -> int:
         """Return the lower median of the live gateways' clocks, the writer's being clock_ms."""
         clocks = {each.incarnation: each.clock_ms for each in self._clocks()}

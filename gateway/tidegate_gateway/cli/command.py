@@ -13,6 +13,9 @@ from typing import Annotated, Final
 
 import typer
 
+from . import gateway_command, log_command, topic_command
+from .options import Json, LogThatExists, StoreThatExists
+
 COMMANDS: Final = "tidegate.commands"
 
 app = typer.Typer(
@@ -23,22 +26,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-log_app = typer.Typer(help="Metadata logs.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(log_app, name="log")
-topic_app = typer.Typer(
-    help="Topics, beside what Kafka's own tools do.", no_args_is_help=True, rich_markup_mode=None
-)
-app.add_typer(topic_app, name="topic")
-gateway_app = typer.Typer(
-    help="Gateways of a cluster.", no_args_is_help=True, rich_markup_mode=None
-)
-app.add_typer(gateway_app, name="gateway")
+app.add_typer(log_command.app, name="log")
+app.add_typer(topic_command.app, name="topic")
+app.add_typer(gateway_command.app, name="gateway")
 
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting, by its name; may be repeated."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 LogLevel = Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")]
 ConfigFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Settings as TOML.")]
 PropertiesFile = Annotated[
@@ -151,52 +146,6 @@ def doctor(
     )
 
 
-@log_app.command()
-def verify(
-    url: Annotated[str, typer.Argument(help="Of a log that is new and empty; it gets filled.")],
-    json: Json = False,
-) -> None:
-    """Run the public contract of metadata logs on a new, empty log."""
-    from .log_verify import run_verify
-
-    raise typer.Exit(run_verify(url, as_json=json))
-
-
-@log_app.command("serve")
-def serve_log(
-    url: Annotated[str, typer.Argument(help="Of the log to serve.")],
-    listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Port 0: any that is free.")
-    ] = "127.0.0.1:9645",
-    token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Holds the token that clients must bear.")
-    ] = None,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Refuse what would write.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Serve a metadata log over HTTP, so that gateways can open it as http://HOST:PORT."""
-    from .log_serve import LogServeOptions, run_log_serve
-
-    options = LogServeOptions(url, listen, token_file, read_only)
-    raise typer.Exit(run_log_serve(options, as_json=json))
-
-
-LogThatExists = Annotated[
-    str | None,
-    typer.Option(
-        "--log",
-        metavar="URL",
-        help="sqlite:FILE, postgres://..., s3://..., http://... or a plug-in's.",
-    ),
-]
-StoreThatExists = Annotated[
-    str | None,
-    typer.Option("--object-store", metavar="URL", help="file:DIR or s3://BUCKET/PREFIX."),
-]
-
-
 @app.command()
 def inspect(
     what: Annotated[
@@ -219,184 +168,6 @@ def inspect(
 
     options = InspectOptions(what, object_store, data, log, records)
     raise typer.Exit(run_inspect(options, as_json=json))
-
-
-LogToRead = Annotated[
-    str,
-    typer.Option(
-        "--log",
-        metavar="URL",
-        help="sqlite:FILE, postgres://..., s3://..., http://... or a plug-in's.",
-    ),
-]
-StoreWithData = Annotated[
-    str, typer.Option("--object-store", metavar="URL", help="file:DIR or s3://BUCKET/PREFIX.")
-]
-
-
-@log_app.command()
-def backup(log: LogToRead, object_store: StoreWithData, json: Json = False) -> None:
-    """Copy a metadata log to the object store now; gateways do so by themselves."""
-    from .log_backup import run_backup
-
-    raise typer.Exit(run_backup(log, object_store, as_json=json))
-
-
-@log_app.command()
-def restore(
-    from_store: Annotated[
-        str, typer.Option("--from", metavar="URL", help="The object store with the backup.")
-    ],
-    log: Annotated[
-        str, typer.Option("--log", metavar="URL", help="The log to be made; new and empty.")
-    ],
-    object_store: Annotated[
-        str, typer.Option(metavar="URL", help="The one with the records, if it is another.")
-    ] = "",
-    cluster: Annotated[
-        str, typer.Option(metavar="ID", help="Refuse the backup of any other cluster.")
-    ] = "",
-    while_gateways_run: Annotated[
-        bool,
-        typer.Option(
-            "--while-gateways-run",
-            help="Go on though gateways answer: those that use this prefix end.",
-        ),
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Make a new metadata log from the newest backup, and salvage what was written since.
-
-    Stop all gateways first: the new log ends those that run, and lacks what they still acknowledge.
-    Where one answers, nothing is done. For a trial restore from a copy of the whole prefix.
-    """
-    from .log_restore import RestoreOptions, run_restore
-
-    options = RestoreOptions(from_store, log, object_store, cluster, while_gateways_run)
-    raise typer.Exit(run_restore(options, as_json=json))
-
-
-@log_app.command()
-def move(
-    log: Annotated[str, typer.Argument(metavar="LOG", help="URL of the log to move.")],
-    to: Annotated[
-        str, typer.Argument(metavar="NEW", help="URL of the new log, which must be empty.")
-    ] = "",
-    cancel: Annotated[
-        bool, typer.Option("--cancel", help="End a move that is under way; the log stays.")
-    ] = False,
-    timeout: Annotated[
-        int, typer.Option(min=1, metavar="SECONDS", help="For gateways to say that they can go.")
-    ] = 60,
-    stall: Annotated[
-        int, typer.Option(min=1, metavar="SECONDS", help="That writers may have to wait, at most.")
-    ] = 3,
-    json: Json = False,
-) -> None:
-    """Move the metadata log of a live cluster to another log; its gateways follow by themselves.
-
-    All gateways must be of a release that knows this command. A password in NEW is not told to
-    them: one that needs it, or another URL than NEW, gets its whole URL beforehand as
-    metadata.log.next. Run it again if it was cut short.
-    """
-    from .log_move import LogMoveOptions, run_log_move
-
-    options = LogMoveOptions(log, to, cancel, timeout, stall)
-    raise typer.Exit(run_log_move(options, as_json=json))
-
-
-@log_app.command()
-def repair(
-    url: Annotated[str, typer.Argument(help="Of the log to look at.")],
-    object_store: Annotated[
-        str, typer.Option(metavar="URL", help="The cluster's; its backups help.")
-    ] = "",
-    to: Annotated[
-        str, typer.Option(metavar="URL", help="A new log; a SQLite log is put in place without.")
-    ] = "",
-    save: Annotated[
-        str, typer.Option(metavar="DIR", help="Where to save all that can be read.")
-    ] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do it, instead of showing it.")] = False,
-    json: Json = False,
-) -> None:
-    """Show what is damaged in a metadata log; with --yes, go back to the last good position."""
-    from .log_repair import RepairOptions, run_repair
-
-    raise typer.Exit(run_repair(RepairOptions(url, object_store, to, save, yes), as_json=json))
-
-
-@topic_app.command("repair")
-def repair_topic(
-    topic: Annotated[str, typer.Argument(help="Its name.")],
-    partition: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Only this one.")
-    ] = None,
-    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the gateway's data.")] = Path(
-        "tidegate-data"
-    ),
-    object_store: StoreThatExists = None,
-    log: LogThatExists = None,
-    skip: Annotated[
-        bool, typer.Option("--skip", help="Take what cannot be read out of the topic, for good.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    json: Json = False,
-) -> None:
-    """Read a topic, show which records cannot be read, and with --skip go on without them.
-
-    Gateways may run meanwhile. The exit code is 1 while something cannot be read, 2 if that could
-    not be determined.
-    """
-    from .topic_repair import TopicRepairOptions, run_topic_repair
-
-    options = TopicRepairOptions(topic, partition, data, object_store, log, skip, yes)
-    raise typer.Exit(run_topic_repair(options, as_json=json))
-
-
-DataOfCluster = Annotated[Path, typer.Option(metavar="DIR", help="Folder of a gateway's data.")]
-NodeId = Annotated[int, typer.Argument(metavar="ID", help="Its node.id.")]
-
-
-@gateway_app.command("list")
-def list_gateways(
-    data: DataOfCluster = Path("tidegate-data"), log: LogThatExists = None, json: Json = False
-) -> None:
-    """Show the gateways of a cluster, and which of them drain."""
-    from .gateways import ClusterOptions, run_list
-
-    raise typer.Exit(run_list(ClusterOptions(data, log), as_json=json))
-
-
-@gateway_app.command("drain")
-def drain_gateway(
-    node_id: NodeId,
-    data: DataOfCluster = Path("tidegate-data"),
-    log: LogThatExists = None,
-    stop: Annotated[
-        bool, typer.Option("--stop", help="End its process, too, once nothing is left.")
-    ] = False,
-    timeout: Annotated[
-        int, typer.Option(min=0, metavar="SECONDS", help="Of waiting until it is drained; 0: none.")
-    ] = 60,
-) -> None:
-    """Send clients and consumer groups of a gateway to the others; it stays, ready to be stopped.
-
-    The exit code is 1 if it was not drained in time.
-    """
-    from .gateways import ClusterOptions, DrainOptions, run_drain
-
-    raise typer.Exit(run_drain(ClusterOptions(data, log), DrainOptions(node_id, stop, timeout)))
-
-
-@gateway_app.command("undrain")
-def undrain_gateway(
-    node_id: NodeId, data: DataOfCluster = Path("tidegate-data"), log: LogThatExists = None
-) -> None:
-    """Let a gateway that drains take new work again."""
-    from .gateways import ClusterOptions, run_undrain
-
-    raise typer.Exit(run_undrain(ClusterOptions(data, log), node_id))
 
 
 @app.command()

@@ -174,7 +174,7 @@ async def _drain(
         end = "has stopped" if options.stops else "is drained and may be stopped"
         say(f"gateway {node_id} {end}")
         return 0
-    left = state.claims.held_by(gateway.incarnation, GROUP_CLAIMS)
+    left = len(state.claims.held_by(gateway.incarnation, GROUP_CLAIMS))
     say(
         f"gateway {node_id} is not drained after {options.timeout_seconds} s: {left} groups and"
         " perhaps clients are left; it goes on draining"
@@ -207,7 +207,7 @@ def rows_of(state: ClusterState) -> list[Row]:
             [f"{point.listener}://{url_host(point.host)}:{point.port}" for point in each.endpoints],
             each.software_version,
             _state_of(each),
-            state.claims.held_by(each.incarnation, GROUP_CLAIMS),
+            len(state.claims.held_by(each.incarnation, GROUP_CLAIMS)),
         )
         for each in state.gateways.brokers()
     ]

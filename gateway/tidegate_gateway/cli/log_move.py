@@ -23,7 +23,7 @@ from tidegate_coordination.url_secrets import without_secrets
 
 from ..settings_sources import BadSource
 from ..startup import check_cluster, load_state
-from ..visitor import keep_lease, register_visitor
+from ..visitor import end_visit, keep_lease, register_visitor
 from .log_backup_running import (
     Lines,
     Progress,
@@ -33,7 +33,6 @@ from .log_backup_running import (
 )
 
 LOAD_SECONDS: Final = 120.0
-LEAVE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ async def _move(
         nursery.start_soon(keep_lease, coordinator)
         report = await LogMover(coordinator, source, target, plan, say).run()
         # The first entry in the new log, unless a gateway was faster.
-        await coordinator.leave()
+        await end_visit(coordinator)
         nursery.cancel_scope.cancel()
     return report
 

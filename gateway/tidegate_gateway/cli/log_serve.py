@@ -21,7 +21,7 @@ from tidegate_coordination.logs.http_url import read_token
 from ..listener_settings import ListenerAddress, host_port, url_host
 from ..logs import configure_logs
 from ..refusals_to_start import sentence_of
-from ..server import ConnectionSlots, Listener, accept_forever, open_listener
+from ..server import ConnectionSlots, Listener, accept_forever, bind_listener
 from .banner import shown_log
 
 _log = structlog.get_logger("tidegate.log_serve")
@@ -56,11 +56,12 @@ def run_log_serve(options: LogServeOptions, *, as_json: bool) -> int:
 
 async def _serve(options: LogServeOptions, as_json: bool) -> None:
     token = read_token(options.token_file) if options.token_file is not None else None
-    listener = open_listener(ListenerAddress("LOG", *host_port("--listen", options.listen)))
+    listener = bind_listener(ListenerAddress("LOG", *host_port("--listen", options.listen)))
     try:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             log = await open_log(options.url)
             try:
+                listener.listen()
                 _announce(listener, options, as_json=as_json)
                 async with trio.open_nursery() as nursery:
                     service = LogService(log, token=token, read_only=options.read_only)
@@ -76,7 +77,12 @@ async def _serve(options: LogServeOptions, as_json: bool) -> None:
 async def _accept(listener: Listener, service: LogService) -> None:
     async def serve(accepted: socket.socket) -> None:
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
-        await serve_http(stream, service.handle, max_body_bytes=service.max_body_bytes)
+        await serve_http(
+            stream,
+            service.handle,
+            max_body_bytes=service.max_body_bytes,
+            takes_body=service.takes_body,
+        )
 
     await accept_forever(listener, serve, ConnectionSlots(MAX_CONNECTIONS, MAX_CONNECTIONS))
 

@@ -11,7 +11,7 @@ import trio
 from ..app import Running, run_gateway
 from ..broker_settings import BrokerSettings
 from ..logs import LEVELS, configure_logs
-from ..refusals_to_start import sentence_of
+from ..refusals_to_start import first_of, sentence_of
 from ..settings_sources import BadSource
 
 
@@ -38,5 +38,5 @@ def run_to_end(
         sentence = sentence_of(error)
         if sentence is None:
             raise
-        print(f"tidegate: {sentence}{advice(error)}", file=sys.stderr)
+        print(f"tidegate: {sentence}{advice(first_of(error))}", file=sys.stderr)
         return 1

@@ -22,6 +22,7 @@ from tidegate_protocol.messages.describe_groups import (
 
 from ..call import Call
 from ..group_manager import GroupManager
+from ..turns import Turns
 from .group_errors import refusal_code
 
 NOT_FOUND_SINCE = 6
@@ -39,6 +40,7 @@ class DescribeGroups:
 
     async def handle(self, call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
         """Describe each group once: the answer can be much larger than the question."""
+        turns = Turns()
         described: list[DescribedGroup] = []
         group_ids = list(dict.fromkeys(request.groups))
         seen = await self.groups.describe(group_ids)
@@ -47,6 +49,7 @@ class DescribeGroups:
             if request.include_authorized_operations and not group.error_code:
                 group.authorized_operations = ALL_GROUP_OPERATIONS
             described.append(group)
+            await turns.count(1 + len(group.members))
         return DescribeGroupsResponse(groups=described)
 
 

@@ -25,6 +25,7 @@ from tidegate_protocol.messages.describe_log_dirs import (
 
 from ..call import Call
 from ..cluster_view import ClusterView
+from ..turns import PLACED_PARTITION, Turns
 
 LOG_DIR = "/object-store"
 
@@ -41,24 +42,26 @@ class DescribeLogDirsHandler:
 
     async def handle(self, call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
         """Answer from the local state; partitions that do not exist are left out, as in Kafka."""
+        turns = Turns()
         rows: list[DescribeLogDirsTopic] = []
-        for topic, indexes in self._asked(request):
+        by_name = self.coordinator.state.topics.by_name
+        for name, asked in self._asked(request):
+            topic = by_name.get(name)
+            if topic is None:
+                continue
+            indexes = range(len(topic.partition_numbers)) if asked is None else asked
             partitions = self._partitions(topic, indexes, call.peer.listener)
             if partitions:
-                rows.append(DescribeLogDirsTopic(topic.name, partitions))
+                rows.append(DescribeLogDirsTopic(name, partitions))
+            await turns.count(1 + PLACED_PARTITION * len(topic.partition_numbers))
         result = DescribeLogDirsResult(log_dir=LOG_DIR, topics=rows)
         return DescribeLogDirsResponse(results=[result])
 
-    def _asked(self, request: DescribeLogDirsRequest) -> Iterable[tuple[Topic, Iterable[int]]]:
-        by_name = self.coordinator.state.topics.by_name
+    def _asked(self, request: DescribeLogDirsRequest) -> list[tuple[str, list[int] | None]]:
+        """Return names and partitions; None for all of them."""
         if request.topics is None:
-            for topic in by_name.values():
-                yield topic, range(len(topic.partition_numbers))
-            return
-        for each in request.topics:
-            found = by_name.get(each.topic)
-            if found is not None:
-                yield found, each.partitions
+            return [(name, None) for name in self.coordinator.state.topics.by_name]
+        return [(each.topic, each.partitions) for each in request.topics]
 
     def _partitions(
         self, topic: Topic, indexes: Iterable[int], listener: str

@@ -29,6 +29,7 @@ from ..call import Call
 from ..cluster_view import ClusterView, ListenerView
 from ..internal_topics import INTERNAL_TOPICS
 from ..placement import NO_LEADER
+from ..turns import Turns
 from .authorized_operations import ALL_ON_TOPIC
 from .metadata import LEADER_EPOCH
 
@@ -58,12 +59,15 @@ class DescribeTopicPartitionsHandler:
         page = _Page(self.cluster_view.of_client(call), room)
         cursor = request.cursor
         start = cursor.topic_name if cursor is not None else ""
+        turns = Turns()
         for name in sorted(names or known):
             if name < start:
                 continue
             first = cursor.partition_index if cursor is not None and name == start else 0
-            if not page.add(name, known.get(name), first):
+            topic = known.get(name)
+            if not page.add(name, topic, first):
                 break
+            await turns.count(1 + len(topic.partition_numbers) if topic is not None else 1)
         return page.response
 
 

@@ -5,7 +5,8 @@ Data that is there is answered at once; else the fetch waits for the metadata lo
 
 A consumer that says its rack and is of another zone is sent to a gateway there (KIP-392), which
 answers at once and without records, as Kafka does; see read_steering.py.  A gateway that drains
-answers NOT_LEADER_OR_FOLLOWER, so that consumers look for the leader anew.
+answers NOT_LEADER_OR_FOLLOWER, so that consumers look for the leader anew; so does one that is cut
+off from the metadata log, once its wait is over, for partitions of which it knows no more.
 
 Differs from Kafka: an answer never ends in a cut batch; an OFFSET_OUT_OF_RANGE names high watermark
 and log start; a fetch with a replica id is refused, since gateways do not follow each other, and
@@ -34,12 +35,14 @@ from tidegate_protocol.messages.fetch import (
 )
 
 from ..call import Call
-from ..fetch_plan import FetchSettings, Known, ReadPass, ReadProblem
+from ..fetch_plan import FetchSettings, Known, Miss, ReadPass, ReadProblem
 from ..fetch_sessions import FetchContext, FetchSessions, SessionProblem, Wanted
 from ..fetch_waiters import FetchWaiters
 from ..log_reader import Loaded, LogReader
 from ..read_ahead import ReadAhead
 from ..read_steering import Elsewhere, ReadSteering
+from ..reply_memory import ReplyMemory
+from ..segment_rows import bytes_to_load
 from .fetch_look import Look
 
 TOPIC_IDS_FROM: Final = 13
@@ -66,6 +69,7 @@ class Fetch:
     settings: FetchSettings
     read_ahead: ReadAhead
     steering: ReadSteering
+    reply_memory: ReplyMemory
     api_key: ClassVar[int] = 1
     messages: ClassVar[ModuleType] = codec
 
@@ -121,17 +125,20 @@ class Fetch:
             look = await reading.read()
             # What is there and could not be loaded yet is not what a fetch should wait for.
             is_enough = (
-                look.bytes_read >= min_bytes
+                look.bytes_read >= reading.min_bytes
                 or look.is_cut_short
                 or look.has_error
                 or look.moves
                 or not context.wanted
             )
             if is_enough or max_wait_ms <= 0 or trio.current_time() >= deadline:
+                if self.coordinator.is_cut_off:
+                    look.disown_ends()
                 return look
+            look.let_go()
             await self.waiters.wait(
                 look.seen,
-                min_bytes - look.bytes_read,
+                reading.min_bytes - look.bytes_read,
                 deadline,
                 is_committed_only=request.isolation_level == READ_COMMITTED,
             )
@@ -140,6 +147,7 @@ class Fetch:
 class _Reading:
     """One fetch, over all its looks.
 
+    min_bytes: what is enough, as of the last look.  _room_bytes: how large the reply may become.
     _proof: that the replica was at the log's end; False when the log could not be read.
     """
 
@@ -150,8 +158,10 @@ class _Reading:
         "_min_bytes",
         "_proof",
         "_request",
+        "_room_bytes",
         "_version",
         "_wanted",
+        "min_bytes",
     )
 
     def __init__(
@@ -171,25 +181,40 @@ class _Reading:
         self._min_bytes = min_bytes
         self._proof: bool | None = None
         self._last: Look | None = None
+        self._room_bytes = 0
+        self.min_bytes = min_bytes
 
     async def read(self) -> Look:
         """Look, load what is missing, and look again."""
         known: Loaded = {}
-        rounds = 0
-        while True:
-            look = self._look(known)
-            if look.is_doubtful and self._proof is None:
-                await self._catch_up()
-                continue
-            misses = look.misses(self._min_bytes, is_first=not rounds)
-            if not misses or rounds == _LOAD_ROUNDS:
-                return look
-            rounds += 1
-            loaded = await self._fetch.read_ahead.load(misses)
-            known.update(loaded)
-            if ReadProblem.MISSING in loaded.values():
-                # Our replica may not know yet that the records were deleted or moved elsewhere.
-                await self._catch_up()
+        rounds = loading_bytes = 0
+        memory = self._fetch.reply_memory
+        self._room_bytes = memory.reply_bytes
+        # Half of it, for the next batch may be one that does not fit.
+        self.min_bytes = min(self._min_bytes, self._room_bytes // 2)
+        try:
+            while True:
+                look = self._look(known)
+                if look.is_doubtful and self._proof is None:
+                    look.let_go()
+                    await self._catch_up()
+                    continue
+                misses = look.misses(self.min_bytes, is_first=not rounds)
+                if not misses or rounds == _LOAD_ROUNDS:
+                    return look
+                look.let_go()
+                rounds += 1
+                size_bytes = _size_bytes(misses)
+                loading_bytes += size_bytes
+                memory.used_bytes += size_bytes
+                loaded = await self._fetch.read_ahead.load(misses)
+                known.update(loaded)
+                if ReadProblem.MISSING in loaded.values():
+                    # Our replica may not know yet that they were deleted or moved elsewhere.
+                    await self._catch_up()
+        finally:
+            # The reply is made, and booked by its connection, before anybody else looks.
+            memory.used_bytes -= loading_bytes
 
     def _look(self, known: Known) -> Look:
         fetch, request = self._fetch, self._request
@@ -198,9 +223,9 @@ class _Reading:
             fetch.reader.ready,
             fetch.reader.index_of,
             known,
-            min(request.max_bytes, settings.max_bytes),
+            min(request.max_bytes, settings.max_bytes, self._room_bytes),
             self._version < ZSTD_FROM,
-            settings.max_load_bytes,
+            min(settings.max_load_bytes, self._room_bytes),
             settings.max_load_runs,
         )
         look = Look(
@@ -242,6 +267,10 @@ def _by_topic(
             last = key
         topics[-1].partitions.append(data)
     return topics
+
+
+def _size_bytes(misses: Iterable[Miss]) -> int:
+    return sum(bytes_to_load(row) for miss in misses for row in miss.rows)
 
 
 def _replica_id(request: FetchRequest) -> int:

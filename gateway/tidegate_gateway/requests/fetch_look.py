@@ -116,6 +116,13 @@ class Look:
             return []
         return self._plan.misses(min_bytes)
 
+    def let_go(self) -> None:
+        """Hold no records any more: there will be another look, however late."""
+        self._plan.known = {}
+        if self._plan.bytes_read:
+            for answer in self.answers:
+                answer.records = b""
+
     def repeat(self, earlier: Look, at: int) -> bool:
         """Answer the partition at that place as before if it has not changed; most have not."""
         number = earlier._read_up[at]
@@ -189,6 +196,18 @@ class Look:
             )
         )
 
+    def disown_ends(self) -> None:
+        """Send who has read all that is known here to others; nothing may follow.
+
+        There may be more, of which only they know.
+        """
+        for at, number in enumerate(self._read_up):
+            partition = self._state.partitions.get(number)
+            if partition is not None:
+                index = self.answers[at].partition_index
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                self.answers[at] = _failed(index, code, partition)
+
     def _topic(self, wanted: Wanted) -> Topic | None:
         topics = self._state.topics
         if self._uses_topic_ids:
@@ -207,12 +226,16 @@ class Look:
             self.is_doubtful = True
             if not self._is_proven:
                 code = ErrorCode.KAFKA_STORAGE_ERROR
-        answer = PartitionData(index, code, -1, -1, -1, aborted_transactions=None, records=b"")
-        if partition is not None:
-            answer.high_watermark = partition.next_offset
-            answer.last_stable_offset = partition.last_stable_offset
-            answer.log_start_offset = partition.log_start
-        self.answers.append(answer)
+        self.answers.append(_failed(index, code, partition))
+
+
+def _failed(index: int, code: ErrorCode, partition: Partition | None) -> PartitionData:
+    answer = PartitionData(index, code, -1, -1, -1, aborted_transactions=None, records=b"")
+    if partition is not None:
+        answer.high_watermark = partition.next_offset
+        answer.last_stable_offset = partition.last_stable_offset
+        answer.log_start_offset = partition.log_start
+    return answer
 
 
 def epoch_error(current_leader_epoch: int) -> ErrorCode:

@@ -1,14 +1,19 @@
 """FindCoordinator: versions 0-6.
 
 A group belongs to the gateway that holds its claim, or, when no live gateway does, to the one its
-id hashes to.  Differs from Kafka: there are no transactions yet, so a transactional id is refused
-with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which both the Java client and librdkafka take as fatal
-here; at INVALID_REQUEST, say, librdkafka would ask again for ever.  A share group's key gets
+id hashes to among those that answer and have the asker's listener.  Where the holder lacks it, the
+group cannot be reached from there, so all gateways should have all listeners.  A gateway that is
+cut off from the metadata log does not know which.
+
+Differs from Kafka: there are no transactions yet, so a transactional id is refused with
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which both the Java client and librdkafka take as fatal here;
+at INVALID_REQUEST, say, librdkafka would ask again for ever.  A share group's key gets
 INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
@@ -18,6 +23,7 @@ import structlog
 from tidegate_coordination.coordinator import Coordinator as MetadataCoordinator
 from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
 from tidegate_coordination.groups.placement import server
+from tidegate_coordination.state.gateways import Gateway
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import find_coordinator as messages
 from tidegate_protocol.messages.find_coordinator import (
@@ -27,7 +33,9 @@ from tidegate_protocol.messages.find_coordinator import (
 )
 
 from ..call import Call
+from ..group_manager import GroupManager
 from ..internal_topics import OFFSETS_TOPIC, OffsetsTopic
+from ..turns import Turns
 
 _log = structlog.get_logger("tidegate.groups")
 
@@ -43,6 +51,7 @@ class FindCoordinator:
 
     coordinator: MetadataCoordinator
     offsets_topic: OffsetsTopic
+    groups: GroupManager
     api_key: ClassVar[int] = 10
     messages: ClassVar[ModuleType] = messages
 
@@ -52,10 +61,9 @@ class FindCoordinator:
         if request.key_type == GROUP:
             await self._ensure_offsets_topic()
         if call.version >= SEVERAL_SINCE:
-            keys = request.coordinator_keys
-            found = [self._find(key, request.key_type, listener) for key in keys]
+            found = await self._find_all(request.coordinator_keys, request.key_type, listener)
             return FindCoordinatorResponse(coordinators=found)
-        one = self._find(request.key, request.key_type, listener)
+        [one] = await self._find_all([request.key], request.key_type, listener)
         return FindCoordinatorResponse(
             error_code=one.error_code,
             error_message=one.error_message,
@@ -71,9 +79,23 @@ class FindCoordinator:
         except (CoordinatorUnavailable, ProposalFailed) as error:
             _log.warning("could not make a topic", topic=OFFSETS_TOPIC, reason=str(error))
 
-    def _find(self, key: str, key_type: int, listener: str) -> Coordinator:
+    async def _find_all(
+        self, keys: Sequence[str], key_type: int, listener: str
+    ) -> list[Coordinator]:
+        turns = Turns()
+        among = self.groups.candidates(listener)
+        found: list[Coordinator] = []
+        for key in keys:
+            found.append(self._find(key, key_type, listener, among))
+            if await turns.count():
+                among = self.groups.candidates(listener)
+        return found
+
+    def _find(
+        self, key: str, key_type: int, listener: str, among: Mapping[int, Gateway]
+    ) -> Coordinator:
         if key_type == GROUP:
-            return self._find_group(key, listener)
+            return self._find_group(key, listener, among)
         if key_type == TRANSACTION:
             return _refused(
                 key,
@@ -84,8 +106,16 @@ class FindCoordinator:
             key, ErrorCode.INVALID_REQUEST, f"Coordinators of type {key_type} are not supported"
         )
 
-    def _find_group(self, group_id: str, listener: str) -> Coordinator:
-        gateway = server(self.coordinator.state, group_id)
+    def _find_group(
+        self, group_id: str, listener: str, among: Mapping[int, Gateway]
+    ) -> Coordinator:
+        if self.coordinator.is_cut_off:
+            return _refused(
+                group_id,
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                "This gateway does not reach its metadata log",
+            )
+        gateway = server(self.coordinator.state, group_id, among)
         endpoint = gateway.endpoint(listener) if gateway is not None else None
         if gateway is None or endpoint is None:
             return _refused(

@@ -45,7 +45,7 @@ class ListGroups:
         types = {each.lower() for each in request.types_filter}
         listed = [
             ListedGroup(group_id, seen.protocol_type, seen.state.value, TYPE)
-            for group_id, seen in self.groups.list_groups()
+            for group_id, seen in self.groups.list_groups(call.peer.listener)
             if _passes(seen, states, types)
         ]
         return ListGroupsResponse(groups=listed)

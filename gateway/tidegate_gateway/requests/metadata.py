@@ -16,7 +16,7 @@ partitions", as kafka-go's group readers do, would miss that it came to be a mom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import ClassVar, TypeAlias
@@ -44,6 +44,7 @@ from ..cluster_view import ClusterView, ListenerView
 from ..internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, offsets_topic
 from ..placement import NO_LEADER
 from ..topic_creation import create_topics
+from ..turns import PLACED_PARTITION, Turns
 from .authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
@@ -60,6 +61,12 @@ class PreparedTopics:
     def __init__(self, view: ListenerView) -> None:
         self.view = view
         self._prepared: dict[bytes, tuple[int, MetadataResponseTopic]] = {}
+
+    def cost(self, topic: Topic) -> int:
+        """Return what the next answer about a topic costs, in rows (turns.py)."""
+        known = self._prepared.get(topic.topic_id)
+        is_known = known is not None and known[0] == topic.version
+        return 1 if is_known else 1 + PLACED_PARTITION * len(topic.partition_numbers)
 
     def of(self, topic: Topic) -> MetadataResponseTopic:
         """Return the answer about a topic; do not change it."""
@@ -115,14 +122,14 @@ class MetadataHandler:
         topics = request.topics
         if topics is None or (not topics and call.version < FIRST_VERSION_WITH_NULL_FOR_ALL):
             prepared = self._prepared_for(call)
-            results = [prepared.of(each) for each in self._state.topics.by_name.values()]
+            results = await self._all(prepared)
         else:
             await self._find_or_create(topics, may_create=request.allow_auto_topic_creation)
             prepared = self._prepared_for(call)
             # What stands twice is answered once, as in Kafka: an answer may be 10,000 times as
             # large as the question.
             once = {(each.name, each.topic_id): each for each in topics}
-            results = [self._answer(each, prepared, call) for each in once.values()]
+            results = await self._answers(once.values(), prepared, call)
         if request.include_topic_authorized_operations:
             results = [replace(each, topic_authorized_operations=ALL_ON_TOPIC) for each in results]
         response = self._without_topics(prepared.view, request)
@@ -190,23 +197,55 @@ class MetadataHandler:
         name = asked.name or ""
         return name not in self._state.topics.by_name and illegal_topic_name(name) is None
 
+    async def _all(self, prepared: PreparedTopics) -> list[MetadataResponseTopic]:
+        """Answer about all topics that are still there when it is their turn."""
+        turns = Turns()
+        by_id = self._state.topics.by_id
+        answers: list[MetadataResponseTopic] = []
+        for topic_id in [each.topic_id for each in self._state.topics.by_name.values()]:
+            topic = by_id.get(topic_id)
+            if topic is not None:
+                cost = prepared.cost(topic)
+                answers.append(prepared.of(topic))
+                await turns.count(cost)
+        return answers
+
+    async def _answers(
+        self, asked: Iterable[MetadataRequestTopic], prepared: PreparedTopics, call: Call
+    ) -> list[MetadataResponseTopic]:
+        """Answer all as one view shows them, whatever becomes of the gateways meanwhile."""
+        turns = Turns()
+        answers: list[MetadataResponseTopic] = []
+        for each in asked:
+            topic = self._topic(each)
+            cost = prepared.cost(topic) if topic is not None else 1
+            answers.append(self._answer(each, topic, prepared, call))
+            await turns.count(cost)
+        return answers
+
+    def _topic(self, asked: MetadataRequestTopic) -> Topic | None:
+        topics = self._state.topics
+        if asked.topic_id != ZERO_UUID:
+            return topics.by_id.get(asked.topic_id)
+        return topics.by_name.get(asked.name or "")
+
     def _answer(
-        self, asked: MetadataRequestTopic, prepared: PreparedTopics, call: Call
+        self,
+        asked: MetadataRequestTopic,
+        topic: Topic | None,
+        prepared: PreparedTopics,
+        call: Call,
     ) -> MetadataResponseTopic:
         by_id = asked.topic_id != ZERO_UUID
         if call.version < FIRST_VERSION_WITH_TOPIC_IDS and (by_id or asked.name is None):
             return MetadataResponseTopic(
                 ErrorCode.INVALID_REQUEST, asked.name or "", asked.topic_id
             )
-        if by_id:
-            topic = self._state.topics.by_id.get(asked.topic_id)
-            if topic is not None:
-                return prepared.of(topic)
-            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
-        name = asked.name or ""
-        topic = self._state.topics.by_name.get(name)
         if topic is not None:
             return prepared.of(topic)
+        if by_id:
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+        name = asked.name or ""
         return MetadataResponseTopic(_code_of_unknown(name, self._state), name)
 
 

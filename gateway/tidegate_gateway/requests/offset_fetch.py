@@ -6,15 +6,14 @@ metadata log to its end; require_stable changes nothing while there are no trans
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.group_events import CommittedOffset
-from tidegate_coordination.state.groups import Group
-from tidegate_coordination.state.topics import Topic
+from tidegate_coordination.state.groups import PartitionOffsets
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import offset_fetch as messages
 from tidegate_protocol.messages.offset_fetch import (
@@ -30,6 +29,7 @@ from tidegate_protocol.messages.offset_fetch import (
 )
 
 from ..call import Call
+from ..turns import Turns
 
 SEVERAL_SINCE = 8
 TOPIC_IDS_SINCE = 10
@@ -53,49 +53,68 @@ class OffsetFetch:
         try:
             await self.coordinator.catch_up()
         except CoordinatorUnavailable:
-            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            # Not COORDINATOR_NOT_AVAILABLE: Java consumers below 3.9 give up at that one here.
+            code = ErrorCode.NOT_COORDINATOR
         by_id = call.version >= TOPIC_IDS_SINCE
-        groups = [self._group(each, by_id) if not code else _refused(each, code) for each in wanted]
+        turns = Turns()
+        groups: list[OffsetFetchResponseGroup] = []
+        for each in wanted:
+            refused = _refused(each, code) if code else None
+            groups.append(refused or await self._group(each, by_id, turns))
+            await turns.count()
         if call.version >= SEVERAL_SINCE:
             return OffsetFetchResponse(groups=groups)
         return _single_response(groups[0])
 
-    def _group(self, wanted: OffsetFetchRequestGroup, by_id: bool) -> OffsetFetchResponseGroup:
-        group = self.coordinator.state.groups.get(wanted.group_id)
+    async def _group(
+        self, wanted: OffsetFetchRequestGroup, by_id: bool, turns: Turns
+    ) -> OffsetFetchResponseGroup:
+        answer = OffsetFetchResponseGroup(group_id=wanted.group_id)
         if wanted.topics is None:
-            topics = self._all_topics(group, by_id)
-        else:
-            topics = [self._topic(group, each, by_id) for each in wanted.topics]
-        return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=topics)
+            answer.topics = await self._all_topics(wanted.group_id, by_id, turns)
+            return answer
+        for each in wanted.topics:
+            answer.topics.append(await self._topic(wanted.group_id, each, by_id, turns))
+            await turns.count()
+        return answer
 
-    def _all_topics(self, group: Group | None, by_id: bool) -> list[OffsetFetchResponseTopics]:
+    async def _all_topics(
+        self, group_id: str, by_id: bool, turns: Turns
+    ) -> list[OffsetFetchResponseTopics]:
         rows: list[OffsetFetchResponseTopics] = []
-        if group is None:
-            return rows
-        for topic_id, of_topic in group.offsets.items():
+        for topic_id in list(self._offsets(group_id)):
+            # Others may have run since the last one.
+            of_topic = self._offsets(group_id).get(topic_id, {})
             topic = self.coordinator.state.topics.by_id.get(topic_id)
-            if topic is not None:
+            if topic is not None and of_topic:
                 partitions = [_partition(index, each) for index, each in sorted(of_topic.items())]
                 rows.append(_topic_row(topic.name, topic_id, partitions, by_id))
+            await turns.count(1 + len(of_topic))
         return rows
 
-    def _topic(
-        self, group: Group | None, wanted: OffsetFetchRequestTopics, by_id: bool
+    def _offsets(self, group_id: str) -> Mapping[bytes, PartitionOffsets]:
+        group = self.coordinator.state.groups.get(group_id)
+        return group.offsets if group is not None else {}
+
+    async def _topic(
+        self, group_id: str, wanted: OffsetFetchRequestTopics, by_id: bool, turns: Turns
     ) -> OffsetFetchResponseTopics:
-        topics = self.coordinator.state.topics
-        topic = topics.by_id.get(wanted.topic_id) if by_id else topics.by_name.get(wanted.name)
-        code = ErrorCode.UNKNOWN_TOPIC_ID if by_id and topic is None else ErrorCode.NONE
-        partitions = [
-            _partition(index, _committed(group, topic, index), code)
-            for index in wanted.partition_indexes
-        ]
+        partitions: list[OffsetFetchResponsePartitions] = []
+        of_topic, code = self._of_topic(group_id, wanted, by_id)
+        for index in wanted.partition_indexes:
+            partitions.append(_partition(index, of_topic.get(index), code))
+            if await turns.count():
+                of_topic, code = self._of_topic(group_id, wanted, by_id)
         return _topic_row(wanted.name, wanted.topic_id, partitions, by_id)
 
-
-def _committed(group: Group | None, topic: Topic | None, index: int) -> CommittedOffset | None:
-    if group is None or topic is None:
-        return None
-    return group.offset(topic.topic_id, index)
+    def _of_topic(
+        self, group_id: str, wanted: OffsetFetchRequestTopics, by_id: bool
+    ) -> tuple[PartitionOffsets, ErrorCode]:
+        topics = self.coordinator.state.topics
+        topic = topics.by_id.get(wanted.topic_id) if by_id else topics.by_name.get(wanted.name)
+        if topic is None:
+            return {}, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.NONE
+        return self._offsets(group_id).get(topic.topic_id, {}), ErrorCode.NONE
 
 
 def _without_repeats(

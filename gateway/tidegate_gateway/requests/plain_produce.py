@@ -229,8 +229,9 @@ class PlainProducePath:
         """Take the request in a frame, or leave it alone and return False."""
         if len(frame) > MAX_FRAME_BYTES or not self._produce.writer.has_room:
             return False
-        me = self._live_gateways.get(self._produce.coordinator.incarnation)
-        if me is None or me.draining:
+        coordinator = self._produce.coordinator
+        me = self._live_gateways.get(coordinator.incarnation)
+        if me is None or me.draining or coordinator.is_cut_off:
             return False
         position = connection.plain_prefix_end
         route = self._routes.get(bytes(frame[_HEAD.size : position])) if position else None

@@ -257,9 +257,8 @@ class Produce:
         room_by = trio.current_time() + ROOM_SECONDS
         received = _Received(header.api_version, connection.peer, arena, pending, room_by)
         whole = _error_of_all(request)
-        if whole is None and self.is_leaving:
-            # Retriable, and clients look for the leader anew: the metadata name another by now.
-            whole = ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway is about to stop"
+        if whole is None:
+            whole = self._error_here()
         for topic_data in request.topic_data:
             answer = TopicProduceResponse(topic_data.name, topic_data.topic_id)
             pending.response.responses.append(answer)
@@ -273,6 +272,17 @@ class Produce:
                     await self._start_partition(received, topic, data, partition)
         connection.receiver.inflow.whole_at = connection.receiver.received_at
         pending.stage_one_done(request.timeout_ms)
+
+    def _error_here(self) -> tuple[ErrorCode, str] | None:
+        """Return why clients should turn to others: retriable, and they look for the leader anew.
+
+        The metadata name another by then.
+        """
+        if self.is_leaving:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway is about to stop"
+        if self.coordinator.is_cut_off:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway does not reach its metadata log"
+        return None
 
     async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:
         """Find the topic, reading the log to its end before calling it unknown."""

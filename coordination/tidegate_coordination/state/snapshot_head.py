@@ -1,0 +1,72 @@
+"""The head of an encoded state: all but the rows of partitions and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..metadata_versions import LEVELS, too_new
+from .broken import expect
+
+if TYPE_CHECKING:
+    from .cluster import ClusterState
+
+# The format that is written is one that all gateways can load; see metadata_versions.py.  Format 5
+# is 4 of a cluster above the first metadata.version.  Format 3 has no holes, compaction and reports
+# of the pipeline, and keeps rows of objects that were collected; format 2 has no segments either.
+_READABLE_FORMATS = (2, 3, 4, 5)
+
+
+def encode_head(state: ClusterState, *, as_copy: bool) -> dict[str, object]:
+    """Return it as builtins; as_copy: see ClusterState.frozen()."""
+    return {
+        "format": LEVELS[state.metadata_version].snapshot_format,
+        "position": state.position,
+        "log_time": state.log_time_ms,
+        "expiry_resumes_at": state.expiry_resumes_at_ms,
+        "cluster_id": state.cluster_id,
+        "timeline": state.timeline,
+        "metadata_version": state.metadata_version,
+        "timelines": state.timelines.encode(),
+        "next_partition": state.partitions.next_number,
+        "gateways": state.gateways.encode(),
+        "claims": state.claims.encode(),
+        "topics": state.topics.encode(),
+        "objects": state.objects.encode(),
+        "producer_ids": state.producer_ids.encode(),
+        "configs": state.configs.encode(),
+        "pipeline": state.pipeline_reports.encode(),
+        "proposals": state.proposals.encode(),
+        "log_moves": state.log_moves.encode(as_copy=as_copy),
+    }
+
+
+def decode_head(state: ClusterState, table: Mapping[str, Any]) -> None:
+    """Fill an empty state, but for its metadata.version, from encode_head()'s answer.
+
+    Raises:
+      StateBroken, ReleaseTooOld: a snapshot of another release.
+    """
+    found = table.get("format")
+    if isinstance(found, int) and found > _READABLE_FORMATS[-1]:
+        raise too_new(found, _READABLE_FORMATS[-1])
+    expect(
+        found in _READABLE_FORMATS,
+        f"snapshot of format {found}; this release reads {_READABLE_FORMATS}",
+    )
+    state.position = table["position"]
+    state.log_time_ms = table["log_time"]
+    state.expiry_resumes_at_ms = table["expiry_resumes_at"]
+    state.cluster_id = table["cluster_id"]
+    state.timeline = table["timeline"]
+    state.timelines.decode(table["timelines"])
+    state.partitions.next_number = table["next_partition"]
+    state.gateways.decode(table["gateways"])
+    state.claims.decode(table["claims"])
+    state.topics.decode(table["topics"])
+    state.objects.decode(table["objects"])
+    state.producer_ids.decode(table["producer_ids"])
+    state.configs.decode(table["configs"])
+    state.pipeline_reports.decode(table.get("pipeline", []))
+    state.proposals.decode(table.get("proposals", []))
+    state.log_moves.decode(table.get("log_moves", {}))

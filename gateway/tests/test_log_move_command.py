@@ -1,0 +1,47 @@
+"""`tidegate log move` once the log has moved: what it says is that, whatever comes then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+import trio.testing
+
+from tests.move_world import MoveWorld, gateways, replayed
+from tidegate_coordination.metadata_log import AppendResult, MetadataLog
+from tidegate_gateway.cli import log_move
+from tidegate_gateway.cli.log_backup_running import Progress
+from tidegate_gateway.visitor import LEAVE_SECONDS
+
+
+class SilentLog:
+    """It takes nothing more from the command once the old log has ended."""
+
+    def __init__(self, log: MetadataLog, old: MetadataLog) -> None:
+        self._log = log
+        self._old = old
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        if 0 < (await replayed(self._old)).log_moves.sealed_at < position:
+            await trio.sleep_forever()
+        return await self._log.append(position, payload)
+
+
+async def test_a_new_log_that_does_not_take_the_leaving_is_no_failure(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    world = MoveWorld(1)
+    async with gateways(world, 2) as found:
+        log = world.movable(-2, lambda each: SilentLog(each, world.logs["a"]))
+        coordinator = await world.coordinator(-2, log)
+        options = log_move.LogMoveOptions("a", "b", False, 60, 3)
+        began = trio.current_time()
+        report = await log_move._move(
+            coordinator, world.opened("a", 7), world.opened("b", 8), options, Progress(quiet=True)
+        )
+        assert report.sealed_at == (await replayed(world.logs["a"])).position
+        assert trio.current_time() <= began + LEAVE_SECONDS + 2
+        await world.work(found[0], 3)

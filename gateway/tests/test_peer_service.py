@@ -1,0 +1,39 @@
+"""What a gateway takes from those who reach its peer listener."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+import trio
+from trio.testing import MockClock, memory_stream_pair
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.forwarding.messages import MAX_QUESTION_BYTES
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_gateway.peer_service import PeerService
+
+TOKEN = "secret"
+
+
+@pytest.mark.parametrize("path", ["/v1/proposals", "/v1/objects/x", "/v1/entries/1", "/"])
+@pytest.mark.parametrize(("token", "status"), [(TOKEN, b""), ("guess", b"401")])
+async def test_who_does_not_know_the_token_is_refused_before_the_body(
+    path: str, token: str, status: bytes, autojump_clock: MockClock
+) -> None:
+    log = MemoryLog()
+    coordinator = Coordinator(log, ClusterState(), rng=Random(1), wall_clock=lambda: 1e6)
+    service = PeerService(coordinator, log, TOKEN)
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}\r\n"
+        f"Content-Length: {MAX_QUESTION_BYTES}\r\n\r\n"
+    )
+    async with trio.open_nursery() as nursery:
+        ours, theirs = memory_stream_pair()
+        nursery.start_soon(service.serve, theirs)
+        await ours.send_all(head.encode())
+        answer = b"".join([bytes(part) async for part in ours])
+    # Of a peer the body is waited for.
+    assert answer[len("HTTP/1.1 ") :][:3] == status
+    assert (trio.current_time() < 2) is bool(status)

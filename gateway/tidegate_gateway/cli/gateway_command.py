@@ -1,0 +1,56 @@
+"""The commands `tidegate gateway list`, `drain` and `undrain`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import Json, LogThatExists
+
+app = typer.Typer(help="Gateways of a cluster.", no_args_is_help=True, rich_markup_mode=None)
+
+DataOfCluster = Annotated[Path, typer.Option(metavar="DIR", help="Folder of a gateway's data.")]
+NodeId = Annotated[int, typer.Argument(metavar="ID", help="Its node.id.")]
+
+
+@app.command("list")
+def list_gateways(
+    data: DataOfCluster = Path("tidegate-data"), log: LogThatExists = None, json: Json = False
+) -> None:
+    """Show the gateways of a cluster, and which of them drain."""
+    from .gateways import ClusterOptions, run_list
+
+    raise typer.Exit(run_list(ClusterOptions(data, log), as_json=json))
+
+
+@app.command("drain")
+def drain_gateway(
+    node_id: NodeId,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="End its process, too, once nothing is left.")
+    ] = False,
+    timeout: Annotated[
+        int, typer.Option(min=0, metavar="SECONDS", help="Of waiting until it is drained; 0: none.")
+    ] = 60,
+) -> None:
+    """Send clients and consumer groups of a gateway to the others; it stays, ready to be stopped.
+
+    The exit code is 1 if it was not drained in time.
+    """
+    from .gateways import ClusterOptions, DrainOptions, run_drain
+
+    raise typer.Exit(run_drain(ClusterOptions(data, log), DrainOptions(node_id, stop, timeout)))
+
+
+@app.command("undrain")
+def undrain_gateway(
+    node_id: NodeId, data: DataOfCluster = Path("tidegate-data"), log: LogThatExists = None
+) -> None:
+    """Let a gateway that drains take new work again."""
+    from .gateways import ClusterOptions, run_undrain
+
+    raise typer.Exit(run_undrain(ClusterOptions(data, log), node_id))

@@ -1,0 +1,21 @@
+"""Options that commands of several files take."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+LogThatExists = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="URL",
+        help="sqlite:FILE, postgres://..., s3://..., http://... or a plug-in's.",
+    ),
+]
+StoreThatExists = Annotated[
+    str | None,
+    typer.Option("--object-store", metavar="URL", help="file:DIR or s3://BUCKET/PREFIX."),
+]
