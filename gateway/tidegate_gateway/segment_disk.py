@@ -21,7 +21,8 @@ from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
 from tidegate_storage.cache_files import DamagedFile, Place
 from tidegate_storage.corrupt import CorruptObject, UnknownVersion
-from tidegate_storage.disk_cache import DiskCache, Offer
+from tidegate_storage.disk_cache import DiskCache
+from tidegate_storage.disk_queue import Offer
 from tidegate_storage.file_part import FilePart
 from tidegate_storage.object_store import Buffer
 from tidegate_storage.prepared_runs import CorruptBatches, in_file, prepare_chunk

@@ -25,14 +25,8 @@ from tidegate_storage.cache_files import (
     parse_name,
 )
 from tidegate_storage.disk import Disk, DiskSteps
-from tidegate_storage.disk_cache import (
-    MAX_QUEUED_BYTES,
-    RECENT_SECONDS,
-    REST_SECONDS,
-    STEP_SECONDS,
-    DiskCache,
-    Offer,
-)
+from tidegate_storage.disk_cache import RECENT_SECONDS, REST_SECONDS, STEP_SECONDS, DiskCache
+from tidegate_storage.disk_queue import BATCH_BYTES, MAX_QUEUED_BYTES, Offer
 from tidegate_storage.disk_room import GIVE_WAY_SECONDS, RETRY_SECONDS
 from tidegate_storage.file_part import FileChanged, FilePart
 from tidegate_storage.memory_disk import MemoryDisk, MemoryDiskSteps
@@ -51,10 +45,12 @@ class TroubledSteps(MemoryDiskSteps):
     def __init__(self) -> None:
         super().__init__(clock=lambda: 0.0)
         self.trouble = 0
+        self.writes_before = 0  # so many are well yet
         self.fixed: set[str] = set()  # paths that cannot be removed
 
     def write(self, handle: int, body: Buffer) -> None:
-        if self.trouble:
+        self.writes_before -= 1
+        if self.trouble and self.writes_before < 0:
             super().write(handle, bytes(body[: len(body) // 2]))
             raise OSError(self.trouble, os.strerror(self.trouble))
         super().write(handle, body)
@@ -406,6 +402,48 @@ async def test_when_the_writer_is_behind_parts_are_not_kept(autojump_clock: Mock
         assert cache.counters.skipped_writes == 2 * (9 - MAX_QUEUED_BYTES // len(body))
         await trio.sleep(100)
         assert cache.counters.writes == MAX_QUEUED_BYTES // len(body)
+
+
+async def test_parts_that_wait_are_written_in_one_go(autojump_clock: MockClock) -> None:
+    disk = SlowDisk(MemoryDiskSteps(clock=lambda: 0.0))
+    async with running(disk, max_bytes=1 << 30) as cache:
+        disk.seconds, body = STEP_SECONDS - 1, bytes(BATCH_BYTES // 4)
+        for number in range(6):
+            offer(cache, number, body)
+        await settled(cache)
+        # One go for the first four of them, and one for the rest.
+        await trio.sleep(2 * disk.seconds + 1)
+        assert cache.counters.writes == 6
+
+
+async def test_of_parts_that_do_not_fit_together_the_last_is_kept() -> None:
+    steps = MemoryDiskSteps(clock=lambda: 0.0)
+    async with running(MemoryDisk(steps), max_bytes=BLOCKS * BLOCK_BYTES) as cache:
+        for number in range(4):
+            offer(cache, number)
+        await settled(cache)
+        assert [await found(cache, number) for number in range(4)] == [None] * 3 + [BODY]
+        assert cache.counters.skipped_writes == 3
+        assert len(files(steps)) == 1
+        assert cache.used_bytes == BLOCKS * BLOCK_BYTES
+
+
+async def test_of_parts_in_one_go_that_fail_none_is_left(autojump_clock: MockClock) -> None:
+    steps = TroubledSteps()
+    async with running(MemoryDisk(steps)) as cache:
+        offer(cache, 0)
+        await settled(cache)
+        for number in range(1, 4):
+            offer(cache, number)
+        steps.trouble, steps.writes_before = errno.EIO, 2
+        await settled(cache)
+        assert (cache.counters.writes, cache.counters.skipped_writes) == (1, 3)
+        steps.trouble = 0
+        await trio.sleep(REST_SECONDS)
+        offer(cache, 4)
+        await settled(cache)
+        assert len(files(steps)) == 2  # the first and the last
+        assert await found(cache, 2) is None
 
 
 async def test_a_cold_scan_leaves_what_is_used_again(autojump_clock: MockClock) -> None:

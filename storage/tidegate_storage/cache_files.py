@@ -66,6 +66,17 @@ class FileName(NamedTuple):
         return -(-self.length // BLOCK_BYTES) * BLOCK_BYTES
 
 
+class NewFile(NamedTuple):
+    """A file to be written.
+
+    serial: another one each time, for a write that was abandoned may still go on.
+    """
+
+    name: FileName
+    body: Buffer
+    serial: int
+
+
 class DamagedFile(Exception):
     """A file does not hold what its name says.  Remove it, and read the bytes elsewhere."""
 
@@ -120,17 +131,19 @@ def find_files(steps: DiskSteps) -> tuple[list[FileName], list[str]]:
     return [name for _, name in sorted(whole)], torn
 
 
-def write_file(
-    steps: DiskSteps, name: FileName, body: Buffer, serial: int, doomed: Iterable[str] = ()
-) -> tuple[Verified, list[str]]:
-    """Remove files, to make room, then write one; return it, and those that cannot be removed.
-
-    serial: another one each time, for a write that was abandoned may still go on.
+def write_files(
+    steps: DiskSteps, files: Iterable[NewFile], doomed: Iterable[str] = ()
+) -> tuple[list[Verified], list[str]]:
+    """Remove files, to make room, then write some; return these, and those that are still there.
 
     Raises:
-      OSError: it is not there; all of the doomed may be, still.
+      OSError: one cannot be written; each of the others, and of the doomed, may be there or not.
     """
     stuck = remove_files(steps, doomed)
+    return [_write_file(steps, *file) for file in files], stuck
+
+
+def _write_file(steps: DiskSteps, name: FileName, body: Buffer, serial: int) -> Verified:
     temp_path = f"{name.path}.{serial:x}{TEMP_SUFFIX}"
     try:
         _write(steps, temp_path, body)
@@ -142,7 +155,7 @@ def write_file(
     stamp = file.stamp()
     if stamp[0] != name.length:
         raise OSError(errno.EIO, f"{stamp[0]} bytes are there of {name.length}")
-    return Verified(file, stamp), stuck
+    return Verified(file, stamp)
 
 
 def read_file(
@@ -184,8 +197,11 @@ def _make_folders(steps: DiskSteps) -> None:
 
 
 def _write(steps: DiskSteps, path: str, body: Buffer) -> None:
-    remove_files(steps, [path])
-    handle = steps.open_new(path)
+    try:
+        handle = steps.open_new(path)
+    except FileExistsError:  # of an earlier life, which counted from zero, too
+        steps.remove(path)
+        handle = steps.open_new(path)
     try:
         steps.write(handle, body)
     except BaseException:

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import errno
 import math
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 from weakref import WeakSet
 
 import structlog
@@ -31,25 +30,25 @@ from .cache_files import (
     DamagedFile,
     FileKey,
     FileName,
+    NewFile,
     Place,
     Verified,
     file_key,
     find_files,
     read_file,
     remove_files,
-    write_file,
+    write_files,
 )
 from .disk import Disk
+from .disk_queue import Batch, Offer, WriteQueue
 from .disk_room import DiskRoom
 from .file_part import FileChanged, FilePart
-from .object_store import Buffer
 from .range_cache import RangeCache
 
 T = TypeVar("T")
 
 _log = structlog.get_logger("tidegate.disk_cache")
 
-MAX_QUEUED_BYTES = 32 << 20
 # After a failure, and between two words about it.
 REST_SECONDS = 60.0
 # A disk that hangs for so long is left alone.
@@ -58,10 +57,6 @@ STEP_SECONDS = 10.0
 RECENT_SECONDS = 60.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _LOST = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
-
-
-def _nothing() -> None:
-    pass
 
 
 @dataclass(slots=True)
@@ -90,7 +85,7 @@ class _Kept:
     since: float
     is_written: bool = False
     is_dropped: bool = False
-    on_drop: Callable[[], None] = _nothing
+    on_drop: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -115,20 +110,6 @@ class _Use:
         await self.run(step)
 
 
-class Offer(NamedTuple):
-    """A part to be kept.
-
-    on_stored: called with the part in its file, once it is there.  on_drop: called when the file
-    is given up; whoever keeps it open then takes room that the cache gives to others.
-    """
-
-    place: Place
-    body: Buffer
-    crc32c: int
-    on_stored: Callable[[FilePart], None] = lambda part: None
-    on_drop: Callable[[], None] = _nothing
-
-
 class DiskCache:
     """See the module's head."""
 
@@ -139,9 +120,7 @@ class DiskCache:
         self._room = DiskRoom(max_bytes)
         self._uses: WeakSet[_Use] = WeakSet()
         self._files: RangeCache[_Kept] = RangeCache(max_bytes, on_leave=self._leave)
-        self._queue: deque[tuple[FileKey, Offer]] = deque()
-        self._queued: set[FileKey] = set()
-        self._queued_bytes = 0
+        self._queue = WriteQueue()
         self._doomed: list[str] = []
         self._work = trio.Event()
         self._no_writes_until = -math.inf
@@ -229,15 +208,11 @@ class DiskCache:
     def offer(self, offer: Offer) -> None:
         """Keep a part, unless it is here already or that would mean waiting."""
         key = file_key(offer.place)
-        if key in self._files or key in self._queued:
+        if key in self._files or key in self._queue:
             return
-        is_full = self._queued_bytes + len(offer.body) > MAX_QUEUED_BYTES
-        if is_full or self._must_not_write():
+        if self._must_not_write() or not self._queue.add(key, offer):
             self.counters.skipped_writes += 1
             return
-        self._queue.append((key, offer))
-        self._queued.add(key)
-        self._queued_bytes += len(offer.body)
         self._work.set()
 
     async def run(self) -> None:
@@ -246,20 +221,14 @@ class DiskCache:
             await trio.sleep(REST_SECONDS)
         while True:
             self._work = trio.Event()
-            while self._queue:
-                await self._write_first()
+            while batch := self._queue.take():
+                try:
+                    await self._write(batch)
+                finally:
+                    self._queue.done(batch)
             if self._doomed and not self._must_not_write():
                 await self._sweep()
             await self._work.wait()
-
-    async def _write_first(self) -> None:
-        key, offer = self._queue[0]
-        try:
-            await self._write(key, offer)
-        finally:
-            self._queue.popleft()
-            self._queued.discard(key)
-            self._queued_bytes -= len(offer.body)
 
     def _must_not_write(self) -> bool:
         return trio.current_time() < self._no_writes_until
@@ -281,36 +250,54 @@ class DiskCache:
         self._work.set()
         return True
 
-    async def _write(self, key: FileKey, offer: Offer) -> None:
-        name = FileName(key, len(offer.body), offer.crc32c)
-        kept = _Kept(name, trio.current_time())
-        if key in self._files:
-            return  # found since, from an earlier life
-        if not self._must_not_write():
-            self._fit()
-            # Room is made first: the files never take more than they may.
-            self._files.put(key, kept, name.disk_bytes, hot=False)
-        if key not in self._files:
-            self.counters.skipped_writes += 1
+    async def _write(self, batch: Batch) -> None:
+        placed = [(self._make_room(key, offer), offer) for key, offer in batch]
+        wanted = [(kept, offer) for kept, offer in placed if kept is not None]
+        fitting = [(kept, offer) for kept, offer in wanted if not kept.is_dropped]
+        self.counters.skipped_writes += len(wanted) - len(fitting)
+        if not fitting:
             return
-        write = partial(write_file, name=name, body=offer.body, serial=next(self._serials))
+        files = [NewFile(kept.name, offer.body, next(self._serials)) for kept, offer in fitting]
         doomed = self._take_doomed()
         try:
             with trio.fail_after(STEP_SECONDS):
-                found, stuck = await self._disk.run(partial(write, doomed=doomed))
+                found, stuck = await self._disk.run(
+                    partial(write_files, files=files, doomed=doomed)
+                )
         except Exception as error:
             self._doomed += doomed
-            self._files.evict(key)
-            self.counters.skipped_writes += 1
+            for file in files:
+                self._files.evict(file.name.key)
+            self.counters.skipped_writes += len(files)
             self._cannot_write(error)
             await self._give_way(error)
             return
-        self._room.replaced(name.path)
+        for (kept, offer), part in zip(fitting, found, strict=True):
+            self._written(kept, offer, part)
+        paths = {file.name.path for file in files}
+        self._cannot_remove([path for path in stuck if path not in paths])
+
+    def _make_room(self, key: FileKey, offer: Offer) -> _Kept | None:
+        """Make room first: the files never take more than they may.
+
+        Returns:
+          What is to be written, perhaps dropped at once; None for what is here.
+        """
+        if key in self._files:
+            return None  # found since, from an earlier life
+        kept = _Kept(FileName(key, len(offer.body), offer.crc32c), trio.current_time())
+        if not self._must_not_write():
+            self._fit()
+            self._files.put(key, kept, kept.name.disk_bytes, hot=False)
+        kept.is_dropped = key not in self._files
+        return kept
+
+    def _written(self, kept: _Kept, offer: Offer, found: Verified) -> None:
+        self._room.replaced(kept.name.path)
         self.counters.writes += 1
         kept.is_written = True
         kept.on_drop = offer.on_drop
         offer.on_stored(self._part(kept, found))
-        self._cannot_remove([path for path in stuck if path != name.path])
 
     async def _give_way(self, error: Exception) -> None:
         """On a full disk others may have nothing left, whose bytes are nowhere else."""
