@@ -85,16 +85,12 @@ class SimulatedDisk(MemoryDiskSteps):
         """Remove some files, or all with their folder; return how many."""
         paths = list(self._contents())
         if random.random() < 0.3:
-            self.lose_all()
+            self._root.names.clear()
             return len(paths)
         chosen = [path for path in paths if random.random() < 0.5]
         for path in chosen:
             self.remove(path)
         return len(chosen)
-
-    def lose_all(self) -> None:
-        """Remove every file and the folder."""
-        self._root.names.clear()
 
     def _entries(self) -> list[DiskEntry]:
         try:

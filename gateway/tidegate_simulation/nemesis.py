@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from math import inf
 
 import trio
@@ -90,8 +91,8 @@ class Nemesis:
             f"{DISK}torn": self._tear,
             f"{DISK}flipped": self._flip,
             f"{DISK}lost": self._lose,
-            f"{DISK}full": self._fill,
-            f"{DISK}broken": self._break,
+            f"{DISK}full": partial(self._trouble_disk, "full"),
+            f"{DISK}broken": partial(self._trouble_disk, "broken"),
             **Partitions(world, nodes).events,
         }
 
@@ -136,17 +137,10 @@ class Nemesis:
                 nursery.start_soon(self._befall, kind, self._pick(kind))
 
     def _next_kind(self) -> str:
-        """Return a kind that has not landed yet, or else any; "" if all are under way.
-
-        When it is late there is calm beside a disk's trouble: who is killed all the time writes
-        nothing to it.
-        """
+        """Return a kind that has not landed yet, or else any; "" if all are under way."""
         missing = self._world.strikes.missing()
         free = [each for each in self._world.plan.events if each not in self._busy]
         outstanding = [each for each in free if each in missing]
-        is_awaited = any(each in missing and each.startswith(DISK) for each in self._busy)
-        if self.is_late and not outstanding and is_awaited:
-            return ""
         return self._rng.choice(outstanding or free) if free else ""
 
     def _pick(self, kind: str) -> Host:
@@ -378,19 +372,17 @@ class Nemesis:
         await self._up(node)
         self._count(f"{DISK}lost", node.disk.lose(self._rng))
 
-    async def _fill(self, node: Node) -> None:
-        await self._trouble_disk(node, "full")
-
-    async def _break(self, node: Node) -> None:
-        await self._trouble_disk(node, "broken")
-
-    async def _trouble_disk(self, node: Node, trouble: str) -> None:
-        """The disk counts what it refuses; one that holds all that is read is never asked."""
-        if self.is_late:
-            node.disk.lose_all()
-            node.crash(comes_back_fast=True)
+    async def _trouble_disk(self, trouble: str, node: Node) -> None:
+        """The disk counts what it refuses; when it is late, whether or not there is a reader."""
+        seconds = self._rng.uniform(5.0, 60.0)
         node.disk.trouble = trouble
-        await trio.sleep(self._rng.uniform(5.0, 60.0))
+        if self.is_late:
+            with trio.move_on_after(seconds):
+                while True:
+                    node.write_to_disk()
+                    await trio.sleep(1.0)
+        else:
+            await trio.sleep(seconds)
         node.disk.trouble = ""
 
     # -- clocks -----------------------------------------------------------------------------------
