@@ -217,8 +217,8 @@ class ForwardingCoordinator(Coordinator):
     def _withdraw(self, waiting: Waiting[Any]) -> None:
         """What was sent may have come true: it is asked for until something is known of it."""
         if waiting in self._here:
-            _, inner = self._here[waiting]
-            if self._forget(inner):
+            outgoing, inner = self._here[waiting]
+            if not outgoing.was_sent and self._forget(inner):
                 self._end_here(waiting)
             return
         for outgoing in self._outbox:
