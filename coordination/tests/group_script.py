@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from tidegate_coordination.group_events import GroupChanged
 from tidegate_coordination.groups.classic import ClassicGroup
@@ -21,6 +21,25 @@ from tidegate_coordination.groups.values import (
 )
 
 NO_DELAY = GroupSettings(initial_rebalance_delay_ms=0)
+
+
+class UnderTest(Protocol):
+    """A group, its clock, and who takes its effects."""
+
+    group: ClassicGroup
+    now: float
+
+    def collect(self) -> None: ...
+
+
+def let_pass(test: UnderTest, seconds: float) -> None:
+    """Let time pass; the timers that fall due are met in order."""
+    until = test.now + seconds
+    while test.group.next_deadline() <= until:
+        test.now = max(test.now, test.group.next_deadline())
+        test.group.tick(test.now)
+        test.collect()
+    test.now = until
 
 
 @dataclass
@@ -71,13 +90,7 @@ class Script:
         return answers
 
     def wait(self, seconds: float) -> None:
-        """Let time pass; the timers that fall due are met in order."""
-        until = self.now + seconds
-        while self.group.next_deadline() <= until:
-            self.now = max(self.now, self.group.next_deadline())
-            self.group.tick(self.now)
-            self.collect()
-        self.now = until
+        let_pass(self, seconds)
 
     def collect(self) -> None:
         for effect in self.group.take_effects():

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+import pytest
 import trio
 import trio.testing
 
@@ -64,6 +65,16 @@ class WatchedStore(MemoryObjectStore):
     def heal(self) -> None:
         self.cut_at = 0
         self.requests.clear()
+
+
+@pytest.fixture
+def store() -> WatchedStore:
+    return WatchedStore()
+
+
+@pytest.fixture
+async def log(store: WatchedStore) -> ObjectLog:
+    return await opened(store)
 
 
 async def opened(store: WatchedStore) -> ObjectLog:

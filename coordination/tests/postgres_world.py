@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
+import pytest
 import trio
 
 from tidegate_coordination.load import open_log
 from tidegate_coordination.logs.postgres_log import PostgresLog
 from tidegate_coordination.metadata_log import AppendResult, MetadataLog
 
+if TYPE_CHECKING:
+    from tests.pg_server import PostgresServer
+
 PATIENCE_SECONDS = 20.0
 
 
+@pytest.fixture
+def url(postgres_server: PostgresServer) -> str:
+    """An empty database."""
+    return postgres_server.new_database()
+
+
+@pytest.fixture
+async def log(url: str) -> AsyncIterator[PostgresLog]:
+    """The one of the test's `url`."""
+    opened = await opened_log(url)
+    yield opened
+    await opened.aclose()
+
+
 async def opened_log(url: str) -> PostgresLog:
-    log = await open_log(url)
-    assert isinstance(log, PostgresLog)
-    return log
+    opened = await open_log(url)
+    assert isinstance(opened, PostgresLog)
+    return opened
 
 
 def raw(url: str, *statements: str) -> list[tuple[Any, ...]]:
@@ -59,3 +77,9 @@ def backends(url: str, where: str) -> list[int]:
 
 def is_blocked(url: str) -> bool:
     return bool(backends(url, "wait_event_type = 'Lock'"))
+
+
+async def end_connections(url: str) -> None:
+    for pid in backends(url, "true"):
+        raw(url, f"SELECT pg_terminate_backend({pid})")
+    await until(lambda: not backends(url, "true"))

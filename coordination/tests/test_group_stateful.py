@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.group_script import let_pass, request
 from tidegate_coordination.group_events import GroupChanged
 from tidegate_coordination.groups.classic import ClassicGroup
 from tidegate_coordination.groups.joining import join
@@ -18,7 +19,6 @@ from tidegate_coordination.groups.syncing import sync
 from tidegate_coordination.groups.values import (
     Answer,
     JoinAnswer,
-    JoinRequest,
     MemberIdentity,
     Refusal,
     State,
@@ -106,22 +106,19 @@ class GroupMachine(RuleBasedStateMachine):
             self.one_append_is_done()
 
     def send_join(self, client: Client, timeout: int) -> None:
-        protocols = client.protocols
         self.tickets += 1
         self.waiting[self.tickets] = lambda answer: self.joined(client, answer)
-        request = JoinRequest(
+        wanted = request(
             client.member_id,
-            client.instance,
-            client.name,
-            "/h",
-            6000 * (2 + timeout % 2),
-            timeout * 1000,
-            "consumer",
-            protocols,
-            f"{self.tickets}",
+            instance_id=client.instance,
+            client_id=client.name,
+            session_timeout_ms=6000 * (2 + timeout % 2),
+            rebalance_timeout_ms=timeout * 1000,
+            protocols=client.protocols,
+            fresh_id=f"{self.tickets}",
             requires_known_id=client.version_known,
         )
-        join(self.group, request, ticket=self.tickets, now=self.now)
+        join(self.group, wanted, ticket=self.tickets, now=self.now)
         self.collect()
 
     @rule(number=NUMBERS)
@@ -135,7 +132,7 @@ class GroupMachine(RuleBasedStateMachine):
         generation = client.generation
         self.waiting[self.tickets] = lambda answer: self.synced(client, generation, answer)
         parts = tuple((each, f"{generation}:{each}".encode()) for each in client.members)
-        request = SyncRequest(
+        wanted = SyncRequest(
             client.member_id,
             client.instance,
             generation,
@@ -143,7 +140,7 @@ class GroupMachine(RuleBasedStateMachine):
             None,
             parts if client.leads else (),
         )
-        sync(self.group, request, ticket=self.tickets, now=self.now)
+        sync(self.group, wanted, ticket=self.tickets, now=self.now)
         self.collect()
 
     @rule(number=NUMBERS)
@@ -164,12 +161,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 7.0, 30.0]))
     def time_passes(self, seconds: float) -> None:
-        until = self.now + seconds
-        while self.group.next_deadline() <= until:
-            self.now = max(self.now, self.group.next_deadline())
-            self.group.tick(self.now)
-            self.collect()
-        self.now = until
+        let_pass(self, seconds)
 
     @rule()
     def one_append_is_done(self) -> None:

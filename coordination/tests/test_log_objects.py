@@ -8,6 +8,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from tests import object_world
 from tests.object_world import (
     PREFIX,
     WatchedStore,
@@ -30,16 +31,7 @@ from tidegate_storage.load import open_store
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer
 
-
-@pytest.fixture
-def store() -> WatchedStore:
-    return WatchedStore()
-
-
-@pytest.fixture
-async def log(store: WatchedStore) -> ObjectLog:
-    return await opened(store)
-
+store, log = object_world.store, object_world.log
 
 # -- the contract ---------------------------------------------------------------------------------
 

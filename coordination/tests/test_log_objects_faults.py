@@ -6,6 +6,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests import object_world
 from tests.object_world import PREFIX, WatchedStore, all_entries, entries, fill, names, opened
 from tidegate_coordination.logs.object_log import ObjectLog
 from tidegate_coordination.logs.object_names import Kind, boundary_name, entry_name, frame
@@ -19,16 +20,7 @@ from tidegate_coordination.metadata_log import (
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, ObjectInfo
 
-
-@pytest.fixture
-def store() -> WatchedStore:
-    return WatchedStore()
-
-
-@pytest.fixture
-async def log(store: WatchedStore) -> ObjectLog:
-    return await opened(store)
-
+store, log = object_world.store, object_world.log
 
 # -- names that return ----------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 import trio
 import trustme
 
+from tests import postgres_world
 from tests.postgres_world import (
     PATIENCE_SECONDS,
     backends,
@@ -39,16 +39,7 @@ if TYPE_CHECKING:
     from tests.pg_server import PostgresServer
 
 
-@pytest.fixture
-def url(postgres_server: PostgresServer) -> str:
-    return postgres_server.new_database()
-
-
-@pytest.fixture
-async def log(url: str) -> AsyncIterator[PostgresLog]:
-    opened = await opened_log(url)
-    yield opened
-    await opened.aclose()
+url, log = postgres_world.url, postgres_world.log
 
 
 async def test_it_keeps_the_contract(url: str) -> None:

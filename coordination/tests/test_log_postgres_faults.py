@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
-from tests.postgres_world import backends, fill, is_blocked, opened_log, raw, transaction, until
+from tests import postgres_world
+from tests.postgres_world import (
+    backends,
+    end_connections,
+    fill,
+    is_blocked,
+    opened_log,
+    raw,
+    transaction,
+    until,
+)
 from tidegate_coordination.load import open_log
 from tidegate_coordination.logs import postgres_lane
 from tidegate_coordination.logs.postgres_log import PostgresLog
@@ -26,16 +35,7 @@ if TYPE_CHECKING:
     from tests.pg_server import PostgresServer
 
 
-@pytest.fixture
-def url(postgres_server: PostgresServer) -> str:
-    return postgres_server.new_database()
-
-
-@pytest.fixture
-async def log(url: str) -> AsyncIterator[PostgresLog]:
-    opened = await opened_log(url)
-    yield opened
-    await opened.aclose()
+url, log = postgres_world.url, postgres_world.log
 
 
 # -- outages --------------------------------------------------------------------------------------
@@ -94,9 +94,7 @@ async def test_an_append_whose_connection_is_killed_has_an_unknown_outcome(
 
 async def test_a_connection_that_died_idle_is_not_used(log: PostgresLog, url: str) -> None:
     await fill(log, 2)
-    for pid in backends(url, "true"):
-        raw(url, f"SELECT pg_terminate_backend({pid})")
-    await until(lambda: not backends(url, "true"))
+    await end_connections(url)
     assert await log.append(3, b"3") is AppendResult.APPENDED
 
 
@@ -141,9 +139,7 @@ async def test_what_looks_like_a_refusal_is_an_outage_once_it_was_open(
     database = url.rpartition("/")[2]
     await fill(log, 1)
     postgres_server.sql(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
-    for pid in backends(url, "true"):
-        raw(url, f"SELECT pg_terminate_backend({pid})")
-    await until(lambda: not backends(url, "true"))
+    await end_connections(url)
     with pytest.raises(LogUnavailable, match="takes no writes"):
         await log.append(2, b"2")
     with pytest.raises(LogMisconfigured, match="set read-only"):
@@ -211,12 +207,6 @@ async def test_a_standby_that_lacked_entries_is_noticed(log: PostgresLog, url: s
         await log.read(4, 100)
     with pytest.raises(LogCorrupt, match="ends at 1"):
         await log.append(4, b"4")
-
-
-async def end_connections(url: str) -> None:
-    for pid in backends(url, "true"):
-        raw(url, f"SELECT pg_terminate_backend({pid})")
-    await until(lambda: not backends(url, "true"))
 
 
 @pytest.mark.parametrize("length", [2, 3, 4, 9])

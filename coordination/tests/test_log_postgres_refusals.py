@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from tests import postgres_world
 from tests.postgres_world import fill, opened_log, raw
 from tidegate_coordination.load import open_log
 from tidegate_coordination.logs.postgres_log import PostgresLog
@@ -19,16 +19,7 @@ if TYPE_CHECKING:
     from tests.pg_server import PostgresServer
 
 
-@pytest.fixture
-def url(postgres_server: PostgresServer) -> str:
-    return postgres_server.new_database()
-
-
-@pytest.fixture
-async def log(url: str) -> AsyncIterator[PostgresLog]:
-    opened = await opened_log(url)
-    yield opened
-    await opened.aclose()
+url, log = postgres_world.url, postgres_world.log
 
 
 @pytest.mark.parametrize(

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import select
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import pytest
 
-from tidegate_coordination.load import open_log
+from tests import postgres_world
+from tests.postgres_world import PATIENCE_SECONDS
 from tidegate_coordination.logs import postgres_tables
 from tidegate_coordination.logs.postgres_errors import translated
 from tidegate_coordination.logs.postgres_log import PostgresLog
 from tidegate_coordination.logs.postgres_url import Address
 from tidegate_coordination.metadata_log import AppendResult, LogCorrupt, LogUnavailable
 
-if TYPE_CHECKING:
-    from tests.pg_server import PostgresServer
-
-PATIENCE_SECONDS = 20.0
+url, log = postgres_world.url, postgres_world.log
 
 
 @pytest.mark.parametrize(
@@ -38,11 +36,9 @@ def test_what_the_server_cannot_do_now_is_an_outage(state: str, kind: type[Excep
 
 
 async def test_a_process_that_is_stopped_within_a_transaction_goes_on(
-    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    log: PostgresLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server ends the transaction, and says so."""
-    log = await open_log(postgres_server.new_database())
-    assert isinstance(log, PostgresLog)
     await log.append(1, b"one")
     real = postgres_tables.last_position
 
@@ -60,4 +56,3 @@ async def test_a_process_that_is_stopped_within_a_transaction_goes_on(
             await log.trim(2)
     await log.trim(2)
     assert await log.append(2, b"two") is AppendResult.APPENDED
-    await log.aclose()
