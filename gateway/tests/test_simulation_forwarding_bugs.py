@@ -41,11 +41,9 @@ def asks_again_under_another_number(patch: pytest.MonkeyPatch) -> None:
     real = ForwardingCoordinator._suspect
 
     async def suspect(self: Any, found: Any) -> None:
-        for outgoing in self._asking:
-            del self._unanswered[outgoing.number]
-            outgoing.number = self._next_number
-            self._next_number += 1
-            self._unanswered[outgoing.number] = None
+        for outgoing in self._outbox.asking:
+            self._outbox.end(outgoing.number)
+            outgoing.number = self._outbox.take_number()
         await real(self, found)
 
     patch.setattr(ForwardingCoordinator, "_suspect", suspect)
@@ -55,9 +53,8 @@ def takes_silence_for_a_refusal(patch: pytest.MonkeyPatch) -> None:
     real = ForwardingCoordinator._suspect
 
     async def suspect(self: Any, found: Any) -> None:
-        asking, self._asking = self._asking, []
-        for outgoing in asking:
-            del self._unanswered[outgoing.number]
+        for outgoing in self._outbox.hand_back():
+            self._outbox.end(outgoing.number)
             outgoing.waiting.fail(ProposalFailed("planted"))
         await real(self, found)
 

@@ -46,13 +46,13 @@ from ..state.gateways import Gateway
 from . import codec
 from .contention import Contention
 from .leadership import Leadership
-from .messages import MAX_ASK_BYTES, MAX_PROPOSAL_BYTES, VERSION, Answered, Ask, Outcome, Sent
+from .messages import VERSION, Answered, Ask, Outcome, Sent
+from .outbox import UNNUMBERED, Outbox, Outgoing
 from .peers import Peers, PeerUnavailable
 
 ASK_SECONDS: Final = 2.0
 REACH_SECONDS: Final = 10.0
 PAUSE_SECONDS: Final = 0.1
-UNNUMBERED: Final = 0
 SERVING_SECONDS: Final = 1.0
 
 Answer = TypeVar("Answer")
@@ -67,17 +67,6 @@ class ForwardingCounters:
     asked: int = 0
     proposals: int = 0
     unanswered: int = 0
-
-
-@dataclass(eq=False, slots=True)
-class _Outgoing:
-    """A proposal, with the number it has for others."""
-
-    number: int
-    kind: str
-    waiting: Waiting[Any]
-    body: bytes = b""
-    was_sent: bool = False
 
 
 class ForwardingCoordinator(Coordinator):
@@ -111,13 +100,10 @@ class ForwardingCoordinator(Coordinator):
         self._peers = peers
         self.contention = contention
         self._reaches_log = log.capabilities.can_append
-        self._outbox: deque[_Outgoing] = deque()
+        self._outbox = Outbox()
         self._outgoing = trio.Event()
-        self._asking: list[_Outgoing] = []
-        self._next_number = 1
-        self._unanswered: dict[int, None] = {}
         # By proposals of this gateway's own: what stands in its queue for them.
-        self._here: dict[Waiting[Any], tuple[_Outgoing, Waiting[Any]]] = {}
+        self._here: dict[Waiting[Any], tuple[Outgoing, Waiting[Any]]] = {}
         self._none_here = trio.Event()
         self._unheard_since: float | None = None
         self._serves_until = float("-inf")
@@ -149,11 +135,11 @@ class ForwardingCoordinator(Coordinator):
         if kind is None:
             super()._enqueue(waiting)
             return
-        is_free = self._reaches_log and not self._outbox and not self._asking
+        is_free = self._reaches_log and self._outbox.is_empty
         if is_free and self._needs_no_number:
             self._decide_unnumbered(waiting, kind)
             return
-        outgoing = _Outgoing(self._take_number(), kind, waiting)
+        outgoing = Outgoing(self._outbox.take_number(), kind, waiting)
         if is_free and self._leader() is None:
             self._take_back(outgoing)
         else:
@@ -175,14 +161,8 @@ class ForwardingCoordinator(Coordinator):
             return self.contention is None or not self.contention.holds
         return self._decides_alone and trio.current_time() >= self._serves_until
 
-    def _take_number(self) -> int:
-        number = self._next_number
-        self._next_number += 1
-        self._unanswered[number] = None
-        return number
-
-    def _send(self, outgoing: _Outgoing) -> None:
-        self._outbox.append(outgoing)
+    def _send(self, outgoing: Outgoing) -> None:
+        self._outbox.add(outgoing)
         self._outgoing.set()
 
     def _note_lost_race(self) -> None:
@@ -205,8 +185,8 @@ class ForwardingCoordinator(Coordinator):
         for outgoing in handed:
             del self._here[outgoing.waiting]
             if outgoing.number == UNNUMBERED:
-                outgoing.number = self._take_number()
-        self._outbox.extendleft(reversed(handed))
+                outgoing.number = self._outbox.take_number()
+        self._outbox.add_first(handed)
         self._note_here()
         self._outgoing.set()
 
@@ -221,22 +201,13 @@ class ForwardingCoordinator(Coordinator):
             if not outgoing.was_sent and self._forget(inner):
                 self._end_here(waiting)
             return
-        for outgoing in self._outbox:
-            if outgoing.waiting is waiting and not outgoing.was_sent:
-                self._outbox.remove(outgoing)
-                del self._unanswered[outgoing.number]
-                return
+        self._outbox.withdraw(waiting)
         super()._withdraw(waiting)
 
     @property
     def _silent_since(self) -> float | None:
         times = (super()._silent_since, self._unheard_since)
         return min((each for each in times if each is not None), default=None)
-
-    @property
-    def _acknowledged(self) -> int:
-        """Return the number up to which nothing will be asked again."""
-        return next(iter(self._unanswered), self._next_number) - 1
 
     def _decide_unnumbered(self, waiting: Waiting[Any], kind: str) -> None:
         """Give a proposal to this gateway's own queue; no other gateway ever hears of it."""
@@ -250,10 +221,10 @@ class ForwardingCoordinator(Coordinator):
             waiting.fail(failure)
 
         inner = Waiting(waiting.proposal, deliver, fail)
-        self._here[waiting] = (_Outgoing(UNNUMBERED, kind, waiting), inner)
+        self._here[waiting] = (Outgoing(UNNUMBERED, kind, waiting), inner)
         self._decide_here(inner)
 
-    def _number_here(self, outgoing: _Outgoing) -> None:
+    def _number_here(self, outgoing: Outgoing) -> None:
         """Give a proposal to this gateway's own queue, under its number."""
         waiting = outgoing.waiting
 
@@ -271,7 +242,7 @@ class ForwardingCoordinator(Coordinator):
         proposal = Numbered(
             self.incarnation,
             outgoing.number,
-            self._acknowledged,
+            self._outbox.acknowledged,
             int(self._wall_clock() * 1000),
             int(trio.current_time() * 1000),
             waiting.proposal,
@@ -284,7 +255,7 @@ class ForwardingCoordinator(Coordinator):
 
     def _end_here(self, waiting: Waiting[Any]) -> None:
         outgoing, _ = self._here.pop(waiting)
-        self._unanswered.pop(outgoing.number, None)
+        self._outbox.end(outgoing.number)
         self._note_here()
 
     def _note_here(self) -> None:
@@ -301,24 +272,23 @@ class ForwardingCoordinator(Coordinator):
             while True:
                 await self._outgoing.wait()
                 self._outgoing = trio.Event()
-                while self._asking or self._outbox:
+                while not self._outbox.is_empty:
                     await self._send_some()
 
     async def _send_some(self) -> None:
         """Let the outbox's head be decided, by whoever is to do it now."""
         while self._here:  # or what comes behind could overtake it
             await self._none_here.wait()
-        if not self._asking:
+        if not self._outbox.asking:
             self._take()
-        if not self._asking:
+        if not self._outbox.asking:
             return
         found = self._leader()
         if found is not None:
             await self._ask(found)
         elif self._reaches_log:
-            asking, self._asking = self._asking, []
             self._unheard_since = None
-            for each in asking:
+            for each in self._outbox.hand_back():
                 self._take_back(each)
         else:
             self._unheard_since = self._unheard_since or trio.current_time()
@@ -326,34 +296,17 @@ class ForwardingCoordinator(Coordinator):
             await trio.sleep(PAUSE_SECONDS * 10)
             self._look_again()
 
-    def _take_back(self, outgoing: _Outgoing) -> None:
+    def _take_back(self, outgoing: Outgoing) -> None:
         if self.incarnation:
             self._number_here(outgoing)
             return
-        del self._unanswered[outgoing.number]  # which needs an incarnation
+        self._outbox.end(outgoing.number)  # which needs an incarnation
         self._decide_unnumbered(outgoing.waiting, outgoing.kind)
 
     def _take(self) -> None:
-        size_bytes = 0
-        while self._outbox:
-            outgoing = self._outbox[0]
-            if not outgoing.body:
-                outgoing.body = codec.encode_proposal(self._dated(outgoing.waiting.proposal))
-            if len(outgoing.body) > MAX_PROPOSAL_BYTES:
-                self._refuse(self._outbox.popleft())
-                continue
-            size_bytes += len(outgoing.body) + 100
-            if self._asking and size_bytes > MAX_ASK_BYTES:
-                return
-            self._asking.append(self._outbox.popleft())
-
-    def _refuse(self, outgoing: _Outgoing) -> None:
-        """Fail what no gateway takes; asked for again and again it would hold up all behind it."""
-        del self._unanswered[outgoing.number]
-        size_bytes = len(outgoing.body)
-        outgoing.waiting.fail(
-            ProposalFailed(f"a proposal of {size_bytes} bytes is too large for other gateways")
-        )
+        for each in self._outbox.take(lambda it: codec.encode_proposal(self._dated(it))):
+            text = f"a proposal of {len(each.body)} bytes is too large for other gateways"
+            each.waiting.fail(ProposalFailed(text))
 
     def _dated(self, proposal: Proposal[Any]) -> Proposal[Any]:
         """See Register.before."""
@@ -362,26 +315,27 @@ class ForwardingCoordinator(Coordinator):
         return replace(proposal, before=self.state.gateways.next_incarnation)
 
     async def _ask(self, found: Gateway) -> None:
+        asking = self._outbox.asking
         self.counters.asked += 1
-        self.counters.proposals += len(self._asking)
+        self.counters.proposals += len(asking)
         self._unheard_since = self._unheard_since or trio.current_time()
         question = Ask(
             VERSION,
             self.state.cluster_id,
             self.incarnation,
-            self._acknowledged,
+            self._outbox.acknowledged,
             int(self._wall_clock() * 1000),
             int(trio.current_time() * 1000),
-            [Sent(each.number, each.kind, each.body, each.was_sent) for each in self._asking],
+            [Sent(each.number, each.kind, each.body, each.was_sent) for each in asking],
         )
-        for each in self._asking:
+        for each in asking:
             each.was_sent = True
         try:
             told = await self._peers.ask(found, question, ASK_SECONDS)
         except PeerUnavailable as error:
             self.counters.unanswered += 1
             _log.warning("no answer from the leader", node_id=found.node_id, error=str(error))
-            self._ask_for_less()
+            self._outbox.ask_for_less()
             await self._suspect(found)
             return
         self._unheard_since = None
@@ -390,12 +344,6 @@ class ForwardingCoordinator(Coordinator):
             await self._suspect(found)
             return
         await self._settle(found, {each.number: each for each in told.answers})
-
-    def _ask_for_less(self) -> None:
-        """Leave the second half for later: a line may be too slow for all that waited."""
-        half = (len(self._asking) + 1) // 2
-        self._outbox.extendleft(reversed(self._asking[half:]))
-        del self._asking[half:]
 
     async def _suspect(self, found: Gateway) -> None:
         """Ask another one for a while, after a look at who lives."""
@@ -421,20 +369,21 @@ class ForwardingCoordinator(Coordinator):
 
     async def _settle(self, found: Gateway, answers: dict[int, Answered]) -> None:
         """Answer in order; what nothing is known of stays to be asked again, with all behind it."""
-        while self._asking:
-            outgoing = self._asking[0]
+        asking = self._outbox.asking
+        while asking:
+            outgoing = asking[0]
             answer = answers.get(outgoing.number)
             if answer is None or not self._settle_one(outgoing, answer):
                 await self._suspect(found)
                 return
-            del self._asking[0]
+            del asking[0]
         self.leadership.suspects.trust(found.incarnation)
 
-    def _settle_one(self, outgoing: _Outgoing, answer: Answered) -> bool:
+    def _settle_one(self, outgoing: Outgoing, answer: Answered) -> bool:
         """Give one answer; False when it is none."""
         outcome = answer.outcome
         if outcome == Outcome.ANSWERED:
-            del self._unanswered[outgoing.number]
+            self._outbox.end(outgoing.number)
             _deliver(outgoing, answer.body)
             return True
         if outcome == Outcome.ENDED:
@@ -444,21 +393,21 @@ class ForwardingCoordinator(Coordinator):
             return False
         if outcome == Outcome.NEWER and self._reaches_log:
             return False
-        del self._unanswered[outgoing.number]
+        self._outbox.end(outgoing.number)
         outgoing.waiting.fail(ProposalFailed(_text(answer)))
         return True
 
-    def _note_end(self, outgoing: _Outgoing) -> None:
+    def _note_end(self, outgoing: Outgoing) -> None:
         if not self._is_leaving:
             raise GatewayFenced(f"incarnation {self.incarnation} was ended by another gateway")
-        del self._unanswered[outgoing.number]
+        self._outbox.end(outgoing.number)
         if isinstance(outgoing.waiting.proposal, Leave):
             outgoing.waiting.deliver(None)  # it had come true before
         else:
             outgoing.waiting.fail(ProposalFailed("this gateway has left and writes no more"))
 
 
-def _deliver(outgoing: _Outgoing, body: bytes) -> None:
+def _deliver(outgoing: Outgoing, body: bytes) -> None:
     """Give an answer.
 
     One that cannot be read is a newer release's.  It is the same wherever it is asked for, so the

@@ -1,0 +1,98 @@
+"""What a gateway has others decide: its order, its numbers, and how much a question holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tidegate_coordination.coordinator import Waiting
+from tidegate_coordination.forwarding.messages import MAX_ASK_BYTES, MAX_PROPOSAL_BYTES
+from tidegate_coordination.forwarding.outbox import Outbox, Outgoing
+from tidegate_coordination.rules.gateways import Renew
+from tidegate_coordination.rules.proposal import Proposal
+
+
+def filled(count: int, body: bytes = b"body") -> tuple[Outbox, list[Outgoing]]:
+    """An outbox, and what waits in it."""
+    outbox = Outbox()
+    added = [outgoing(outbox.take_number(), body) for _ in range(count)]
+    for each in added:
+        outbox.add(each)
+    return outbox, added
+
+
+def outgoing(number: int, body: bytes = b"body") -> Outgoing:
+    return Outgoing(number, "Renew", Waiting(Renew(), lambda _: None, lambda _: None), body)
+
+
+def encoded(_: Proposal[Any]) -> bytes:
+    return b"encoded"
+
+
+def numbers(several: Sequence[Outgoing]) -> list[int]:
+    return [each.number for each in several]
+
+
+def test_what_is_acknowledged_ends_below_the_first_that_may_be_asked_again() -> None:
+    outbox, _ = filled(4)
+    seen = [outbox.acknowledged]
+    for number in (2, 1, 4, 3):
+        outbox.end(number)
+        seen.append(outbox.acknowledged)
+    assert seen == [0, 0, 2, 2, 4]
+
+
+def test_a_question_holds_no_more_than_it_may_but_always_one() -> None:
+    outbox, _ = filled(3, bytes(MAX_ASK_BYTES // 2 - 100))
+    assert outbox.take(encoded) == []
+    assert numbers(outbox.hand_back()) == [1, 2]
+    large = outgoing(outbox.take_number(), bytes(MAX_PROPOSAL_BYTES))
+    outbox.add(large)
+    outbox.take(encoded)
+    assert numbers(outbox.hand_back()) == [3]
+    outbox.take(encoded)
+    assert outbox.hand_back() == [large]
+    assert outbox.is_empty
+
+
+def test_what_no_gateway_takes_ends_and_what_is_behind_it_goes() -> None:
+    outbox, [large, small] = filled(2)
+    large.body, small.body = bytes(MAX_PROPOSAL_BYTES + 1), b""
+    assert outbox.take(encoded) == [large]
+    assert (outbox.asking, small.body, outbox.acknowledged) == ([small], b"encoded", 1)
+
+
+def test_who_asks_for_less_asks_for_the_rest_next() -> None:
+    outbox, _ = filled(5)
+    outbox.take(encoded)
+    outbox.add(outgoing(outbox.take_number()))
+    asked: list[list[int]] = []
+    while outbox.asking:
+        outbox.ask_for_less()
+        asked.append(numbers(outbox.hand_back()))
+        outbox.take(encoded)
+    assert asked == [[1, 2, 3], [4, 5], [6]]
+
+
+def test_one_that_is_alone_stays_asked_for() -> None:
+    outbox, [only] = filled(1)
+    outbox.take(encoded)
+    outbox.ask_for_less()
+    assert outbox.asking == [only]
+
+
+def test_what_was_handed_over_goes_first_in_its_order() -> None:
+    outbox, _ = filled(2)
+    outbox.add_first([outgoing(outbox.take_number()), outgoing(outbox.take_number())])
+    outbox.take(encoded)
+    assert numbers(outbox.asking) == [3, 4, 1, 2]
+
+
+def test_only_what_was_never_sent_can_be_withdrawn() -> None:
+    outbox, [sent, unsent] = filled(2)
+    sent.was_sent = True
+    for each in (sent, unsent):
+        outbox.withdraw(each.waiting)
+    outbox.end(sent.number)
+    outbox.take(encoded)
+    assert (outbox.asking, outbox.acknowledged) == ([sent], 2)
