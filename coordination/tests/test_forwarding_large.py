@@ -48,8 +48,10 @@ async def test_one_that_no_peer_takes_fails_and_holds_up_none_behind_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with one_that_only_forwards() as (_, coordinator):
+        asked = coordinator.counters.asked
         with pytest.raises(ProposalFailed, match="too large for other gateways"):
             await coordinator.propose(commit(MAX_PROPOSAL_BYTES))
+        assert coordinator.counters.asked == asked
         await coordinator.propose(Renew())
         assert not coordinator._outbox._unanswered
 

@@ -181,3 +181,25 @@ async def test_the_body_of_a_stranger_is_not_read(
     assert statuses(answer) == [401, 200, 401]
     assert answer.count(b"Connection: close") == 1
     assert trio.current_time() < 2
+
+
+async def test_what_a_stranger_still_sends_is_taken_before_the_connection_ends(
+    autojump_clock: MockClock,
+) -> None:
+    """Closed before that it would be reset, and the answer lost."""
+    ours, theirs = memory_stream_pair()
+    calls: list[str] = []
+
+    async def sends() -> None:
+        await trio.lowlevel.checkpoint()
+        calls.append("send")
+
+    async def receives() -> None:
+        await trio.lowlevel.checkpoint()
+        calls.append("receive")
+
+    theirs.send_stream.send_all_hook = sends
+    theirs.receive_stream.receive_some_hook = receives
+    await ours.send_all(request("PUT /", "Content-Length: 900"))
+    await serve_http(theirs, echo, max_body_bytes=1000, takes_body=lambda _: False)
+    assert calls == ["receive", "send", "receive"]

@@ -11,9 +11,11 @@ from tidegate_coordination.state.cluster import ClusterState
 CLOCK_MS, UPTIME_MS, LATE_UPTIME_MS = 10**9, 10**8, 5_000
 
 
-def entry(state: ClusterState, after_ms: int, *events: Any) -> None:
+def entry(state: ClusterState, after_ms: int, *events: Any, leap_ms: int = 0) -> None:
+    """One of the first gateway; leap_ms: how far its wall clock is off."""
     writer = 1 if state.position else 0
-    made = Entry(1, b"n" * 12, writer, CLOCK_MS + after_ms, tuple(events), UPTIME_MS + after_ms)
+    clock_ms = CLOCK_MS + after_ms + leap_ms
+    made = Entry(1, b"n" * 12, writer, clock_ms, tuple(events), UPTIME_MS + after_ms)
     state.apply(state.position + 1, made)
 
 
@@ -32,3 +34,11 @@ def test_log_time_goes_on_beside_it() -> None:
         entry(state, after_ms, Proposed(2, number, number - 1, *clocks, b""), GatewayRenewed(0))
     assert state.gateways.live[2].clock_ms == CLOCK_MS + 99 * 5000
     assert state.log_time_ms > CLOCK_MS + 400_000
+
+
+def test_one_that_registers_by_itself_is() -> None:
+    """A wall clock that leaps meanwhile counts for nothing."""
+    state = ClusterState()
+    entry(state, 0, registered(1))
+    entry(state, 1000, GatewayRenewed(0), leap_ms=5000)
+    assert state.gateways.lease_time_ms == 1000

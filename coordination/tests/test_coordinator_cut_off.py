@@ -1,0 +1,57 @@
+"""When a gateway takes itself for cut off from the log, as the coordinator tells it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tidegate_coordination.coordinator import CUT_OFF_SHARE, Coordinator
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.metadata_log import LogEntry, Trimmed
+from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.state.cluster import ClusterState
+
+LEASE_SECONDS = 30.0
+
+
+class HeldLog(MemoryLog):
+    """Answers no read while it is held."""
+
+    is_held = False
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        if self.is_held:
+            await trio.sleep_forever()
+        return await super().read(from_position, max_bytes)
+
+
+def registration(node_id: int) -> Register:
+    endpoints = (Endpoint("PLAINTEXT", "h", 1),)
+    return Register(node_id, f"key-{node_id}", "", endpoints, "0", "c", int(LEASE_SECONDS * 1000))
+
+
+async def test_who_stood_still_is_not_cut_off_before_the_log_had_time_to_answer(
+    mock_clock: MockClock,
+) -> None:
+    """It asks each second, so only a process that was stopped has had no answer for so long."""
+    log = HeldLog()
+    coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=trio.current_time)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(coordinator.run)
+        first = await coordinator.propose(registration(1))
+        assert isinstance(first, int)
+        await coordinator.propose(registration(2))
+        coordinator.incarnation = first
+        await wait_all_tasks_blocked()
+        log.is_held = True
+        mock_clock.jump(10 * LEASE_SECONDS)
+        await wait_all_tasks_blocked()
+        assert not coordinator.is_cut_off
+        mock_clock.jump(CUT_OFF_SHARE * LEASE_SECONDS - 0.1)
+        assert not coordinator.is_cut_off
+        mock_clock.jump(0.2)
+        assert coordinator.is_cut_off
+        nursery.cancel_scope.cancel()
