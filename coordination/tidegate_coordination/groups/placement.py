@@ -21,12 +21,12 @@ def candidates(
 ) -> dict[int, Gateway]:
     """Return the gateways that share the groups nobody holds, by node id.
 
-    absent: incarnations that do not answer.  listener: of who asks, None for nobody in particular;
-    those without it cannot be named to him.  Both get no group as long as others serve.
+    absent: incarnations that do not answer; they get no group as long as others serve.
+    listener: of who asks, None for nobody in particular; those without it cannot be named to him.
     """
     serving = state.gateways.serving()
     if listener is not None:
-        serving = [each for each in serving if each.endpoint(listener) is not None] or serving
+        serving = [each for each in serving if each.endpoint(listener) is not None]
     present = [each for each in serving if each.incarnation not in absent]
     return {each.node_id: each for each in present or serving}
 
