@@ -97,12 +97,14 @@ def test_static_member_that_returns_during_a_rebalance_takes_part_in_it() -> Non
 
 
 def test_static_member_that_returns_between_join_and_sync_rebalances_anew() -> None:
-    script = Script()
+    script = Script(auto_persist=False)
     leader = script.answers[static(script, "one")].member_id
-    old = script.sync(leader, 1, instance_id="one")  # syncs with no assignment yet known
+    old = script.sync(leader, 1, instance_id="one", assignments={leader: b"L"})
     returned = script.answers[static(script, "one")]
-    assert script.answers[old].refusal in (None, Refusal.FENCED_INSTANCE)
-    assert returned.refusal is None
+    assert script.answers[old].refusal is Refusal.FENCED_INSTANCE
+    assert (returned.refusal, returned.generation) == (None, 2)
+    script.persisted()  # of the generation before
+    assert script.state is State.COMPLETING_REBALANCE
 
 
 def test_absent_static_member_keeps_its_place_through_a_rebalance() -> None:
