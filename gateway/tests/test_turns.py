@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tidegate_gateway.requests.describe_groups import DescribeGroups
 from tidegate_gateway.requests.describe_log_dirs import DescribeLogDirsHandler
 from tidegate_gateway.requests.describe_topic_partitions import DescribeTopicPartitionsHandler
 from tidegate_gateway.requests.find_coordinator import FindCoordinator
+from tidegate_gateway.requests.list_groups import ListGroups
 from tidegate_gateway.requests.metadata import MetadataHandler
 from tidegate_gateway.requests.offset_fetch import OffsetFetch
 from tidegate_gateway.turns import PLACED_PARTITION, ROWS_AT_ONCE
@@ -26,6 +28,7 @@ from tidegate_protocol.messages import describe_groups as dg
 from tidegate_protocol.messages import describe_log_dirs as ld
 from tidegate_protocol.messages import describe_topic_partitions as dp
 from tidegate_protocol.messages import find_coordinator as fc
+from tidegate_protocol.messages import list_groups as lg
 from tidegate_protocol.messages import metadata as md
 from tidegate_protocol.messages import offset_fetch as of
 
@@ -50,6 +53,7 @@ def handlers(gateway: Gateway) -> Iterator[Handler]:
     both = gateway.coordinator, gateway.settings
     yield FindCoordinator(gateway.coordinator, OffsetsTopic(*both, new_id), gateway.groups)
     yield DescribeGroups(gateway.groups)
+    yield ListGroups(gateway.coordinator, gateway.groups)
     yield OffsetFetch(gateway.coordinator)
     yield DescribeTopicPartitionsHandler(*both, gateway.cluster_view)
     yield DescribeLogDirsHandler(gateway.coordinator, gateway.cluster_view, 1)
@@ -211,6 +215,38 @@ async def test_topics_may_come_and_go_while_all_are_placed(
     _, answer = await asked(world, request_, version, change)
     topics = answer.topics if version == 12 else answer.results[0].topics
     assert [each.name for each in topics] == [f"t{number}" for number in range(19)]
+
+
+async def test_a_topic_that_goes_is_not_unknown_to_who_asks_for_all(world: WireWorld) -> None:
+    topic_ids = [await world.create_topic(f"t{number:02}", 300) for number in range(20)]
+    limit = {"max.request.partition.size.limit": "10000"}
+    world.gateway.settings = replace(world.gateway.settings, static=limit)
+
+    def delete(now: int) -> None:
+        if now == 1:
+            world.gateway.coordinator.state.topics.fold_deleted(TopicDeleted(topic_ids[-1]))
+
+    request = dp.DescribeTopicPartitionsRequest(response_partition_limit=10_000)
+    _, answer = await asked(world, request, 0, delete)
+    told = [(each.name, each.error_code) for each in answer.topics]
+    assert told == [(f"t{number:02}", 0) for number in range(19)]
+
+
+async def test_others_run_while_all_groups_are_listed(world: WireWorld) -> None:
+    few, _ = await asked(world, lg.ListGroupsRequest(), 5)
+    groups = world.gateway.coordinator.state.groups
+    topic_id = await world.create_topic("a", 1)
+    offsets = (CommittedOffset(topic_id, 0, 0, -1, "", NOW_MS),)
+    for each in ids(10 * ROWS_AT_ONCE):
+        groups.fold_offsets_committed(OffsetsCommitted(each, 0, offsets), NOW_MS)
+
+    def delete(now: int) -> None:
+        if now == 1:
+            groups.fold_group_deleted(GroupDeleted("x9999"), NOW_MS)
+
+    many, answer = await asked(world, lg.ListGroupsRequest(), 5, delete)
+    assert many - few >= 5
+    assert sorted(each.group_id for each in answer.groups) == sorted(ids(9_999))
 
 
 async def test_groups_go_to_a_gateway_that_came_meanwhile(world: WireWorld) -> None:

@@ -238,8 +238,11 @@ class GroupManager:
         """
         return self._groups.candidates(listener)
 
-    def list_groups(self, listener: str) -> Iterator[tuple[str, Description]]:
-        """Yield the groups that this gateway serves, or would serve if somebody asked there."""
+    def list_groups(self, listener: str) -> Iterator[tuple[str, Description | None]]:
+        """Yield all groups.
+
+        Those have a description that this gateway serves, or would serve if somebody asked there.
+        """
         return self._groups.list_groups(listener)
 
     # ---- inner steps

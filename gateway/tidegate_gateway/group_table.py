@@ -158,20 +158,18 @@ class HostedGroups:
         """
         return candidates(self._coordinator.state, self._absent(), listener)
 
-    def list_groups(self, listener: str) -> Iterator[tuple[str, Description]]:
-        """Yield the groups that are this gateway's to serve.
+    def list_groups(self, listener: str) -> Iterator[tuple[str, Description | None]]:
+        """Yield all groups, those with a description that are this gateway's to serve.
 
-        Tools ask all gateways, of their listener.
+        Tools ask all gateways, of their listener.  Others may run between two groups.
         """
         state, me = self._coordinator.state, self._coordinator.incarnation
         ids = {each.group_id for each in state.groups} | self._hosted.keys()
         among = self.candidates(listener)
         for group_id in sorted(ids):
             place = server(state, group_id, among)
-            if place is not None and place.incarnation == me:
-                description = self.describe(group_id)
-                if description is not None:
-                    yield group_id, description
+            is_own = place is not None and place.incarnation == me
+            yield group_id, self.describe(group_id) if is_own else None
 
     async def hand_over(self) -> None:
         """Drop all machines and release all claims.

@@ -65,6 +65,8 @@ class DescribeTopicPartitionsHandler:
                 continue
             first = cursor.partition_index if cursor is not None and name == start else 0
             topic = known.get(name)
+            if topic is None and not names:
+                continue  # it went while others ran
             if not page.add(name, topic, first):
                 break
             await turns.count(1 + len(topic.partition_numbers) if topic is not None else 1)

@@ -22,6 +22,7 @@ from tidegate_protocol.messages.list_groups import (
 
 from ..call import Call
 from ..group_manager import GroupManager
+from ..turns import Turns
 
 TYPE = "classic"
 
@@ -43,11 +44,12 @@ class ListGroups:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         states = {each.lower() for each in request.states_filter}
         types = {each.lower() for each in request.types_filter}
-        listed = [
-            ListedGroup(group_id, seen.protocol_type, seen.state.value, TYPE)
-            for group_id, seen in self.groups.list_groups(call.peer.listener)
-            if _passes(seen, states, types)
-        ]
+        turns = Turns()
+        listed: list[ListedGroup] = []
+        for group_id, seen in self.groups.list_groups(call.peer.listener):
+            if seen is not None and _passes(seen, states, types):
+                listed.append(ListedGroup(group_id, seen.protocol_type, seen.state.value, TYPE))
+            await turns.count(1 + len(seen.members) if seen is not None else 1)
         return ListGroupsResponse(groups=listed)
 
 
