@@ -16,6 +16,8 @@ from tests.wire_client import WireClient, records_batch
 from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.metadata_log import LogCapabilities
 from tidegate_gateway.admin_pages import AdminPages
+from tidegate_gateway.name_lookups import NameLookups
+from tidegate_gateway.neighbours import Neighbours
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import find_coordinator as fc
@@ -229,6 +231,21 @@ async def test_it_names_the_others_as_leaders(autojump_clock: MockClock) -> None
         await cut.is_noticed()
         assert await leaders(client) == {2}
         assert await coordinator_code(client) == E.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_it_names_others_though_it_does_not_hear_them(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world:
+        cut = await two(world)
+        gateway = cut.old.gateway
+        gateway.neighbours = Neighbours(
+            gateway.coordinator.state.gateways, 1, [], NameLookups().dial
+        )
+        gateway.neighbours.absent = frozenset({cut.new.gateway.coordinator.incarnation})
+        client = cut.old.world.connect()
+        assert await leaders(client) == {1}
+        await cut.is_noticed()
+        # It refuses to write, and they do not.
+        assert await leaders(client) == {2}
 
 
 async def test_a_group_goes_on_elsewhere(autojump_clock: MockClock) -> None:

@@ -1,4 +1,4 @@
-"""Tells people when this gateway is cut off from the metadata log, and when that is over."""
+"""While this gateway is cut off from the metadata log, others serve; people are told of it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,21 @@ LOOK_SECONDS: Final = 1.0
 _log = structlog.get_logger("tidegate.gateway")
 
 
+def to_avoid(coordinator: Coordinator, unheard: frozenset[int]) -> frozenset[int]:
+    """Return the incarnations that clients are not sent to; its own while it is cut off.
+
+    unheard: those that do not answer it.  Where that is all, it may be cut off from them, too, and
+    whoever reaches the log is a better guess than itself.
+    """
+    if not coordinator.is_cut_off:
+        return unheard
+    me = coordinator.incarnation
+    others = {each.incarnation for each in coordinator.state.gateways.serving()} - {me}
+    return frozenset({me}) if others <= unheard else unheard | {me}
+
+
 async def tell_of_cuts(coordinator: Coordinator) -> None:
-    """See the module's head; forever."""
+    """Say when this gateway is cut off, and when that is over; forever."""
     was_cut_off = False
     while True:
         await trio.sleep(LOOK_SECONDS)

@@ -41,7 +41,7 @@ from .broker_settings import BrokerSettings
 from .call import Handler, Peer
 from .cluster_view import ClusterView
 from .connection import Connection, ReplyFlusher
-from .cut_off import tell_of_cuts
+from .cut_off import tell_of_cuts, to_avoid
 from .dispatch import Dispatcher
 from .draining import Draining
 from .fetch_plan import FetchSettings
@@ -341,9 +341,8 @@ class Gateway:
     @property
     def absent(self) -> frozenset[int]:
         """Return the incarnations that clients are not sent to; its own while it is cut off."""
-        others = self.neighbours.absent if self.neighbours is not None else frozenset[int]()
-        coordinator = self.coordinator
-        return others | {coordinator.incarnation} if coordinator.is_cut_off else others
+        unheard = self.neighbours.absent if self.neighbours is not None else frozenset[int]()
+        return to_avoid(self.coordinator, unheard)
 
     @property
     def is_cut_off(self) -> bool:
