@@ -7,9 +7,8 @@ incarnation and starts the tasks in the caller's nursery; serve() is one connect
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from random import Random
 
 import structlog
@@ -38,19 +37,27 @@ from .arenas import ArenaPool
 from .backup_schedule import BackupSchedule
 from .blocking import Blocking
 from .broker_settings import BrokerSettings
-from .call import Handler, Peer
+from .call import Peer
 from .cluster_view import ClusterView
 from .connection import Connection, ReplyFlusher
 from .cut_off import tell_of_cuts, to_avoid
 from .dispatch import Dispatcher
 from .draining import Draining
 from .fetch_plan import FetchSettings
+from .gateway_counters import GatewayCounters
 from .group_manager import GroupManager
-from .handlers import group_settings, make_handlers
-from .housekeeper import Housekeeper, HousekeeperSettings
+from .handlers import make_handlers
+from .housekeeper import Housekeeper
 from .log_reader import LogReader
 from .neighbours import Neighbours
 from .object_lender import ObjectLender
+from .part_settings import (
+    connection_limits,
+    group_settings,
+    housekeeper_settings,
+    wal_settings,
+    with_advertised,
+)
 from .peer_listener import Forwarding, forwarding
 from .peer_service import PeerService
 from .peers import Dial, GatewayPeers
@@ -60,7 +67,7 @@ from .proxied import source_of
 from .read_ahead import MAX_BYTES as READ_AHEAD_BYTES
 from .read_ahead import ReadAhead
 from .read_steering import ReadSteering
-from .receiver import PATIENCE_STEP_SECONDS, ConnectionLimits
+from .receiver import PATIENCE_STEP_SECONDS
 from .record_checks import RecordChecks
 from .reply_memory import reply_memory
 from .requests.plain_produce import PlainProducePath
@@ -70,7 +77,7 @@ from .segment_disk import MAX_OPEN_FILES
 from .startup import check_cluster, load_state, register
 from .topic_settings import TopicSettingsCache
 from .transport import Transport
-from .wal_writer import WalSettings, WalWriter
+from .wal_writer import WalWriter
 from .zone_finder import ZoneFinder
 from .zone_reads import ZoneReads
 from .zone_settings import check_listeners, proxied_listeners, zone_maps
@@ -103,30 +110,6 @@ class Identity:
     highest_version: int = NEWEST
 
 
-@dataclass(slots=True)
-class GatewayCounters:
-    """What metrics show beside the parts' own counters.  topics: the names of those that exist."""
-
-    topics: Collection[str] = ()
-    requests: Counter[int] = field(default_factory=Counter[int])
-    topic_bytes_in: Counter[str] = field(default_factory=Counter[str])
-
-    def count(self, api_key: int) -> None:
-        """See dispatch.RequestCounter."""
-        self.requests[api_key] += 1
-
-    def add_bytes_in(self, topic: str, size_bytes: int) -> None:
-        """Count produced bytes of a topic."""
-        self.topic_bytes_in[topic] += size_bytes
-        if len(self.topic_bytes_in) > 2 * len(self.topics) + 100:
-            self.forget_deleted()
-
-    def forget_deleted(self) -> None:
-        """Drop what is kept of deleted topics."""
-        for topic in self.topic_bytes_in.keys() - self.topics:
-            del self.topic_bytes_in[topic]
-
-
 class Gateway:
     """See the module's head.  The parts are public for metrics and the admin server; read only.
 
@@ -151,7 +134,7 @@ class Gateway:
         max_open_files: int = MAX_OPEN_FILES,
     ) -> None:
         self.identity = identity
-        self.settings = _with_advertised(settings, identity.endpoints)
+        self.settings = with_advertised(settings, identity.endpoints)
         self.counters = GatewayCounters()
         self.connections: set[Connection] = set()
         self.is_ready = False
@@ -265,12 +248,20 @@ class Gateway:
 
     def _build(self) -> None:
         """Make the parts that need the state.  No I/O."""
-        settings = self.settings
         self.counters.topics = self.coordinator.state.topics.by_name
-        self.topic_settings = TopicSettingsCache(self.coordinator.state, settings)
+        self.topic_settings = TopicSettingsCache(self.coordinator.state, self.settings)
+        self._build_readers()
+        self._build_writer()
+        self._build_keepers()
+        self._build_view()
+        self._dispatcher = self._make_dispatcher()
+        self._limits = connection_limits(self.settings)
+
+    def _build_readers(self) -> None:
+        """Make what reads objects, and what bounds the memory that takes."""
+        settings = self.settings
         self.cache: RangeCache[object] = RangeCache(settings.int("fetch.cache.bytes"))
         self.reply_memory = reply_memory(self.cache.max_bytes)
-        fetch_settings = FetchSettings(max_bytes=settings.int("fetch.max.bytes"))
         lender = ObjectLender(self._store, self.cache)
         self.lender = lender if settings.text("zone.reads") == "on" else None
         self.zone_reads = self._make_zone_reads()
@@ -278,7 +269,7 @@ class Gateway:
             self.coordinator,
             self._store,
             self.cache,
-            settings=fetch_settings,
+            settings=FetchSettings(max_bytes=settings.int("fetch.max.bytes")),
             disk=self.disk_cache,
             max_open_files=self._max_open_files,
             zone=self.zone_reads,
@@ -288,11 +279,28 @@ class Gateway:
             max_bytes=min(READ_AHEAD_BYTES, self.cache.max_bytes // 4),
             room_bytes=self.cache.max_bytes // 2,
         )
+
+    def _build_writer(self) -> None:
+        """Make what writes objects, and what answers those who wait for that."""
         self.flusher = ReplyFlusher()
         self.produce_deadlines = ProduceDeadlines(self.flusher.flush, lambda: self.is_cut_off)
         self._inflow = Inflow()
-        self.pool = ArenaPool(settings.int("buffered.bytes.max"))
-        self.writer = self._make_writer()
+        self.pool = ArenaPool(self.settings.int("buffered.bytes.max"))
+        self.writer = WalWriter(
+            self._store,
+            self.coordinator,
+            wal_settings(self.settings),
+            node_id=self.identity.node_id,
+            inflow=self._inflow,
+            key_of=self._wal_key,
+            is_append_time=lambda topic: self.topic_settings.of(topic).timestamp_type_is_append,
+            on_stored=self.reader.adopt,
+            after_answers=self.flusher.flush,
+        )
+
+    def _build_keepers(self) -> None:
+        """Make what this gateway does for the cluster, and what leaves it to others."""
+        settings = self.settings
         self.groups = GroupManager(
             self.coordinator, group_settings(settings), rng=self._rng, absent=lambda: self.absent
         )
@@ -305,29 +313,15 @@ class Gateway:
         )
         self.backup = self._make_backup()
         self.housekeeper = self._make_housekeeper()
+
+    def _build_view(self) -> None:
+        """Make what clients are told of the cluster."""
         state = self.coordinator.state
         self.zones = ZoneFinder(self._zone_maps, state.gateways)
         self.neighbours = self._make_neighbours()
         self.cluster_view = ClusterView(state, self.zones, lambda: self.absent)
         self.steering = ReadSteering(self.cluster_view, self.identity.zone)
         self.traffic = ZoneTraffic(self.zones, self.identity.zone)
-        handlers = make_handlers(
-            self.coordinator,
-            self.reader,
-            self.read_ahead,
-            self.reply_memory,
-            self.groups,
-            settings,
-            view=self.cluster_view,
-            steering=self.steering,
-            rng=self._rng,
-            blocking=self._blocking,
-        )
-        self._dispatcher = self._make_dispatcher(handlers)
-        self._limits = ConnectionLimits(
-            max_frame_bytes=settings.int("socket.request.max.bytes"),
-            idle_seconds=settings.int("connections.max.idle.ms") / 1000,
-        )
 
     def _make_neighbours(self) -> Neighbours | None:
         if self._dial is None:
@@ -360,45 +354,12 @@ class Gateway:
             zone_id_of=self._zone_maps.id_of,
         )
 
-    def _make_writer(self) -> WalWriter:
-        settings = self.settings
-        wal_settings = WalSettings(
-            max_object_bytes=settings.int("wal.max.object.bytes"),
-            efficient_object_bytes=settings.int("wal.efficient.object.bytes"),
-            put_budget_per_second=settings.float("wal.put.budget.per.second"),
-            linger_seconds=settings.int("wal.linger.ms") / 1000,
-            upload_slots=settings.int("wal.upload.slots"),
-            put_timeout_seconds=settings.int("wal.put.timeout.ms") / 1000,
-            # Sealed objects are copies, beside the requests that the setting is about.
-            max_in_flight_bytes=settings.int("buffered.bytes.max") // 2,
-        )
-        return WalWriter(
-            self._store,
-            self.coordinator,
-            wal_settings,
-            node_id=self.identity.node_id,
-            inflow=self._inflow,
-            key_of=self._wal_key,
-            is_append_time=lambda topic: self.topic_settings.of(topic).timestamp_type_is_append,
-            on_stored=self.reader.adopt,
-            after_answers=self.flusher.flush,
-        )
-
     def _make_housekeeper(self) -> Housekeeper:
-        settings = self.settings
         return Housekeeper(
             self.coordinator,
             self._log,
             self._store,
-            HousekeeperSettings(
-                interval_seconds=settings.int("housekeeping.interval.ms") / 1000,
-                grace_ms=settings.int("object.delete.grace.ms"),
-                producer_expiration_ms=settings.int("producer.id.expiration.ms"),
-                offsets_retention_ms=settings.int("offsets.retention.minutes") * 60_000,
-                orphan_scan_seconds=settings.int("orphan.scan.interval.ms") / 1000,
-                snapshot_entries=settings.int("snapshot.interval.entries"),
-                kept_entries=min(1_000, settings.int("snapshot.interval.entries")),
-            ),
+            housekeeper_settings(self.settings),
             settings_of=self.topic_settings.of,
             check_owner=self.backup.check_owner,
             copied_log_time_ms=lambda: self.backup.copied_log_time_ms,
@@ -417,7 +378,19 @@ class Gateway:
             wall_clock=self._wall_clock,
         )
 
-    def _make_dispatcher(self, handlers: Sequence[Handler]) -> Dispatcher:
+    def _make_dispatcher(self) -> Dispatcher:
+        handlers = make_handlers(
+            self.coordinator,
+            self.reader,
+            self.read_ahead,
+            self.reply_memory,
+            self.groups,
+            self.settings,
+            view=self.cluster_view,
+            steering=self.steering,
+            rng=self._rng,
+            blocking=self._blocking,
+        )
         produce = Produce(
             self.coordinator,
             self.writer,
@@ -513,14 +486,3 @@ async def _say(step: Callable[[], Awaitable[object]]) -> None:
         except ProposalFailed as error:
             _log.warning("left without saying so", error=str(error))
             return
-
-
-def _with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -> BrokerSettings:
-    """Show in the settings what clients are really told."""
-    advertised = ",".join(f"{each.listener}://{_in_url(each)}" for each in endpoints)
-    return replace(settings, static={**settings.static, "advertised.listeners": advertised})
-
-
-def _in_url(endpoint: Endpoint) -> str:
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    return f"{host}:{endpoint.port}"

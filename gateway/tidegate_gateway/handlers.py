@@ -6,7 +6,6 @@ from random import Random
 from typing import Final
 
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.groups.settings import GroupSettings
 
 from .blocking import Blocking
 from .broker_settings import BrokerSettings
@@ -58,17 +57,6 @@ from .requests.update_features import UpdateFeaturesHandler
 
 PRODUCE: Final = 0
 API_VERSIONS: Final = 18
-
-
-def group_settings(settings: BrokerSettings) -> GroupSettings:
-    """Return Kafka's settings of groups, as set for this gateway."""
-    return GroupSettings(
-        initial_rebalance_delay_ms=settings.int("group.initial.rebalance.delay.ms"),
-        min_session_timeout_ms=settings.int("group.min.session.timeout.ms"),
-        max_session_timeout_ms=settings.int("group.max.session.timeout.ms"),
-        max_size=settings.int("group.max.size"),
-        offset_metadata_max_bytes=settings.int("offset.metadata.max.bytes"),
-    )
 
 
 def make_handlers(

@@ -1,0 +1,73 @@
+"""What the parts of a gateway are told of its settings.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.groups.settings import GroupSettings
+
+from .broker_settings import BrokerSettings
+from .housekeeper import HousekeeperSettings
+from .receiver import ConnectionLimits
+from .wal_writer import WalSettings
+
+MAX_KEPT_ENTRIES: Final = 1_000
+
+
+def wal_settings(settings: BrokerSettings) -> WalSettings:
+    """Return those of the writer."""
+    return WalSettings(
+        max_object_bytes=settings.int("wal.max.object.bytes"),
+        efficient_object_bytes=settings.int("wal.efficient.object.bytes"),
+        put_budget_per_second=settings.float("wal.put.budget.per.second"),
+        linger_seconds=settings.int("wal.linger.ms") / 1000,
+        upload_slots=settings.int("wal.upload.slots"),
+        put_timeout_seconds=settings.int("wal.put.timeout.ms") / 1000,
+        # Sealed objects are copies, beside the requests that the setting is about.
+        max_in_flight_bytes=settings.int("buffered.bytes.max") // 2,
+    )
+
+
+def housekeeper_settings(settings: BrokerSettings) -> HousekeeperSettings:
+    """Return those of the housekeeper."""
+    return HousekeeperSettings(
+        interval_seconds=settings.int("housekeeping.interval.ms") / 1000,
+        grace_ms=settings.int("object.delete.grace.ms"),
+        producer_expiration_ms=settings.int("producer.id.expiration.ms"),
+        offsets_retention_ms=settings.int("offsets.retention.minutes") * 60_000,
+        orphan_scan_seconds=settings.int("orphan.scan.interval.ms") / 1000,
+        snapshot_entries=settings.int("snapshot.interval.entries"),
+        kept_entries=min(MAX_KEPT_ENTRIES, settings.int("snapshot.interval.entries")),
+    )
+
+
+def group_settings(settings: BrokerSettings) -> GroupSettings:
+    """Return Kafka's settings of groups, as set for this gateway."""
+    return GroupSettings(
+        initial_rebalance_delay_ms=settings.int("group.initial.rebalance.delay.ms"),
+        min_session_timeout_ms=settings.int("group.min.session.timeout.ms"),
+        max_session_timeout_ms=settings.int("group.max.session.timeout.ms"),
+        max_size=settings.int("group.max.size"),
+        offset_metadata_max_bytes=settings.int("offset.metadata.max.bytes"),
+    )
+
+
+def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
+    """Return what one connection may do."""
+    return ConnectionLimits(
+        max_frame_bytes=settings.int("socket.request.max.bytes"),
+        idle_seconds=settings.int("connections.max.idle.ms") / 1000,
+    )
+
+
+def with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -> BrokerSettings:
+    """Show in the settings what clients are really told."""
+    advertised = ",".join(f"{each.listener}://{_in_url(each)}" for each in endpoints)
+    return replace(settings, static={**settings.static, "advertised.listeners": advertised})
+
+
+def _in_url(endpoint: Endpoint) -> str:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{host}:{endpoint.port}"
