@@ -224,12 +224,12 @@ class Coordinator:
         silent_since = self._silent_since
         if silent_since is None or not self.incarnation:
             return False
-        gateways = self.state.gateways
+        gateways, now = self.state.gateways, trio.current_time()
         lease_seconds = gateways.lease_ms / 1000
-        is_over_at = max(
-            self._access.answered_at + lease_seconds, silent_since + CUT_OFF_SHARE * lease_seconds
-        )
-        return trio.current_time() >= is_over_at and gateways.has_others(self.incarnation)
+        if now < silent_since + CUT_OFF_SHARE * lease_seconds:
+            return False
+        is_over = now >= self._access.answered_at + lease_seconds
+        return is_over and gateways.has_others(self.incarnation)
 
     async def catch_up(self) -> None:
         """Wait until the replica holds everything that was committed before this call.

@@ -206,8 +206,10 @@ class ForwardingCoordinator(Coordinator):
 
     @property
     def _silent_since(self) -> float | None:
-        times = (super()._silent_since, self._unheard_since)
-        return min((each for each in times if each is not None), default=None)
+        asked_at, unheard_since = self._access.asked_at, self._unheard_since
+        if asked_at is None or unheard_since is None:
+            return unheard_since if asked_at is None else asked_at
+        return min(asked_at, unheard_since)
 
     def _decide_unnumbered(self, waiting: Waiting[Any], kind: str) -> None:
         """Give a proposal to this gateway's own queue; no other gateway ever hears of it."""
