@@ -56,7 +56,7 @@ async def test_members_with_short_sessions_stay_in_their_group(
         world.log.is_away = False
         await trio.sleep(30)
         # Longer than a lease: no gateway knows that the others are cut off as well.
-        assert set(member.answers) == {E.NONE, E.COORDINATOR_NOT_AVAILABLE}
+        assert set(member.answers) == {E.NONE, E.NOT_COORDINATOR}
         assert set(member.answers[-5:]) == {E.NONE}
         assert len(member.answers) > 20
         group = one.gateway.coordinator.state.groups.get("g")

@@ -115,7 +115,7 @@ class GroupManager:
         answer = await hosted.wait(ticket, patience + self.settings.new_member_join_seconds)
         if isinstance(answer, JoinAnswer):
             return await self._sure_join(hosted, answer)
-        return JoinAnswer(Refusal.UNAVAILABLE, request.member_id)
+        return JoinAnswer(self._no_answer, request.member_id)
 
     async def sync(self, group_id: str, request: SyncRequest) -> SyncAnswer:
         """Return the member's assignment; waits until the leader's is durable."""
@@ -128,7 +128,7 @@ class GroupManager:
         patience = hosted.machine.roster.rebalance_seconds()
         answer = await hosted.wait(ticket, patience + SETTLE_SECONDS)
         if not isinstance(answer, SyncAnswer):
-            return SyncAnswer(Refusal.UNAVAILABLE)
+            return SyncAnswer(self._no_answer)
         sure = await self._sure(hosted, answer.refusal)
         return answer if sure is answer.refusal else SyncAnswer(sure)
 
@@ -251,11 +251,16 @@ class GroupManager:
         if not group_id and not create:
             return Refusal.INVALID_GROUP_ID
         if self._coordinator.is_cut_off:
-            return Refusal.UNAVAILABLE  # another gateway may serve it by now
+            return Refusal.NOT_COORDINATOR  # another gateway may serve it by now
         try:
             return await self._groups.host(group_id, create=create)
         except (CoordinatorUnavailable, ProposalFailed):
             return Refusal.UNAVAILABLE
+
+    @property
+    def _no_answer(self) -> Refusal:
+        """What is told to who waited in vain; Sarama stays here unless it is told to go."""
+        return Refusal.NOT_COORDINATOR if self._coordinator.is_cut_off else Refusal.UNAVAILABLE
 
     def _has_no_room(self, hosted: HostedGroup, request: JoinRequest) -> bool:
         """Once all groups together hold too much, who is in a group may stay, but not grow."""

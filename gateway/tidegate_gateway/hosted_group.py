@@ -88,7 +88,7 @@ class HostedGroup:
         self.on_change(self)
 
     def send_away(self) -> None:
-        """Answer all who wait that they shall ask again; the machine goes on as it is."""
+        """Let nobody wait any longer; the machine goes on as it is."""
         for waiter in self.waiters.values():
             waiter.done.set()
 
