@@ -19,9 +19,11 @@ from tidegate_gateway.admin_pages import AdminPages
 from tidegate_gateway.name_lookups import NameLookups
 from tidegate_gateway.neighbours import Neighbours
 from tidegate_protocol.error_codes import ErrorCode as E
+from tidegate_protocol.messages import delete_groups as dl
 from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import find_coordinator as fc
 from tidegate_protocol.messages import join_group as jg
+from tidegate_protocol.messages import leave_group as lv
 from tidegate_protocol.messages import metadata as md
 
 LEASE_SECONDS = 12.0
@@ -284,6 +286,28 @@ async def test_who_waits_for_a_rebalance_is_told(autojump_clock: MockClock) -> N
         await cut.is_noticed()
         await trio.sleep(1)
         assert codes == [E.NOT_COORDINATOR]
+
+
+async def test_who_leaves_is_told(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
+        cut = await two(world)
+        member = await joined(cut.old.world.connect(), "g", 60_000)
+        cut.begin()
+        await trio.sleep(1)
+        codes: list[int] = []
+
+        async def leave() -> None:
+            request = lv.LeaveGroupRequest("g", member.member_id)
+            codes.append((await member.client.call("LeaveGroup", 2, request)).error_code)
+
+        nursery.start_soon(leave)
+        while not cut.old.gateway.is_cut_off:
+            assert codes == []
+            await trio.sleep(0.1)
+        await trio.sleep(1)
+        assert codes == [E.NOT_COORDINATOR]
+        deleted = await member.client.call("DeleteGroups", 2, dl.DeleteGroupsRequest(["g"]))
+        assert [each.error_code for each in deleted.results] == [E.NOT_COORDINATOR]
 
 
 async def be_a_member(member: Member) -> None:

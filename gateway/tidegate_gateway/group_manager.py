@@ -154,7 +154,7 @@ class GroupManager:
         answers = hosted.machine.leave(members, trio.current_time())
         hosted.carry_out()
         await hosted.settle(SETTLE_SECONDS)
-        return answers
+        return Refusal.NOT_COORDINATOR if self._coordinator.is_cut_off else answers
 
     async def commit(
         self,
@@ -194,6 +194,8 @@ class GroupManager:
         hosted = self._groups.get(group_id)
         if hosted is not None:
             await hosted.settle(SETTLE_SECONDS)
+            if self._coordinator.is_cut_off:
+                return Refusal.NOT_COORDINATOR
             if hosted.machine.state not in (State.EMPTY, State.DEAD):
                 return Deletion.HAS_MEMBERS
             self._groups.drop(hosted)

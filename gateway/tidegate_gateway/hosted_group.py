@@ -64,9 +64,12 @@ class HostedGroup:
         return waiter.answer
 
     async def settle(self, timeout_seconds: float) -> None:
-        """Wait until all that the machine wants durable is durable, within the time."""
+        """Wait until all that the machine wants durable is durable, within the time.
+
+        Not while the gateway is cut off from the metadata log.
+        """
         with trio.move_on_after(timeout_seconds):
-            while self.machine.storing:
+            while self.machine.storing and not self.coordinator.is_cut_off:
                 await self.stored.wait()
 
     def carry_out(self) -> None:
@@ -91,6 +94,7 @@ class HostedGroup:
         """Let nobody wait any longer; the machine goes on as it is."""
         for waiter in self.waiters.values():
             waiter.done.set()
+        self._wake()
 
     def give_up(self, refusal: Refusal) -> None:
         """Answer all who wait with the refusal."""
@@ -113,9 +117,13 @@ class HostedGroup:
             self.on_lost(self, Refusal.NOT_COORDINATOR)
             return
         machine.persisted(trio.current_time())
+        self._wake()
+        self.carry_out()
+
+    def _wake(self) -> None:
+        """Let those who settle look again."""
         self.stored.set()
         self.stored = trio.Event()
-        self.carry_out()
 
     def _failed(self, machine: ClassicGroup, _failure: Failure) -> None:
         if machine.storing:
