@@ -6,7 +6,7 @@ from random import Random
 
 import trio
 
-from tests.test_group_handlers import Clock, EndGateway, cluster
+from tests.group_world import Clock, EndGateway, cluster
 from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
 

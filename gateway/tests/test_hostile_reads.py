@@ -12,7 +12,7 @@ from crc32c import crc32c
 
 from tests.admin_world import admin_world
 from tests.fetch_world import NOW_MS, batch, fetch_world
-from tests.test_group_handlers import cluster
+from tests.group_world import cluster
 from tests.test_list_offsets import at
 from tidegate_coordination.groups.settings import GroupSettings
 from tidegate_coordination.logs.memory import MemoryLog
