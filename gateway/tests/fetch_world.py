@@ -56,6 +56,7 @@ from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.wal import OpenWal, WalIdentity
 
 NOW_MS = 1_700_000_000_000
+PATIENCE_SECONDS = 3_600.0  # for a whole test, on trio's clock
 
 Written = tuple[str, int, bytes]
 """Topic, partition, batch."""
@@ -286,14 +287,15 @@ async def fetch_world(
         )
         for node_id in range(1, gateways + 1)
     ]
-    async with trio.open_nursery() as nursery:
-        if disk is not None:
-            nursery.start_soon(disk.run)
-        for world in worlds:
-            nursery.start_soon(world.coordinator.run)
-            await world.register()
-        yield worlds
-        nursery.cancel_scope.cancel()
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with trio.open_nursery() as nursery:
+            if disk is not None:
+                nursery.start_soon(disk.run)
+            for world in worlds:
+                nursery.start_soon(world.coordinator.run)
+                await world.register()
+            yield worlds
+            nursery.cancel_scope.cancel()
 
 
 def batch(*values: str, timestamp: int = NOW_MS, **fields: Any) -> bytes:

@@ -33,6 +33,7 @@ from tidegate_protocol.messages import sync_group as sg
 from tidegate_storage.memory_store import MemoryObjectStore
 
 LISTENER = "PLAINTEXT"
+PATIENCE_SECONDS = 7_200.0  # for a whole test, on trio's clock
 
 
 class OutageLog(MemoryLog):
@@ -151,9 +152,10 @@ class Cluster:
 @asynccontextmanager
 async def cluster(settings: dict[str, str] | None = None) -> AsyncIterator[Cluster]:
     """A cluster without gateways yet."""
-    async with trio.open_nursery() as nursery:
-        yield Cluster(nursery, settings or {})
-        nursery.cancel_scope.cancel()
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with trio.open_nursery() as nursery:
+            yield Cluster(nursery, settings or {})
+            nursery.cancel_scope.cancel()
 
 
 @dataclass(slots=True)

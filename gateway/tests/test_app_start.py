@@ -91,11 +91,13 @@ async def test_peers_may_connect_before_they_hear_of_this_gateway() -> None:
     gateway = unstarted_gateway(log=log)
     known: list[set[int]] = []
 
-    async with trio.open_nursery() as nursery:
-        await gateway.start(
-            nursery, lambda: known.append(set(gateway.coordinator.state.gateways.live))
-        )
-        nursery.cancel_scope.cancel()
+    def note() -> None:
+        known.append(set(gateway.coordinator.state.gateways.live))
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            await gateway.start(nursery, note)
+            nursery.cancel_scope.cancel()
     assert known == [set()]
     assert await live(log) == {gateway.coordinator.incarnation}
 
@@ -104,8 +106,9 @@ async def code_of(log: MemoryLog, *times: float) -> int:
     """Start a gateway whose store goes away, and send it signals; return its exit code."""
     gateway = unstarted_gateway(store=NoPuts(), log=log)
     parts = Parts(gateway, log, (), None, None, None)
-    async with aclosing(signals(*times)) as coming:
-        return await Process(parts, BrokerSettings({}), never).run(coming)
+    with trio.fail_after(60):
+        async with aclosing(signals(*times)) as coming:
+            return await Process(parts, BrokerSettings({}), never).run(coming)
 
 
 async def test_one_that_is_stopped_before_it_serves_leaves(autojump_clock: MockClock) -> None:

@@ -171,7 +171,8 @@ async def test_a_reply_that_is_being_read_is_not_cut(autojump_clock: MockClock) 
             nursery.start_soon(old.drain)
             while received < 900_000:
                 await trio.sleep(0.5)  # 64 KiB/s: longer than it waits for those that are silent
-                await client.transport.wait_receivable()
+                with trio.fail_after(10):
+                    await client.transport.wait_receivable()
                 size = client.transport.receive_nowait(piece)
                 assert size
                 received += size

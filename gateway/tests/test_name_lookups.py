@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import aclosing, suppress
 
 import pytest
 import trio
@@ -43,61 +44,52 @@ async def give_up(lookups: NameLookups, *names: str) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_name_server_that_hangs_takes_none_of_the_common_threads() -> None:
-    hangs = threading.Event()
-    asked: list[str] = []
+class Server:
+    """A name server that hangs until it is told to go on."""
 
-    def hang(host: str) -> list[str]:
-        asked.append(host)
-        hangs.wait(60)
-        return [host]
+    def __init__(self) -> None:
+        self.goes_on = threading.Event()
+        self.asked: list[str] = []
 
-    lookups = NameLookups(hang)
-    try:
-        for _ in range(3):
-            await give_up(lookups, *(f"gateway{number}" for number in range(2 * THREADS)))
-        assert len(asked) <= THREADS
-        async with await listener() as serving:
-            with trio.fail_after(10):
-                stream = await lookups.dial("127.0.0.1", port_of(serving))()
-            await stream.aclose()
-    finally:
-        hangs.set()
-
-
-async def test_a_name_that_hangs_takes_one_thread() -> None:
-    hangs = threading.Event()
-
-    def hang(host: str) -> list[str]:
-        if host == "lost":
-            hangs.wait(60)
+    def look_up(self, host: str) -> list[str]:
+        self.asked.append(host)
+        self.goes_on.wait(60)
         return ["127.0.0.1"]
 
-    lookups = NameLookups(hang)
-    try:
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.goes_on.set()
+
+
+async def test_a_name_server_that_hangs_takes_none_of_the_common_threads(server: Server) -> None:
+    lookups = NameLookups(server.look_up)
+    for _ in range(3):
+        await give_up(lookups, *(f"gateway{number}" for number in range(2 * THREADS)))
+    assert len(server.asked) <= THREADS
+    async with await listener() as serving:
         with trio.fail_after(10):
-            for _ in range(2 * THREADS):
-                await give_up(lookups, "lost")
-            async with (
-                await listener() as serving,
-                await lookups.dial("other", port_of(serving))(),
-            ):
-                pass
-    finally:
-        hangs.set()
+            stream = await lookups.dial("127.0.0.1", port_of(serving))()
+        await stream.aclose()
 
 
-async def test_all_who_want_one_name_wait_for_the_same_thread() -> None:
+async def test_a_name_that_hangs_takes_one_thread(server: Server) -> None:
+    def look_up(host: str) -> list[str]:
+        return server.look_up(host) if host == "lost" else ["127.0.0.1"]
+
+    lookups = NameLookups(look_up)
+    with trio.fail_after(10):
+        for _ in range(2 * THREADS):
+            await give_up(lookups, "lost")
+        async with await listener() as serving, await lookups.dial("other", port_of(serving))():
+            pass
+
+
+async def test_all_who_want_one_name_wait_for_the_same_thread(server: Server) -> None:
     """And whoever asked first may give up."""
-    goes_on = threading.Event()
-    asked: list[str] = []
-
-    def slow(host: str) -> list[str]:
-        asked.append(host)
-        goes_on.wait(60)
-        return ["127.0.0.1"]
-
-    lookups = NameLookups(slow)
+    lookups = NameLookups(server.look_up)
     connected: list[str] = []
 
     async def connect(name: str, port: int) -> None:
@@ -105,17 +97,14 @@ async def test_all_who_want_one_name_wait_for_the_same_thread() -> None:
             connected.append(name)
 
     async with await listener() as serving:
-        try:
-            await give_up(lookups, "gateway")
-            with trio.fail_after(10):
-                async with trio.open_nursery() as nursery:
-                    for _ in range(3):
-                        nursery.start_soon(connect, "gateway", port_of(serving))
-                    await wait_all_tasks_blocked(0.01)
-                    goes_on.set()
-        finally:
-            goes_on.set()
-    assert (asked, connected) == (["gateway"], ["gateway"] * 3)
+        await give_up(lookups, "gateway")
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                for _ in range(3):
+                    nursery.start_soon(connect, "gateway", port_of(serving))
+                await wait_all_tasks_blocked(0.01)
+                server.goes_on.set()
+    assert (server.asked, connected) == (["gateway"], ["gateway"] * 3)
 
 
 @pytest.mark.parametrize("error", [socket.gaierror(-2, "no such name"), ValueError("no name")])
@@ -132,25 +121,18 @@ async def test_all_who_want_a_name_that_is_none_are_told(error: Exception) -> No
         except OSError as refusal:
             told.append(str(refusal))
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(connect)
-        nursery.start_soon(connect)
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(connect)
+            nursery.start_soon(connect)
     assert told == [str(error)] * 2
     await connect()
     assert told == [str(error)] * 3
 
 
-async def test_peers_are_asked_without_the_common_threads() -> None:
-    hangs = threading.Event()
-    asked: list[str] = []
-
-    def hang(host: str) -> list[str]:
-        asked.append(host)
-        hangs.wait(60)
-        return [host]
-
+async def test_peers_are_asked_without_the_common_threads(server: Server) -> None:
     endpoint = Endpoint(PEER_LISTENER, "gw-b.example", 9645)
-    peers = HttpPeers(NameLookups(hang).dial, "")
+    peers = HttpPeers(NameLookups(server.look_up).dial, "")
     peer = Gateway(7, 2, "key", "az", (endpoint,), "1", False, 0, 0)
     common = trio.to_thread.current_default_thread_limiter()
 
@@ -159,14 +141,12 @@ async def test_peers_are_asked_without_the_common_threads() -> None:
             await peers.lend(peer, ObjectAsk("key", 0, 10, 10), 0.05)
         assert common.borrowed_tokens == 0
 
-    try:
-        async with trio.open_nursery() as nursery:
-            for _ in range(2 * THREADS):
-                nursery.start_soon(ask)
-        assert asked == ["gw-b.example"]
-    finally:
-        hangs.set()
-        await peers.aclose()
+    async with aclosing(peers):
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                for _ in range(2 * THREADS):
+                    nursery.start_soon(ask)
+        assert server.asked == ["gw-b.example"]
 
 
 async def test_the_next_address_is_tried_where_one_refuses() -> None:

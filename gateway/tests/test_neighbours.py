@@ -58,6 +58,11 @@ class Town:
         assert last is not None
         self.register(incarnation, node_id, port, supersedes=last.incarnation)
 
+    async def second_does(self, what: str, seconds: float = ROUND) -> None:
+        """Let gateway 2 do something else, and so much time pass."""
+        self.does[2] = what
+        await trio.sleep(seconds)
+
     @property
     def leaders(self) -> tuple[int, ...]:
         return self.view.of("A").leaders
@@ -110,11 +115,9 @@ async def test_one_that_answered_and_does_not_is_left_out_until_it_does(
     town = Town()
     async with town.live():
         assert town.leaders == (1, 2, 3)
-        town.does[2] = what
-        await trio.sleep(ROUND)
+        await town.second_does(what)
         assert list(town.leaders) == [1, 3]
-        town.does[2] = "answer"
-        await trio.sleep(ROUND)
+        await town.second_does("answer")
         assert town.leaders == (1, 2, 3)
 
 
@@ -129,8 +132,7 @@ async def test_a_refusal_is_noticed_within_two_seconds(autojump_clock: MockClock
 async def test_one_that_is_silent_delays_no_look_at_another(autojump_clock: MockClock) -> None:
     town = Town()
     async with town.live():
-        town.does[2] = "wait"
-        await trio.sleep(1.5 * LOOK_SECONDS)
+        await town.second_does("wait", 1.5 * LOOK_SECONDS)
         town.does[3] = "refuse"
         await trio.sleep(1.5 * LOOK_SECONDS)
         assert 3 not in town.leaders
@@ -184,8 +186,7 @@ async def test_one_that_begins_to_serve_soon_after_it_registered_is_never_left_o
         town.does[2] = what
         town.restart(2, 4)
         await trio.sleep(0.8 * ANSWER_SECONDS)
-        town.does[2] = "answer"
-        await trio.sleep(ROUND)
+        await town.second_does("answer")
         assert town.leaders == (1, 2, 3)
         assert not town.neighbours.changes
 
@@ -195,13 +196,11 @@ async def test_one_that_is_slow_to_serve_after_it_was_away_is_left_out_once(
 ) -> None:
     town = Town()
     async with town.live():
-        town.does[2] = "refuse"
-        await trio.sleep(ROUND)
+        await town.second_does("refuse")
         town.restart(2, 4)
         await trio.sleep(ROUND)
         assert list(town.leaders) == [1, 3]
-        town.does[2] = "answer"
-        await trio.sleep(ROUND)
+        await town.second_does("answer")
         assert town.leaders == (1, 2, 3)
         assert town.neighbours.changes == 3  # the life before, this one, and its answer
 
@@ -211,8 +210,7 @@ async def test_after_a_while_without_the_gateway_its_next_life_has_patience(
 ) -> None:
     town = Town()
     async with town.live():
-        town.does[2] = "refuse"
-        await trio.sleep(ROUND)
+        await town.second_does("refuse")
         town.state.gateways.fold_expired(GatewayExpired(2))
         await trio.sleep(ROUND)
         town.register(4, 2)
@@ -238,12 +236,10 @@ async def test_what_an_ended_life_did_not_answer_is_not_held_against_the_next(
 ) -> None:
     town = Town()
     async with town.live():
-        town.does[2] = "not accept yet"
-        await trio.sleep(0.9 * ANSWER_SECONDS)
+        await town.second_does("not accept yet", 0.9 * ANSWER_SECONDS)
         town.restart(2, 4)
         await trio.sleep(0.8 * ANSWER_SECONDS)
-        town.does[2] = "answer"
-        await trio.sleep(ROUND)
+        await town.second_does("answer")
         assert not town.neighbours.changes
 
 
@@ -264,8 +260,7 @@ async def test_one_that_does_not_answer_leads_nothing_but_stays_a_replica(
     town = Town()
     topic = Topic(bytes(16), "orders", list(range(12)), 3, {})
     async with town.live():
-        town.does[2] = "refuse"
-        await trio.sleep(ROUND)
+        await town.second_does("refuse")
         view = town.view.of("A")
         placements = view.placements(topic)
     assert {each.leader for each in placements} == {1, 3}

@@ -29,11 +29,12 @@ async def test_who_does_not_know_the_token_is_refused_before_the_body(
         f"POST {path} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}\r\n"
         f"Content-Length: {MAX_QUESTION_BYTES}\r\n\r\n"
     )
-    async with trio.open_nursery() as nursery:
-        ours, theirs = memory_stream_pair()
-        nursery.start_soon(service.serve, theirs)
-        await ours.send_all(head.encode())
-        answer = b"".join([bytes(part) async for part in ours])
+    with trio.fail_after(600):
+        async with trio.open_nursery() as nursery:
+            ours, theirs = memory_stream_pair()
+            nursery.start_soon(service.serve, theirs)
+            await ours.send_all(head.encode())
+            answer = b"".join([bytes(part) async for part in ours])
     # Of a peer the body is waited for.
     assert answer[len("HTTP/1.1 ") :][:3] == status
     assert (trio.current_time() < 2) is bool(status)

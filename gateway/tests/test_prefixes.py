@@ -174,7 +174,10 @@ async def test_a_lost_log_makes_no_second_cluster(autojump_clock: MockClock) -> 
 
 async def test_a_start_waits_for_the_store_no_longer_than_once(autojump_clock: MockClock) -> None:
     log = MemoryLog()
-    with pytest.RaisesGroup(StoreUnavailable, flatten_subgroups=True):
+    with (
+        trio.fail_after(10 * PATIENCE_SECONDS),
+        pytest.RaisesGroup(StoreUnavailable, flatten_subgroups=True),
+    ):
         await start(Moody(), log, 1)
     assert PATIENCE_SECONDS <= trio.current_time() < PATIENCE_SECONDS + 10
     state = await load_state(log, deadline_seconds=inf)

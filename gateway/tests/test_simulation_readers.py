@@ -26,7 +26,7 @@ def _reader() -> Reader:
     return Reader(cast(Workload, SimpleNamespace(world=world)), "reader", sessions=False)
 
 
-def test_an_answer_is_of_the_connection_it_came_over(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_is_of_the_connection_it_came_over(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = _reader()
     reader.assign({LOST: 5, FULL: 0})
     parts = [
@@ -44,7 +44,8 @@ def test_an_answer_is_of_the_connection_it_came_over(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(reader.client, "call", call)
     monkeypatch.setattr(readers, "ask_low", ask_low)
-    trio.run(reader.poll)
+    with trio.fail_after(60):
+        await reader.poll()
     (answer,) = (each for each in reader.history.events if (each.f, each.type) == ("poll", "ok"))
     assert answer.value is not None
     assert answer.value["link"] == 1

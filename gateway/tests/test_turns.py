@@ -33,6 +33,7 @@ from tidegate_protocol.messages import metadata as md
 from tidegate_protocol.messages import offset_fetch as of
 
 FEW, MANY = 10, 20 * ROWS_AT_ONCE
+PATIENCE_TURNS = 10_000
 PEER = Peer("127.0.0.1", 5000, "PLAINTEXT")
 
 
@@ -71,6 +72,7 @@ async def asked(
         while True:
             await trio.lowlevel.checkpoint()
             turns += 1
+            assert turns < PATIENCE_TURNS
             meanwhile(turns)
 
     [handler] = [each for each in handlers(world.gateway) if _takes(each, request)]
