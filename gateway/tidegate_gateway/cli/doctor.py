@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,9 +11,9 @@ import trio
 from ..doctor import examine
 from ..findings import Checked
 from ..logs import configure_logs
-from ..refusals_to_start import sentence_of
 from .serve import serve_settings
 from .table import mark
+from .telling import was_told
 
 
 def run_doctor(
@@ -38,10 +37,8 @@ def run_doctor(
         settings = serve_settings(config, properties, data, assignments)
         all_well = trio.run(examine, settings, data, report)
     except Exception as error:
-        sentence = sentence_of(error)
-        if sentence is None:
+        if not was_told(error):
             raise
-        print(f"tidegate: {sentence}", file=sys.stderr)
         return 1
     print(_json(findings, all_well) if as_json else _summary(findings))
     return 0 if all_well else 1

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
@@ -19,7 +17,6 @@ from typing import Final
 import trio
 
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.metadata_log import LogMisconfigured
 from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
 from tidegate_coordination.rules.groups import GROUP_CLAIMS
 from tidegate_coordination.state.cluster import ClusterState
@@ -27,13 +24,12 @@ from tidegate_coordination.state.gateways import Gateway
 
 from ..listener_settings import url_host
 from ..logs import configure_logs
-from ..refusals_to_start import sentence_of
 from ..settings_sources import BadSource
-from ..startup import check_cluster, load_state
 from .dev_pipeline import default_log
+from .existing_cluster import coordinator_of
 from .log_backup_running import open_followed_log
+from .telling import was_told
 
-LOAD_SECONDS: Final = 120.0
 LOOK_SECONDS: Final = 0.2
 NOT_DONE: Final = 1
 NOT_TOLD: Final = 2
@@ -131,10 +127,8 @@ def _run(work: Callable[[], Awaitable[int]]) -> int:
     try:
         return trio.run(work)
     except Exception as error:
-        sentence = sentence_of(error)
-        if sentence is None:
+        if not was_told(error):
             raise
-        print(f"tidegate: {sentence}", file=sys.stderr)
         return NOT_TOLD
 
 
@@ -144,12 +138,7 @@ async def _opened(cluster: ClusterOptions) -> AsyncGenerator[Coordinator, None]:
     async with AsyncExitStack() as stack:
         log = await open_followed_log(cluster.log or default_log(cluster.data))
         stack.push_async_callback(log.aclose)
-        state = await load_state(log, deadline_seconds=LOAD_SECONDS)
-        check_cluster(state, "")
-        if not state.cluster_id:
-            raise LogMisconfigured("it is empty: no gateway has used it yet")
-        rng = Random(os.urandom(32))
-        coordinator = Coordinator(log, state, rng=rng, wall_clock=time.time)
+        coordinator = await coordinator_of(log, Random(os.urandom(32)))
         nursery = await stack.enter_async_context(trio.open_nursery())
         nursery.start_soon(coordinator.run)
         yield coordinator

@@ -20,7 +20,7 @@ from tidegate_storage.load import open_store
 from tidegate_storage.object_store import ObjectStore, StoreMisconfigured
 
 from ..logs import configure_logs
-from ..refusals_to_start import sentence_of
+from .telling import was_told
 
 SAID_EVERY_SECONDS: Final = 2.0
 
@@ -53,10 +53,8 @@ def run_log_command(
         print(f"tidegate: {error}", file=sys.stderr)
         return 1
     except Exception as error:
-        sentence = sentence_of(error)
-        if sentence is None:
+        if not was_told(error):
             raise
-        print(f"tidegate: {sentence}", file=sys.stderr)
         return 1
     print(json.dumps(values) if as_json else "\n".join(lines))
     return code

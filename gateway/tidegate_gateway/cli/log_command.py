@@ -7,21 +7,9 @@ from typing import Annotated
 
 import typer
 
-from .options import Json
+from .options import Json, NeededLog, NeededStore
 
 app = typer.Typer(help="Metadata logs.", no_args_is_help=True, rich_markup_mode=None)
-
-LogToRead = Annotated[
-    str,
-    typer.Option(
-        "--log",
-        metavar="URL",
-        help="sqlite:FILE, postgres://..., s3://..., http://... or a plug-in's.",
-    ),
-]
-StoreWithData = Annotated[
-    str, typer.Option("--object-store", metavar="URL", help="file:DIR or s3://BUCKET/PREFIX.")
-]
 
 
 @app.command()
@@ -57,7 +45,7 @@ def serve_log(
 
 
 @app.command()
-def backup(log: LogToRead, object_store: StoreWithData, json: Json = False) -> None:
+def backup(log: NeededLog, object_store: NeededStore, json: Json = False) -> None:
     """Copy a metadata log to the object store now; gateways do so by themselves."""
     from .log_backup import run_backup
 

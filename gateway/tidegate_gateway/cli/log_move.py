@@ -9,21 +9,20 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
-from typing import Final
 
 import trio
 
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.load import open_log
 from tidegate_coordination.log_mover import LogMover, MovePlan, MoveReport, check_logs
-from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
+from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.movable_log import MovableLog
 from tidegate_coordination.rules.log_moves import CancelLogMove
 from tidegate_coordination.url_secrets import without_secrets
 
 from ..settings_sources import BadSource
-from ..startup import check_cluster, load_state
 from ..visitor import end_visit, keep_lease, register_visitor
+from .existing_cluster import coordinator_of
 from .log_backup_running import (
     Lines,
     Progress,
@@ -31,8 +30,6 @@ from .log_backup_running import (
     run_log_command,
     sqlite_path,
 )
-
-LOAD_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +136,7 @@ async def _opened(stack: AsyncExitStack, options: LogMoveOptions) -> tuple[Coord
 
     log = MovableLog(await open_existing_log(options.source), open_next)
     stack.push_async_callback(log.aclose)
-    state = await load_state(log, deadline_seconds=LOAD_SECONDS)
-    check_cluster(state, "")
-    if not state.cluster_id:
-        raise LogMisconfigured("it is empty: no gateway has used it yet")
-    rng = Random(os.urandom(32))
-    return Coordinator(log, state, rng=rng, wall_clock=time.time), log
+    return await coordinator_of(log, Random(os.urandom(32))), log
 
 
 def _everywhere(url: str) -> str:

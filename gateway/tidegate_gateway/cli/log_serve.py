@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,9 +19,9 @@ from tidegate_coordination.logs.http_url import read_token
 
 from ..listener_settings import ListenerAddress, host_port, url_host
 from ..logs import configure_logs
-from ..refusals_to_start import sentence_of
 from ..server import ConnectionSlots, Listener, accept_forever, bind_listener
 from .banner import shown_log
+from .telling import was_told
 
 _log = structlog.get_logger("tidegate.log_serve")
 
@@ -46,10 +45,8 @@ def run_log_serve(options: LogServeOptions, *, as_json: bool) -> int:
     try:
         trio.run(_serve, options, as_json)
     except Exception as error:
-        sentence = sentence_of(error)
-        if sentence is None:
+        if not was_told(error):
             raise
-        print(f"tidegate: {sentence}", file=sys.stderr)
         return 1
     return 0
 

@@ -7,15 +7,11 @@ from typing import Annotated
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-LogThatExists = Annotated[
-    str | None,
-    typer.Option(
-        "--log",
-        metavar="URL",
-        help="sqlite:FILE, postgres://..., s3://..., http://... or a plug-in's.",
-    ),
-]
-StoreThatExists = Annotated[
-    str | None,
-    typer.Option("--object-store", metavar="URL", help="file:DIR or s3://BUCKET/PREFIX."),
-]
+_LOG = typer.Option(
+    "--log", metavar="URL", help="sqlite:FILE, postgres://..., s3://..., http://... or a plug-in's."
+)
+_STORE = typer.Option("--object-store", metavar="URL", help="file:DIR or s3://BUCKET/PREFIX.")
+LogThatExists = Annotated[str | None, _LOG]
+StoreThatExists = Annotated[str | None, _STORE]
+NeededLog = Annotated[str, _LOG]
+NeededStore = Annotated[str, _STORE]

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
-from typing import Final
 
 import trio
 
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.metadata_log import LogMisconfigured
 from tidegate_coordination.state.topics import Topic
 from tidegate_storage.ownership import check_owner, read_owner
 
 from ..logs import configure_logs
 from ..readability import Found
-from ..refusals_to_start import sentence_of
 from ..repair import Repair
 from ..settings_sources import BadSource
-from ..startup import check_cluster, load_state
 from .bar import BytesBar
 from .dev_pipeline import default_log, default_store
+from .existing_cluster import coordinator_of
 from .log_backup_running import open_existing_store, open_followed_log
+from .telling import was_told
 from .topic_repair_text import NOT_TOLD, Outcome, as_json_text, as_text, summary
-
-LOAD_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +51,8 @@ def run_topic_repair(options: TopicRepairOptions, *, as_json: bool) -> int:
         confirm = _confirmed if not options.yes else _always
         outcome = trio.run(_repair, options, confirm, not as_json)
     except Exception as error:
-        sentence = sentence_of(error)
-        if sentence is None:
+        if not was_told(error):
             raise
-        print(f"tidegate: {sentence}", file=sys.stderr)
         return NOT_TOLD
     print(as_json_text(outcome) if as_json else summary(outcome, skip=options.skip))
     return outcome.exit_code
@@ -91,18 +84,15 @@ async def _opened(options: TopicRepairOptions) -> AsyncGenerator[_Opened, None]:
         stack.push_async_callback(log.aclose)
         store = open_existing_store(options.object_store or default_store(options.data))
         stack.push_async_callback(store.aclose)
-        state = await load_state(log, deadline_seconds=LOAD_SECONDS)
-        check_cluster(state, "")
-        if not state.cluster_id:
-            raise LogMisconfigured("it is empty: no gateway has used it yet")
+        rng = Random(os.urandom(32))
+        coordinator = await coordinator_of(log, rng)
+        state = coordinator.state
         if await read_owner(store) is None:
             raise BadSource(
                 "the object store belongs to no cluster: give the same --data or --object-store as"
                 " the gateways have"
             )
         await check_owner(store, state.cluster_id, timeline=state.timeline)
-        rng = Random(os.urandom(32))
-        coordinator = Coordinator(log, state, rng=rng, wall_clock=time.time)
         nursery = await stack.enter_async_context(trio.open_nursery())
         nursery.start_soon(coordinator.run)
         repair = Repair(coordinator, store, rng=rng, software_version=version("tidegate"))

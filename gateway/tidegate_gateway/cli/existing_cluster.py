@@ -1,0 +1,28 @@
+"""The log of a cluster that exists, for commands that write to it."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+from typing import Final
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
+
+from ..startup import check_cluster, load_state
+
+LOAD_SECONDS: Final = 120.0
+
+
+async def coordinator_of(log: MetadataLog, rng: Random) -> Coordinator:
+    """Return one with the state of now; it does not run yet.
+
+    Raises:
+      LogMisconfigured: no cluster is in the log, or not a whole one.
+      Exception: see load_state().
+    """
+    state = await load_state(log, deadline_seconds=LOAD_SECONDS)
+    check_cluster(state, "")
+    if not state.cluster_id:
+        raise LogMisconfigured("it is empty: no gateway has used it yet")
+    return Coordinator(log, state, rng=rng, wall_clock=time.time)
