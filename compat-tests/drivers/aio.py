@@ -15,7 +15,6 @@ from aiokafka.structs import TopicPartition
 from drivers.records import Got, Sent
 
 READ_SECONDS = 60.0
-MAX_UNANSWERED = 2000
 Result = TypeVar("Result")
 
 

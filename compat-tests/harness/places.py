@@ -12,9 +12,7 @@ WORK = HERE / ".work"  # all that is downloaded, built or written by a run; git-
 KAFKA_VERSION = "4.3.1"
 FRANZ_GO_VERSION = "v1.22.2"
 KAFKA_PYTHON_VERSION = "3.0.12"
-KAFKAJS_VERSION = "2.2.4"
 KAFKA_GO_VERSION = "v0.4.51"
-KCAT_VERSION = "1.7.1"
 LIBRDKAFKA_PACKAGE = "@confluentinc/kafka-javascript@1.10.1"  # carries librdkafka 2.15.1
 
 

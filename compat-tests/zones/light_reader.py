@@ -34,7 +34,6 @@ _FETCH_VERSION, _METADATA_VERSION = 11, 9
 # Base offset, length; then, in the rest of the header, the last offset's delta.
 _BATCH = struct.Struct(">qi")
 _DELTA_AT, _LENGTH_BYTES = 23, 12
-_UNKNOWN_LEADER = {3, 5, 6}
 
 
 class Failed(Exception):

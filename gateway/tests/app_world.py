@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import IO, Any
 
 import trio
 
@@ -103,8 +103,15 @@ def tidegate(
 @contextmanager
 def serving(*arguments: str, cwd: Path, **environ: str) -> Iterator[Process]:
     """Run `tidegate dev` or `serve` until the block ends."""
+    with starting(*arguments, "--json", cwd=cwd, **environ) as popen:
+        yield Process(popen, json.loads(first_line(popen, popen.stdout)))
+
+
+@contextmanager
+def starting(*arguments: str, cwd: Path, **environ: str) -> Iterator[subprocess.Popen[str]]:
+    """The same, not waiting until it serves."""
     popen = subprocess.Popen(
-        _command((*arguments, "--json")),
+        _command(arguments),
         cwd=cwd,
         env=_environ(environ),
         stdout=subprocess.PIPE,
@@ -112,17 +119,18 @@ def serving(*arguments: str, cwd: Path, **environ: str) -> Iterator[Process]:
         text=True,
     )
     try:
-        yield Process(popen, json.loads(_first_line(popen)))
+        yield popen
     finally:
         if popen.poll() is None:
             popen.kill()
         popen.communicate()
 
 
-def _first_line(popen: subprocess.Popen[str]) -> str:
-    assert popen.stdout is not None
-    ready, _, _ = select.select([popen.stdout], [], [], PATIENCE_SECONDS)
-    line = popen.stdout.readline() if ready else ""
+def first_line(popen: subprocess.Popen[str], stream: IO[str] | None) -> str:
+    """Return the first line of one of its streams; it is a failure if none comes."""
+    assert stream is not None
+    ready, _, _ = select.select([stream], [], [], PATIENCE_SECONDS)
+    line = stream.readline() if ready else ""
     if not line:
         popen.kill()
         raise AssertionError(f"it did not start: {popen.communicate()[1]}")

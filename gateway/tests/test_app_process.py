@@ -11,35 +11,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
 
-from tests.app_world import PATIENCE_SECONDS, Process, serving, tidegate
+from tests.app_world import (
+    PATIENCE_SECONDS,
+    Process,
+    first_line,
+    serving,
+    starting,
+    tidegate,
+)
+from tests.greetings import consume, produce
 from tidegate_gateway.local_cluster.server import free_ports
 
 DEV = ("dev", "--port", "0", "--admin-port", "0")
-
-
-def produce(servers: str, *values: str) -> None:
-    producer = Producer({"bootstrap.servers": servers})
-    for value in values:
-        producer.produce("greetings", value)
-    assert producer.flush(PATIENCE_SECONDS) == 0
-
-
-def consume(servers: str, count: int) -> list[str]:
-    settings = {
-        "bootstrap.servers": servers,
-        "group.id": "readers",
-        "auto.offset.reset": "earliest",
-    }
-    consumer = Consumer(settings)
-    try:
-        consumer.subscribe(["greetings"])
-        messages = consumer.consume(count, PATIENCE_SECONDS)
-        assert [each.error() for each in messages] == [None] * count
-        return [(each.value() or b"").decode() for each in messages]
-    finally:
-        consumer.close()
 
 
 def test_serves_real_clients_and_stops_when_told(tmp_path: Path) -> None:
@@ -85,17 +69,9 @@ def test_one_that_still_starts_refuses_clients_and_can_be_stopped(tmp_path: Path
     """A client that is let in and not answered waits for long; one that is refused goes on."""
     port, admin_port = free_ports(2)
     ports = ("--port", str(port), "--admin-port", str(admin_port))
-    command = [sys.executable, "-m", "tidegate_gateway", "dev", *ports]
     store = "s3://b/p?endpoint=http://127.0.0.1:1&region=x&skip_signature=true"
-    with subprocess.Popen(
-        [*command, "--object-store", store],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as popen:
-        assert popen.stderr is not None
-        assert "the object store does not answer" in popen.stderr.readline()
+    with starting("dev", *ports, "--object-store", store, cwd=tmp_path) as popen:
+        assert "the object store does not answer" in first_line(popen, popen.stderr)
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
         admin = Process(popen, {"admin_url": f"http://127.0.0.1:{admin_port}"})

@@ -16,6 +16,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.several_gateways import Clock, Running, cluster
+from tests.slow_store import SlowStore
 from tests.test_bad_batches import BAD_BATCHES, FAR_FUTURE, changed
 from tests.wire_client import WireClient, produce_request, records_batch, request_frame
 from tidegate_coordination.rules.gateways import StartDraining
@@ -33,8 +34,6 @@ from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import incremental_alter_configs as ac
 from tidegate_protocol.messages import produce as pr
 from tidegate_simulation.scheduling import seeded_scheduling
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer
 
 SEEDS = range(6)
 STEPS = 60
@@ -58,7 +57,6 @@ TOPICS: list[tuple[str, int, dict[str, str]]] = [
     ("__consumer_offsets", 1, {}),
     ("gone", 2, {}),
 ]
-MAX_NAMED = 4
 CONFIGS = [
     ("max.message.bytes", "80"),
     ("max.message.bytes", "1000000"),
@@ -68,17 +66,6 @@ CONFIGS = [
     ("cleanup.policy", "delete"),
     ("message.timestamp.after.max.ms", "9000000000"),
 ]
-
-
-class SlowStore(MemoryObjectStore):
-    """Puts of WAL objects take put_seconds."""
-
-    put_seconds = 0.0
-
-    async def put(self, key: str, body: Buffer) -> None:
-        if "/wal/" in key:
-            await trio.sleep(self.put_seconds)
-        await super().put(key, body)
 
 
 def good_batch(rng: Random) -> bytes:

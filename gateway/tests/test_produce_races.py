@@ -12,6 +12,7 @@ import trio
 from crc32c import crc32c
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from tests.slow_store import SlowStore
 from tests.wire_client import NOW_MS, WireWorld, produce_request, records_batch, request_frame
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.logs.memory import CAPABILITIES, MemoryLog
@@ -21,25 +22,12 @@ from tidegate_gateway.gateway import Gateway, Identity
 from tidegate_protocol.batches import CRC_POSITION, CRC_START, HEADER
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.records import Record, build_batch
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer
 
 T = TypeVar("T")
 
 # WireWorld counts from 50000: two that made topics, then the first, then the offender.
 OFFENDER_PORT = 50_003
 KEYED = build_batch([Record(0, NOW_MS, b"key", b"keyed")])
-
-
-class SlowStore(MemoryObjectStore):
-    """Puts of WAL objects take put_seconds."""
-
-    put_seconds = 0.0
-
-    async def put(self, key: str, body: Buffer) -> None:
-        if "/wal/" in key:
-            await trio.sleep(self.put_seconds)
-        await super().put(key, body)
 
 
 class SlowBlocking:

@@ -11,7 +11,7 @@ from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_coordination.configs.topic_settings import TopicSettings, compile_topic_settings
 from tidegate_gateway.record_checks import checked_batch
 from tidegate_gateway.refusals import BatchRefused
-from tidegate_protocol.batches import CRC_POSITION, CRC_START, HEADER, HEADER_BYTES, LENGTH_OVERHEAD
+from tidegate_protocol.batches import CRC_POSITION, CRC_START, HEADER_BYTES, LENGTH_OVERHEAD
 from tidegate_protocol.compression import Codec, compress, decompress
 from tidegate_protocol.errors import InvalidBatch
 from tidegate_protocol.records import (
@@ -244,12 +244,3 @@ class CompressionTarget:
         assert codec == Codec.NONE or len(text) <= MAX_BYTES
         if len(text) < 4096:
             assert decompress(compress(text, codec), codec, max_bytes=MAX_BYTES) == text
-
-
-def header_of(count: int, payload: bytes, attributes: int = 0) -> bytes:
-    """Return a batch whose header claims what it likes."""
-    size = HEADER_BYTES - LENGTH_OVERHEAD + len(payload)
-    head = (0, size, -1, 2, 0, attributes, count - 1, NOW_MS, NOW_MS, -1, -1, -1, count)
-    batch = bytearray(HEADER.pack(*head) + payload)
-    repair_batch(batch, 0, length=True)
-    return bytes(batch)

@@ -14,7 +14,6 @@ class Peer:
     """The client at the other end of a connection.
 
     host, port: its own, where a proxy says so.  listener: the listener's name.
-    software_name, software_version: from ApiVersions (KIP-511).
     client_id: of its first request; None before that.
     origin: the zone of its listener or address.  said_rack: see client_racks.py.
     produced_bytes, fetched_bytes: see zone_traffic.py.
@@ -23,8 +22,6 @@ class Peer:
     host: str
     port: int
     listener: str
-    software_name: str = ""
-    software_version: str = ""
     client_id: str | None = None
     origin: ClientZone = NOWHERE
     said_rack: tuple[str, str] | None = None

@@ -50,7 +50,6 @@ class ApiVersions:
             name, version = request.client_software_name, request.client_software_version
             if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
                 return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-            call.peer.software_name, call.peer.software_version = name, version
         return self._answer(ErrorCode.NONE)
 
     def _answer(self, error: ErrorCode) -> ApiVersionsResponse:
