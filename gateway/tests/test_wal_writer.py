@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.wal_world import make_writer
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.events import TopicCreated
 from tidegate_coordination.logs.memory import MemoryLog
@@ -16,7 +17,6 @@ from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import NOTHING, Decided, View
 from tidegate_coordination.rules.wal import BatchOutcome, Refusal
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.seal_pace import Inflow
 from tidegate_gateway.wal_writer import WalSettings, WalWriter
 from tidegate_protocol.records import Record, build_batch, check_batch
 from tidegate_storage.memory_store import MemoryObjectStore
@@ -92,17 +92,7 @@ async def running(
     coordinator = Coordinator(
         MemoryLog(), ClusterState(), rng=Random(0), wall_clock=lambda: 1_000_000.0
     )
-    writer = WalWriter(
-        store,
-        coordinator,
-        settings or WalSettings(),
-        node_id=1,
-        inflow=Inflow(),
-        key_of=lambda identity: f"wal/{identity.counter}",
-        is_append_time=lambda topic: False,
-        on_stored=lambda name, body: None,
-        after_answers=lambda: None,
-    )
+    writer = make_writer(store, coordinator, settings or WalSettings())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(coordinator.run)
         coordinator.incarnation = int(

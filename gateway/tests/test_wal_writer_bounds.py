@@ -8,13 +8,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from tests.wal_world import make_writer
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.rules.wal import BatchOutcome
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.seal_pace import Inflow
 from tidegate_gateway.wal_writer import WalSettings, WalWriter
 from tidegate_protocol.records import Record, build_batch, check_batch
 from tidegate_storage.memory_store import MemoryObjectStore
@@ -46,20 +46,6 @@ class Anybody:
         """Whoever it was."""
 
 
-def make_writer(store: MemoryObjectStore, coordinator: Coordinator) -> WalWriter:
-    return WalWriter(
-        store,
-        coordinator,
-        SETTINGS,
-        node_id=1,
-        inflow=Inflow(),
-        key_of=lambda identity: f"wal/{identity.counter}",
-        is_append_time=lambda topic: False,
-        on_stored=lambda name, body: None,
-        after_answers=lambda: None,
-    )
-
-
 async def produce(writer: WalWriter) -> None:
     header = check_batch(memoryview(BATCH))
     while True:
@@ -76,7 +62,7 @@ async def test_objects_that_cannot_be_committed_do_not_pile_up(
     log: MetadataLog = silent if culprit == "log" else MemoryLog()
     coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=lambda: 1000.0)
     store = FirstPutFails(does=culprit != "log")
-    writer = make_writer(store, coordinator)
+    writer = make_writer(store, coordinator, SETTINGS)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(coordinator.run)
         nursery.start_soon(writer.run)
@@ -99,7 +85,7 @@ async def test_a_drain_ends_though_clients_go_on(autojump_clock: MockClock) -> N
         def settle(self, outcome: BatchOutcome) -> None:
             last.append(outcome)
 
-    writer = make_writer(store, coordinator)
+    writer = make_writer(store, coordinator, SETTINGS)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(coordinator.run)
         nursery.start_soon(writer.run)

@@ -1,0 +1,23 @@
+"""A WAL writer of its own, for tests of what it does between store and log."""
+
+from __future__ import annotations
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_gateway.seal_pace import Inflow
+from tidegate_gateway.wal_writer import WalSettings, WalWriter
+from tidegate_storage.object_store import ObjectStore
+
+
+def make_writer(store: ObjectStore, coordinator: Coordinator, settings: WalSettings) -> WalWriter:
+    """Return one of node 1 whose objects are wal/0, wal/1 ..., and whose news nobody hears."""
+    return WalWriter(
+        store,
+        coordinator,
+        settings,
+        node_id=1,
+        inflow=Inflow(),
+        key_of=lambda identity: f"wal/{identity.counter}",
+        is_append_time=lambda topic: False,
+        on_stored=lambda name, body: None,
+        after_answers=lambda: None,
+    )
