@@ -56,7 +56,7 @@ from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.wal import OpenWal, WalIdentity
 
 NOW_MS = 1_700_000_000_000
-PATIENCE_SECONDS = 3_600.0  # for a whole test, on trio's clock
+WORLD_SECONDS = 3_600.0  # for a whole test, on trio's clock
 
 Written = tuple[str, int, bytes]
 """Topic, partition, batch."""
@@ -287,7 +287,7 @@ async def fetch_world(
         )
         for node_id in range(1, gateways + 1)
     ]
-    with trio.fail_after(PATIENCE_SECONDS):
+    with trio.fail_after(WORLD_SECONDS):
         async with trio.open_nursery() as nursery:
             if disk is not None:
                 nursery.start_soon(disk.run)

@@ -60,7 +60,7 @@ PEER = Peer("127.0.0.1", 5000, "PLAINTEXT")
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
 SUBSCRIPTION = encode_subscription(ConsumerProtocolSubscription(["orders"]))
 NONE = ErrorCode.NONE
-PATIENCE_SECONDS = 3_600.0  # for a whole test, on trio's clock
+WORLD_SECONDS = 3_600.0  # for a whole test, on trio's clock
 Clock = trio.testing.MockClock
 
 
@@ -239,7 +239,7 @@ async def cluster(
         Gateway(log, each, settings, listeners=listeners.get(each, ("PLAINTEXT",)))
         for each in node_ids or (1,)
     ]
-    with trio.fail_after(PATIENCE_SECONDS):
+    with trio.fail_after(WORLD_SECONDS):
         async with trio.open_nursery() as nursery:
             for each in gateways:
                 nursery.start_soon(each.run)

@@ -10,7 +10,7 @@ from random import Random
 import trio
 
 from tests.peer_network import Network
-from tests.wire_client import NOW_MS, WireClient, WireWorld
+from tests.wire_client import NOW_MS, WORLD_SECONDS, WireClient, WireWorld
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.logs.memory import MemoryLog
@@ -33,7 +33,6 @@ from tidegate_protocol.messages import sync_group as sg
 from tidegate_storage.memory_store import MemoryObjectStore
 
 LISTENER = "PLAINTEXT"
-PATIENCE_SECONDS = 7_200.0  # for a whole test, on trio's clock
 
 
 class OutageLog(MemoryLog):
@@ -152,7 +151,7 @@ class Cluster:
 @asynccontextmanager
 async def cluster(settings: dict[str, str] | None = None) -> AsyncIterator[Cluster]:
     """A cluster without gateways yet."""
-    with trio.fail_after(PATIENCE_SECONDS):
+    with trio.fail_after(WORLD_SECONDS):
         async with trio.open_nursery() as nursery:
             yield Cluster(nursery, settings or {})
             nursery.cancel_scope.cancel()

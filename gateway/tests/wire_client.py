@@ -29,6 +29,7 @@ from tidegate_storage.memory_store import MemoryObjectStore
 
 NOW_MS = 1_700_000_000_000
 PATIENCE_SECONDS = 300.0
+WORLD_SECONDS = 7_200.0  # for a whole test, on trio's clock
 KEYS = {facts.name: key for key, facts in APIS.items()}
 
 
@@ -196,9 +197,10 @@ async def wire_world(
         wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
         blocking=Inline(),
     )
-    async with trio.open_nursery() as nursery:
-        await gateway.start(nursery)
-        async with trio.open_nursery() as connections:
-            yield WireWorld(gateway, connections)
-            connections.cancel_scope.cancel()
-        nursery.cancel_scope.cancel()
+    with trio.fail_after(WORLD_SECONDS):
+        async with trio.open_nursery() as nursery:
+            await gateway.start(nursery)
+            async with trio.open_nursery() as connections:
+                yield WireWorld(gateway, connections)
+                connections.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()
