@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from threading import Timer
 from typing import IO, Any
 
 import trio
@@ -85,6 +85,18 @@ class Process:
         return self.popen.returncode, errors
 
 
+@contextmanager
+def deadline(popen: subprocess.Popen[str]) -> Iterator[None]:
+    """What a process does not say in time ends with it."""
+    timer = Timer(PATIENCE_SECONDS, popen.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+
+
 def tidegate(
     *arguments: str, cwd: Path, seconds: float = PATIENCE_SECONDS, **environ: str
 ) -> subprocess.CompletedProcess[str]:
@@ -129,8 +141,8 @@ def starting(*arguments: str, cwd: Path, **environ: str) -> Iterator[subprocess.
 def first_line(popen: subprocess.Popen[str], stream: IO[str] | None) -> str:
     """Return the first line of one of its streams; it is a failure if none comes."""
     assert stream is not None
-    ready, _, _ = select.select([stream], [], [], PATIENCE_SECONDS)
-    line = stream.readline() if ready else ""
+    with deadline(popen):
+        line = stream.readline()
     if not line:
         popen.kill()
         raise AssertionError(f"it did not start: {popen.communicate()[1]}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 import trio
 
-from tests.app_world import PATIENCE_SECONDS, serving, tidegate
+from tests.app_world import PATIENCE_SECONDS, deadline, first_line, serving, starting, tidegate
 from tests.greetings import consume, produce
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
@@ -73,17 +72,11 @@ def waiting_gateway(server: Any, folder: Path) -> Iterator[subprocess.Popen[str]
     url = server.new_database()
     server.stop()
     try:
-        command = [sys.executable, "-m", "tidegate_gateway", *DEV, "--log", url, "--json"]
-        popen = subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        try:
+        with starting(*DEV, "--log", url, "--json", cwd=folder) as popen:
             assert popen.stderr is not None
-            assert any("the metadata log does not answer" in line for line in popen.stderr)
+            with deadline(popen):
+                assert any("the metadata log does not answer" in line for line in popen.stderr)
             yield popen
-        finally:
-            popen.kill()
-            popen.communicate()
     finally:
         server.start()
 
@@ -91,8 +84,7 @@ def waiting_gateway(server: Any, folder: Path) -> Iterator[subprocess.Popen[str]
 def test_a_gateway_waits_for_a_server_that_is_away(postgres_server: Any, tmp_path: Path) -> None:
     with waiting_gateway(postgres_server, tmp_path) as popen:
         postgres_server.start()
-        assert popen.stdout is not None
-        said = json.loads(popen.stdout.readline())
+        said = json.loads(first_line(popen, popen.stdout))
         produce(said["bootstrap_servers"], "a")
         popen.send_signal(signal.SIGTERM)
         popen.communicate(timeout=PATIENCE_SECONDS)

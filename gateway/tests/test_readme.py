@@ -15,7 +15,7 @@ from random import Random
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from tests.app_world import PATIENCE_SECONDS, started_gateway
+from tests.app_world import PATIENCE_SECONDS, deadline, started_gateway
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.handlers import PRODUCE, make_handlers
 from tidegate_protocol.apis import APIS
@@ -30,7 +30,9 @@ def running_dev(folder: Path) -> Iterator[tuple[str, str, str]]:
     command = [sys.executable, "-m", "tidegate_gateway", "dev", "--port", "0", "--admin-port", "0"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as popen:
         try:
-            yield _banner(popen)
+            with deadline(popen):
+                banner = _banner(popen)
+            yield banner
             popen.send_signal(signal.SIGINT)
             assert popen.wait(PATIENCE_SECONDS) == 0
         finally:

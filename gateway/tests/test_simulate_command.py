@@ -14,6 +14,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
+from tests.app_world import first_line
 from tidegate_simulation.checker import Violation
 from tidegate_simulation.command import app
 from tidegate_simulation.faults import Landed
@@ -94,8 +95,7 @@ def test_ctrl_c_ends_with_what_was_found() -> None:
         # What a shell starts in the background ignores it, and so would this.
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
-    assert process.stderr is not None
-    assert process.stderr.readline()
+    assert first_line(process, process.stderr)
     process.send_signal(signal.SIGINT)
     stdout, _ = process.communicate(timeout=300)
     found = json.loads(stdout)

@@ -11,14 +11,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner
 
-from tests.app_world import PATIENCE_SECONDS, serving, tidegate
+from tests.app_world import PATIENCE_SECONDS, deadline, serving, tidegate
 from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.cli.dev_pipeline import default_log, default_store, shown_command
 from tidegate_pipeline.command import app
@@ -70,18 +69,6 @@ def running(*arguments: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
         finally:
             if popen.poll() is None:
                 popen.kill()
-
-
-@contextmanager
-def deadline(popen: subprocess.Popen[str]) -> Iterator[None]:
-    """What a process does not say in time ends with it."""
-    timer = Timer(PATIENCE_SECONDS, popen.kill)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
 
 
 def wait_for(popen: subprocess.Popen[str], event: str) -> dict[str, Any]:
