@@ -86,11 +86,10 @@ async def leaders(client: WireClient) -> set[int]:
     return {each.leader_id for each in answer.topics[0].partitions}
 
 
-async def coordinator_code(client: WireClient) -> int:
+async def coordinator(client: WireClient) -> tuple[int, int]:
     request = fc.FindCoordinatorRequest(coordinator_keys=["g"])
-    found = await client.call("FindCoordinator", 4, request)
-    code: int = found.coordinators[0].error_code
-    return code
+    found = (await client.call("FindCoordinator", 4, request)).coordinators[0]
+    return found.error_code, found.node_id
 
 
 async def ready(running: Running) -> int:
@@ -225,10 +224,11 @@ async def test_it_names_the_others_as_leaders(autojump_clock: MockClock) -> None
         cut = await two(world)
         client = cut.old.world.connect()
         assert await leaders(client) == {1, 2}
-        assert await coordinator_code(client) == E.NONE
+        await joined(client, "g", 60_000)
+        assert await coordinator(client) == (E.NONE, 1)
         await cut.is_noticed()
         assert await leaders(client) == {2}
-        assert await coordinator_code(client) == E.COORDINATOR_NOT_AVAILABLE
+        assert await coordinator(client) == (E.NONE, 2)
 
 
 async def test_it_names_others_though_it_does_not_hear_them(autojump_clock: MockClock) -> None:

@@ -37,9 +37,11 @@ def server(state: ClusterState, group_id: str, among: Mapping[int, Gateway]) -> 
     among: see candidates().  A group that is held waits for its holder, absent or not: nobody else
     may serve it before the holder's lease is over.
     """
-    held = holder(state, group_id)
-    if held is not None:
-        return held
+    return holder(state, group_id) or chosen(group_id, among)
+
+
+def chosen(group_id: str, among: Mapping[int, Gateway]) -> Gateway | None:
+    """Return the gateway that a group's id hashes to."""
     return among[choose(group_id.encode(), list(among))] if among else None
 
 

@@ -3,7 +3,8 @@
 A group belongs to the gateway that holds its claim, or, when no live gateway does, to the one its
 id hashes to among those that answer and have the asker's listener.  Where the holder lacks it, the
 group cannot be reached from there, so all gateways should have all listeners.  A gateway that is
-cut off from the metadata log does not know which.
+cut off from the metadata log names others as far as it knows them: clients that ask only the
+address they were given (kafka-go) get no further else.
 
 Differs from Kafka: there are no transactions yet, so a transactional id is refused with
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which both the Java client and librdkafka take as fatal here;
@@ -22,7 +23,7 @@ import structlog
 
 from tidegate_coordination.coordinator import Coordinator as MetadataCoordinator
 from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
-from tidegate_coordination.groups.placement import server
+from tidegate_coordination.groups.placement import chosen, server
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import find_coordinator as messages
@@ -109,13 +110,13 @@ class FindCoordinator:
     def _find_group(
         self, group_id: str, listener: str, among: Mapping[int, Gateway]
     ) -> Coordinator:
-        if self.coordinator.is_cut_off:
+        gateway = self._server(group_id, among)
+        if gateway is None and self.coordinator.is_cut_off:
             return _refused(
                 group_id,
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
                 "This gateway does not reach its metadata log",
             )
-        gateway = server(self.coordinator.state, group_id, among)
         endpoint = gateway.endpoint(listener) if gateway is not None else None
         if gateway is None or endpoint is None:
             return _refused(
@@ -131,6 +132,17 @@ class FindCoordinator:
             error_code=ErrorCode.NONE,
             error_message=None,
         )
+
+    def _server(self, group_id: str, among: Mapping[int, Gateway]) -> Gateway | None:
+        """Return whom to name: while this gateway is cut off, another, who will have the group."""
+        found = server(self.coordinator.state, group_id, among)
+        if not (self.coordinator.is_cut_off and self._is_this(found)):
+            return found
+        found = chosen(group_id, among)
+        return None if self._is_this(found) else found
+
+    def _is_this(self, gateway: Gateway | None) -> bool:
+        return gateway is not None and gateway.incarnation == self.coordinator.incarnation
 
 
 def _refused(key: str, code: ErrorCode, message: str) -> Coordinator:
