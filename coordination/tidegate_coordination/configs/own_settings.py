@@ -61,14 +61,16 @@ OWN_SETTINGS = (
          "How often new entries of the metadata log are copied to the object store; 0: never."),
     _own("metadata.log", _ADDRESS, "sqlite:data/metadata.db", None,
          "Where the metadata log is: memory:, sqlite:<file>, postgres://<user>@<host>/<database>,"
-         " s3://<bucket>/<prefix>, or a plug-in's address."),
+         " s3://<bucket>/<prefix>, gs:// and az:// alike, http(s)://<host>:<port>/<prefix>,"
+         " forward:<host>:<port>,..., or a plug-in's address."),
     _own("metadata.log.next", _ADDRESS, "", None,
          "Where `tidegate log move` moves the metadata log to, if this gateway needs another"
          " address than the command was given."),
     _own("object.delete.grace.ms", _LONG, 600_000, at_least(0),
          "How long an object that nothing refers to is kept for reads under way."),
     _own("object.store", _ADDRESS, "file:data/objects", None,
-         "Where records are: memory:, file:<folder>, s3://<bucket>/<prefix>."),
+         "Where records are: memory:, file:<folder>, s3://<bucket>/<prefix>,"
+         " gs://<bucket>/<prefix>, az://<container>/<prefix>."),
     _own("orphan.scan.interval.ms", _LONG, 86_400_000, at_least(0),
          "How often the object store is listed for objects that nothing names; 0: never."),
     _own("peer.advertised.listener", _STRING, None, None,
