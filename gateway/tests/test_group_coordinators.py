@@ -96,6 +96,22 @@ async def test_unclaimed_groups_hash_over_those_with_the_listener_of_who_asks(
         assert {each.error_code for each in found} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
 
 
+async def test_a_gateway_that_is_cut_off_names_nobody_where_no_other_has_the_listener(
+    autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = fc.FindCoordinatorRequest(coordinator_keys=["g"])
+    async with cluster(1, 2, listeners={1: ("PLAINTEXT", "INNER")}) as [one, _]:
+        monkeypatch.setattr(type(one.coordinator), "is_cut_off", True)
+        one.absent = frozenset({one.coordinator.incarnation})
+        for listener, code, node_id in (
+            ("PLAINTEXT", NONE, 2),
+            ("INNER", ErrorCode.COORDINATOR_NOT_AVAILABLE, -1),
+        ):
+            peer = Peer("127.0.0.1", 5000, listener)
+            [found] = (await one.ask(fc, request, 6, peer)).coordinators
+            assert (found.error_code, found.node_id) == (code, node_id)
+
+
 async def test_groups_are_listed_once_among_those_with_the_listener_of_who_asks(
     autojump_clock: Clock,
 ) -> None:
