@@ -112,6 +112,26 @@ async def test_a_gateway_that_is_cut_off_names_nobody_where_no_other_has_the_lis
             assert (found.error_code, found.node_id) == (code, node_id)
 
 
+async def test_a_gateway_that_is_cut_off_names_those_that_it_hears(
+    autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not learn that the lease of one that died is over."""
+    async with cluster(1, 2, 3) as [one, two, three]:
+        await three.stable("g")
+        assert [each.node_id for each in await find(one, "g")] == [3]
+        monkeypatch.setattr(type(one.coordinator), "is_cut_off", True)
+        assert [each.node_id for each in await find(one, "g")] == [3]
+        me = one.coordinator.incarnation
+        one.absent = frozenset({me, three.coordinator.incarnation})
+        assert [each.node_id for each in await find(one, "g")] == [2]
+        # It hears nobody, and hashes over all but itself.
+        one.absent = frozenset({me})
+        names = [f"group {number}" for number in range(20)]
+        assert {each.node_id for each in await find(one, *names)} == {2, 3}
+        one.absent = frozenset({me, two.coordinator.incarnation, three.coordinator.incarnation})
+        assert {each.node_id for each in await find(one, *names)} == {2, 3}
+
+
 async def test_groups_are_listed_once_among_those_with_the_listener_of_who_asks(
     autojump_clock: Clock,
 ) -> None:

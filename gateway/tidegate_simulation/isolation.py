@@ -76,8 +76,9 @@ class Isolated:
         request = find_coordinator.FindCoordinatorRequest(coordinator_keys=["g"])
         reply = await connection.send("FindCoordinator", find_coordinator, 4, request)
         found: find_coordinator.FindCoordinatorResponse = await reply.wait(_ANSWER_SECONDS)
-        names_itself = found.coordinators[0].node_id == self.node.node_id
-        self._check("FindCoordinator", names_itself, False)
+        named = found.coordinators[0]
+        is_right = not named.error_code and named.node_id != self.node.node_id
+        self._check("FindCoordinator", is_right, named.error_code, f" and node {named.node_id}")
         if topic is None:
             return
         partition = state.partitions[topic.partition_numbers[0]]
@@ -87,7 +88,7 @@ class Isolated:
         reply = await connection.send("Fetch", fetch, 13, to_fetch)
         read: fetch.FetchResponse = await reply.wait(_ANSWER_SECONDS)
         code = read.responses[0].partitions[0].error_code
-        self._check("Fetch", code, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._check("Fetch", code == ErrorCode.NOT_LEADER_OR_FOLLOWER, code)
         # Without records, it is refused in any case.
         data = produce.TopicProduceData(
             topic_id=topic.topic_id, partition_data=[produce.PartitionProduceData(0)]
@@ -96,13 +97,15 @@ class Isolated:
         reply = await connection.send("Produce", produce, 13, to_write)
         written: produce.ProduceResponse = await reply.wait(_ANSWER_SECONDS)
         code = written.responses[0].partition_responses[0].error_code
-        self._check("Produce", code, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._check("Produce", code == ErrorCode.NOT_LEADER_OR_FOLLOWER, code)
 
-    def _check(self, api: str, answer: int, wanted: int) -> None:
+    def _check(self, api: str, is_right: bool, code: int, more: str = "") -> None:
         if self.node.gateway is not self.gateway or not self._has_others:
             return
         self.world.strikes.count("isolate.judged")
-        if answer != wanted:
+        if not is_right:
             seconds = trio.current_time() - self.since
             text = f"node {self.node.node_id}, without the log for {seconds:.0f} s, answers {api}"
-            self.world.complain("served though cut off", f"{text} with {answer}, not {wanted}")
+            self.world.complain(
+                "served though cut off", f"{text} with {ErrorCode(code).name}{more}"
+            )

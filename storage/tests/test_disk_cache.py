@@ -26,7 +26,7 @@ from tidegate_storage.cache_files import (
 )
 from tidegate_storage.disk import Disk, DiskSteps
 from tidegate_storage.disk_cache import RECENT_SECONDS, REST_SECONDS, STEP_SECONDS, DiskCache
-from tidegate_storage.disk_queue import BATCH_BYTES, MAX_QUEUED_BYTES, Offer
+from tidegate_storage.disk_queue import BATCH_BYTES, BATCH_PARTS, MAX_QUEUED_BYTES, Offer
 from tidegate_storage.disk_room import GIVE_WAY_SECONDS, RETRY_SECONDS
 from tidegate_storage.file_part import FileChanged, FilePart
 from tidegate_storage.memory_disk import MemoryDisk, MemoryDiskSteps
@@ -46,6 +46,7 @@ class TroubledSteps(MemoryDiskSteps):
         super().__init__(clock=lambda: 0.0)
         self.trouble = 0
         self.writes_before = 0  # so many are well yet
+        self.has_no_names = False
         self.fixed: set[str] = set()  # paths that cannot be removed
 
     def write(self, handle: int, body: Buffer) -> None:
@@ -54,6 +55,11 @@ class TroubledSteps(MemoryDiskSteps):
             super().write(handle, bytes(body[: len(body) // 2]))
             raise OSError(self.trouble, os.strerror(self.trouble))
         super().write(handle, body)
+
+    def rename(self, source: str, target: str) -> None:
+        if self.has_no_names:
+            raise OSError(errno.ENOSPC, "the folder cannot grow")
+        super().rename(source, target)
 
     def remove(self, path: str) -> None:
         if path in self.fixed:
@@ -96,6 +102,22 @@ class SlowDisk(MemoryDisk):
 
     async def run(self, recipe: Callable[[DiskSteps], T]) -> T:
         await trio.sleep(self.seconds)
+        return await super().run(recipe)
+
+
+class HungDisk(MemoryDisk):
+    """Keeps what it is told to do for later, as a thread may that nobody waits for."""
+
+    def __init__(self, steps: DiskSteps) -> None:
+        super().__init__(steps)
+        self.is_hanging = False
+        self.left: list[Callable[[], object]] = []
+        self._own = steps
+
+    async def run(self, recipe: Callable[[DiskSteps], T]) -> T:
+        if self.is_hanging:
+            self.left.append(lambda: recipe(self._own))
+            await trio.sleep_forever()
         return await super().run(recipe)
 
 
@@ -444,6 +466,44 @@ async def test_of_parts_in_one_go_that_fail_none_is_left(autojump_clock: MockClo
         await settled(cache)
         assert len(files(steps)) == 2  # the first and the last
         assert await found(cache, 2) is None
+
+
+async def test_of_many_small_parts_only_so_many_are_open_at_once(autojump_clock: MockClock) -> None:
+    disk = SlowDisk(MemoryDiskSteps(clock=lambda: 0.0))
+    async with running(disk) as cache:
+        disk.seconds = 1.0
+        for number in range(2 * BATCH_PARTS):
+            offer(cache, number, b"small")
+        await trio.sleep(1.5)
+        assert cache.counters.writes == BATCH_PARTS
+        await trio.sleep(1.0)
+        assert cache.counters.writes == 2 * BATCH_PARTS
+
+
+async def test_a_thread_that_was_given_up_leaves_no_file(autojump_clock: MockClock) -> None:
+    steps = MemoryDiskSteps(clock=lambda: 0.0)
+    disk = HungDisk(steps)
+    async with running(disk) as cache:
+        disk.is_hanging = True
+        for number in range(3):
+            offer(cache, number)
+        await trio.sleep(STEP_SECONDS + 1)
+        disk.is_hanging = False
+        assert cache.counters.skipped_writes == 3
+        with pytest.raises(OSError, match="nobody waits"):
+            disk.left[0]()
+        assert files(steps) == []
+        assert cache.used_bytes == 0
+
+
+async def test_a_file_that_cannot_get_its_name_is_removed(autojump_clock: MockClock) -> None:
+    steps = TroubledSteps()
+    async with running(MemoryDisk(steps)) as cache:
+        steps.has_no_names = True
+        offer(cache, 0)
+        await settled(cache)
+        assert cache.counters.failures == 1
+        assert files(steps) == []
 
 
 async def test_a_cold_scan_leaves_what_is_used_again(autojump_clock: MockClock) -> None:

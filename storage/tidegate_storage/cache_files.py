@@ -132,25 +132,38 @@ def find_files(steps: DiskSteps) -> tuple[list[FileName], list[str]]:
 
 
 def write_files(
-    steps: DiskSteps, files: Iterable[NewFile], doomed: Iterable[str] = ()
+    steps: DiskSteps,
+    files: Iterable[NewFile],
+    doomed: Iterable[str] = (),
+    is_given_up: Callable[[], bool] = lambda: False,
 ) -> tuple[list[Verified], list[str]]:
     """Remove files, to make room, then write some; return these, and those that are still there.
+
+    is_given_up: asked before a file gets its name: nobody counts what a thread that was abandoned
+    leaves behind.
 
     Raises:
       OSError: one cannot be written; each of the others, and of the doomed, may be there or not.
     """
     stuck = remove_files(steps, doomed)
-    return [_write_file(steps, *file) for file in files], stuck
+    return [_write_file(steps, file, is_given_up) for file in files], stuck
 
 
-def _write_file(steps: DiskSteps, name: FileName, body: Buffer, serial: int) -> Verified:
+def _write_file(steps: DiskSteps, new: NewFile, is_given_up: Callable[[], bool]) -> Verified:
+    name, body, serial = new
     temp_path = f"{name.path}.{serial:x}{TEMP_SUFFIX}"
     try:
         _write(steps, temp_path, body)
     except FileNotFoundError:  # somebody removed the folder, as he may
         _make_folders(steps)
         _write(steps, temp_path, body)
-    steps.rename(temp_path, name.path)
+    try:
+        if is_given_up():
+            raise OSError(errno.ECANCELED, "nobody waits for it any more")
+        steps.rename(temp_path, name.path)
+    except OSError:
+        remove_files(steps, [temp_path])
+        raise
     file = steps.open_file(name.path)
     stamp = file.stamp()
     if stamp[0] != name.length:

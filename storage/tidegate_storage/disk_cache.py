@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from threading import Event
 from typing import TypeVar
 from weakref import WeakSet
 
@@ -260,10 +261,7 @@ class DiskCache:
         files = [NewFile(kept.name, offer.body, next(self._serials)) for kept, offer in fitting]
         doomed = self._take_doomed()
         try:
-            with trio.fail_after(STEP_SECONDS):
-                found, stuck = await self._disk.run(
-                    partial(write_files, files=files, doomed=doomed)
-                )
+            found, stuck = await self._write_files(files, doomed)
         except Exception as error:
             self._doomed += doomed
             for file in files:
@@ -276,6 +274,17 @@ class DiskCache:
             self._written(kept, offer, part)
         paths = {file.name.path for file in files}
         self._cannot_remove([path for path in stuck if path not in paths])
+
+    async def _write_files(
+        self, files: list[NewFile], doomed: list[str]
+    ) -> tuple[list[Verified], list[str]]:
+        is_over = Event()
+        write = partial(write_files, files=files, doomed=doomed, is_given_up=is_over.is_set)
+        try:
+            with trio.fail_after(STEP_SECONDS):
+                return await self._disk.run(write)
+        finally:
+            is_over.set()
 
     def _make_room(self, key: FileKey, offer: Offer) -> _Kept | None:
         """Make room first: the files never take more than they may.

@@ -13,6 +13,8 @@ from .object_store import Buffer
 MAX_QUEUED_BYTES: Final = 32 << 20
 # In one go of a thread, about: to hand over to one and back can take longer than to write a part.
 BATCH_BYTES: Final = 8 << 20
+# All of a batch are open at once.
+BATCH_PARTS: Final = 64
 
 
 class Offer(NamedTuple):
@@ -57,7 +59,7 @@ class WriteQueue:
         """Return the parts to be written next, in one go; none if nothing waits."""
         batch: Batch = []
         size_bytes = 0
-        while self._waiting and size_bytes < BATCH_BYTES:
+        while self._waiting and size_bytes < BATCH_BYTES and len(batch) < BATCH_PARTS:
             batch.append(self._waiting.popleft())
             size_bytes += len(batch[-1][1].body)
         return batch

@@ -134,15 +134,17 @@ class FindCoordinator:
         )
 
     def _server(self, group_id: str, among: Mapping[int, Gateway]) -> Gateway | None:
-        """Return whom to name: while this gateway is cut off, another, who will have the group."""
-        found = server(self.coordinator.state, group_id, among)
-        if not (self.coordinator.is_cut_off and self._is_this(found)):
-            return found
-        found = chosen(group_id, among)
-        return None if self._is_this(found) else found
+        """Return whom to name.
 
-    def _is_this(self, gateway: Gateway | None) -> bool:
-        return gateway is not None and gateway.incarnation == self.coordinator.incarnation
+        While this gateway is cut off, that is another one that it hears: it does not learn whose
+        lease is over.
+        """
+        found = server(self.coordinator.state, group_id, among)
+        if not self.coordinator.is_cut_off:
+            return found
+        me = self.coordinator.incarnation
+        others = {node: each for node, each in among.items() if each.incarnation != me}
+        return found if found in others.values() else chosen(group_id, others)
 
 
 def _refused(key: str, code: ErrorCode, message: str) -> Coordinator:
