@@ -214,6 +214,11 @@ class Coordinator:
         return self._access.asked_at
 
     @property
+    def log_answered_at(self) -> float:
+        """Return when the metadata log answered last, on Trio's clock; -inf: never."""
+        return self._access.answered_at
+
+    @property
     def is_cut_off(self) -> bool:
         """Tell whether others may have ended this gateway's lease without its knowing.
 
@@ -228,7 +233,7 @@ class Coordinator:
         lease_seconds = gateways.lease_ms / 1000
         if now < silent_since + CUT_OFF_SHARE * lease_seconds:
             return False
-        is_over = now >= self._access.answered_at + lease_seconds
+        is_over = now >= self.log_answered_at + lease_seconds
         return is_over and gateways.has_others(self.incarnation)
 
     async def catch_up(self) -> None:

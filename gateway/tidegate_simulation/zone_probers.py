@@ -44,11 +44,15 @@ Leaders = dict[tuple[str, int], tuple[int, list[int]]]
 
 @dataclass(slots=True)
 class _Watched:
-    """A gateway under question."""
+    """A gateway under question.
+
+    log_answered_at: when its metadata log had answered last, as it was chosen.
+    """
 
     node: Node
     gateway: Gateway
     version: tuple[int, int, bool]
+    log_answered_at: float
 
     @property
     def table(self) -> GatewayTable:
@@ -57,7 +61,17 @@ class _Watched:
     @property
     def is_unchanged(self) -> bool:
         """Tell whether all its answers since this was made follow from its present replica."""
-        return self.node.gateway is self.gateway and _version(self.gateway) == self.version
+        is_same = self.node.gateway is self.gateway and _version(self.gateway) == self.version
+        return is_same and not self._may_have_been_cut_off_or_back
+
+    @property
+    def _may_have_been_cut_off_or_back(self) -> bool:
+        """Tell whether it may have been cut off from the log for a moment, or have come back."""
+        coordinator = self.gateway.coordinator
+        if coordinator.is_cut_off:
+            return coordinator.log_answered_at != self.log_answered_at
+        lease_seconds = coordinator.state.gateways.lease_ms / 1000
+        return trio.current_time() >= self.log_answered_at + lease_seconds
 
     @property
     def leaving(self) -> list[GatewayLife]:
@@ -131,7 +145,12 @@ class ZoneProber:
     def _gateways(self) -> list[_Watched]:
         nodes = [each for _, each in sorted(self._world.nodes.items()) if isinstance(each, Node)]
         return [
-            _Watched(each, each.gateway, _version(each.gateway))
+            _Watched(
+                each,
+                each.gateway,
+                _version(each.gateway),
+                each.gateway.coordinator.log_answered_at,
+            )
             for each in nodes
             if each.gateway is not None
         ]

@@ -1,0 +1,52 @@
+"""What the simulator's questions about zones may take for the answers of an unchanged gateway."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import trio
+from trio.testing import MockClock
+
+from tidegate_simulation.zone_probers import _version, _Watched
+
+LEASE_SECONDS = 12.0
+
+
+def gateway(answered_at: float) -> Any:
+    table = SimpleNamespace(version=1, lease_ms=LEASE_SECONDS * 1000)
+    coordinator = SimpleNamespace(
+        state=SimpleNamespace(gateways=table), is_cut_off=False, log_answered_at=answered_at
+    )
+    return SimpleNamespace(coordinator=coordinator, neighbours=None, is_cut_off=False)
+
+
+def watched(seen: Any) -> _Watched:
+    node = cast(Any, SimpleNamespace(gateway=seen))
+    return _Watched(node, seen, _version(seen), seen.coordinator.log_answered_at)
+
+
+def cut(seen: Any, is_cut_off: bool) -> None:
+    seen.is_cut_off = seen.coordinator.is_cut_off = is_cut_off
+
+
+async def test_a_cut_that_came_and_went_is_a_change(autojump_clock: MockClock) -> None:
+    seen = gateway(trio.current_time())
+    before = watched(seen)
+    await trio.sleep(LEASE_SECONDS - 1)
+    assert before.is_unchanged
+    cut(seen, True)
+    assert not before.is_unchanged
+    await trio.sleep(2)
+    cut(seen, False)
+    assert not before.is_unchanged
+
+
+async def test_an_answer_that_ended_a_cut_is_a_change(autojump_clock: MockClock) -> None:
+    seen = gateway(trio.current_time())
+    cut(seen, True)
+    before = watched(seen)
+    await trio.sleep(5 * LEASE_SECONDS)
+    assert before.is_unchanged
+    seen.coordinator.log_answered_at = trio.current_time()
+    assert not before.is_unchanged
