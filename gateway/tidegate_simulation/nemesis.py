@@ -374,15 +374,12 @@ class Nemesis:
 
     async def _trouble_disk(self, trouble: str, node: Node) -> None:
         """The disk counts what it refuses; when it is late, whether or not there is a reader."""
-        seconds = self._rng.uniform(5.0, 60.0)
         node.disk.trouble = trouble
-        if self.is_late:
-            with trio.move_on_after(seconds):
-                while True:
-                    node.write_to_disk()
-                    await trio.sleep(1.0)
-        else:
-            await trio.sleep(seconds)
+        with trio.move_on_after(self._rng.uniform(5.0, 60.0)):
+            while self.is_late:
+                node.write_to_disk()
+                await trio.sleep(1.0)
+            await trio.sleep_forever()
         node.disk.trouble = ""
 
     # -- clocks -----------------------------------------------------------------------------------
