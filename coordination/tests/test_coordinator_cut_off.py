@@ -8,24 +8,37 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tidegate_coordination.coordinator import CUT_OFF_SHARE, Coordinator
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.entries import encode_entry, encode_events
+from tidegate_coordination.events import Endpoint, GatewayRenewed
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogEntry, Trimmed
-from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.metadata_log import AppendResult, LogEntry, Trimmed
+from tidegate_coordination.rules.gateways import Register, Renew
 from tidegate_coordination.state.cluster import ClusterState
 
 LEASE_SECONDS = 30.0
 
 
 class HeldLog(MemoryLog):
-    """Answers no read while it is held."""
+    """Answers no read while it is held, and no append while those are."""
 
-    is_held = False
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_held = False
+        self.appends = trio.Event()
+        self.appends.set()
 
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
         if self.is_held:
             await trio.sleep_forever()
         return await super().read(from_position, max_bytes)
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        await self.appends.wait()
+        return await super().append(position, payload)
+
+    async def append_of_another(self, writer: int) -> None:
+        renewed = encode_events([GatewayRenewed(0)])
+        await super().append(self._end, encode_entry(b"n" * 12, writer, 0, renewed))
 
 
 def registration(node_id: int) -> Register:
@@ -54,4 +67,51 @@ async def test_who_stood_still_is_not_cut_off_before_the_log_had_time_to_answer(
         assert not coordinator.is_cut_off
         mock_clock.jump(0.2)
         assert coordinator.is_cut_off
+        nursery.cancel_scope.cancel()
+
+
+async def test_who_is_told_that_others_went_on_is_cut_off_until_it_has_that(
+    mock_clock: MockClock,
+) -> None:
+    """It learns that its position is taken, and not by what, which may be the end of its lease."""
+    log = HeldLog()
+    coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=trio.current_time)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(coordinator.run)
+        first = await coordinator.propose(registration(1))
+        assert isinstance(first, int)
+        await coordinator.propose(registration(2))
+        coordinator.incarnation = first
+        await wait_all_tasks_blocked()
+        log.appends = trio.Event()
+        coordinator.submit(Renew(), lambda _: None, lambda _: None)
+        await wait_all_tasks_blocked()
+        mock_clock.jump(2 * LEASE_SECONDS)
+        assert coordinator.is_cut_off
+        await log.append_of_another(2)
+        log.is_held = True
+        log.appends.set()
+        await wait_all_tasks_blocked()
+        assert coordinator.is_cut_off
+        nursery.cancel_scope.cancel()
+
+
+async def test_who_has_all_of_the_log_again_is_cut_off_no_more(mock_clock: MockClock) -> None:
+    log = HeldLog()
+    coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=trio.current_time)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(coordinator.run)
+        first = await coordinator.propose(registration(1))
+        assert isinstance(first, int)
+        await coordinator.propose(registration(2))
+        coordinator.incarnation = first
+        await wait_all_tasks_blocked()
+        log.appends = trio.Event()
+        coordinator.submit(Renew(), lambda _: None, lambda _: None)
+        await wait_all_tasks_blocked()
+        mock_clock.jump(2 * LEASE_SECONDS)
+        await log.append_of_another(2)
+        log.appends.set()
+        await wait_all_tasks_blocked()
+        assert not coordinator.is_cut_off
         nursery.cancel_scope.cancel()

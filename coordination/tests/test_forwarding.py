@@ -30,7 +30,6 @@ from tidegate_coordination.rules.topics import (
 )
 from tidegate_coordination.rules.wal import BatchFacts, CommitWal
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.gateways import GatewayTable
 from tidegate_coordination.state.objects import WalName
 
 
@@ -352,14 +351,3 @@ async def test_a_registration_that_comes_late_ends_no_life(
         await late.propose(Renew())
         assert late.incarnation == 3
         assert late.state.gateways.next_incarnation == 4
-
-
-def test_a_reading_that_comes_late_counts_no_time_twice() -> None:
-    table = GatewayTable()
-    table.lease_ms = 30_000
-    registered = GatewayRegistered(1, 1, "key", "az1", (), "0", 0)
-    table.fold_registered(registered, 1_000_000, 0)
-    for uptime_ms in (5_000, 9_000, 1_000, 9_000, 1_000, 9_500):
-        table.fold_clock(1, 1_000_000 + uptime_ms, uptime_ms)
-    assert table.lease_time_ms == 9_500
-    assert table.live[1].clock_ms == 1_009_500

@@ -215,23 +215,28 @@ class Coordinator:
 
     @property
     def log_answered_at(self) -> float:
-        """Return when the metadata log answered last, on Trio's clock; -inf: never."""
+        """Return when the metadata log last gave all it had, on Trio's clock; -inf: never."""
         return self._access.answered_at
+
+    @property
+    def _unsure_since(self) -> float | None:
+        """Return since when the log is asked, and has not given all it has."""
+        return self._access.unsure_since
 
     @property
     def is_cut_off(self) -> bool:
         """Tell whether others may have ended this gateway's lease without its knowing.
 
-        That is so when the log has not answered for as long, if others are there to serve.  A log
-        that is slow, but answers, is another matter: who takes it for away hangs up its clients
-        again and again.
+        That is so when the log has not answered for as long, if others are there to serve, and
+        until all that it then has is here.  A log that is slow, but answers, is another matter: who
+        takes it for away hangs up its clients again and again.
         """
-        silent_since = self._silent_since
-        if silent_since is None or not self.incarnation:
+        unsure_since = self._unsure_since
+        if unsure_since is None or not self.incarnation:
             return False
         gateways, now = self.state.gateways, trio.current_time()
         lease_seconds = gateways.lease_ms / 1000
-        if now < silent_since + CUT_OFF_SHARE * lease_seconds:
+        if now < unsure_since + CUT_OFF_SHARE * lease_seconds:
             return False
         is_over = now >= self.log_answered_at + lease_seconds
         return is_over and gateways.has_others(self.incarnation)

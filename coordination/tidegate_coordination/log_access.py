@@ -15,6 +15,8 @@ from .whole_entries import whole_ones
 Result = TypeVar("Result")
 
 READ_BYTES: Final = 4 << 20
+# A read that gives less has given all there was.
+_ALL_BYTES: Final = READ_BYTES // 2
 FIRST_RETRY_SECONDS: Final = 0.05
 READ_AGAIN_SECONDS: Final = 0.25
 LAST_RETRY_SECONDS: Final = 2.0
@@ -33,13 +35,16 @@ class LogAccess:
     """Asks the log for one thing at a time; whoever waits for that has a deadline of its own.
 
     asked_at: since when what was asked is not answered; None while nothing is.
-    answered_at: when it answered last.
+    answered_at: when it last answered with all that it had.  unsure_since: since when it is asked
+    without having done so; None while nothing is asked.  To be told that a position is taken says
+    no more than that others went on.
     """
 
     def __init__(self, log: MetadataLog) -> None:
         self._log = log
         self.asked_at: float | None = None
         self.answered_at = -inf
+        self.unsure_since: float | None = None
         self._away_since: float | None = None
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
@@ -51,6 +56,8 @@ class LogAccess:
         result = await self._retry(lambda: self._log.append(position, payload))
         if result is AppendResult.TRIMMED:
             raise _left_behind(position)
+        if result is AppendResult.APPENDED:
+            self._note_all()
         return result
 
     async def read(self, position: int) -> list[LogEntry]:
@@ -73,16 +80,23 @@ class LogAccess:
         entries = await self._retry(lambda: self._log.read(position, READ_BYTES))
         if isinstance(entries, Trimmed):
             raise _left_behind(position)
+        if sum(len(each.payload) for each in entries) < _ALL_BYTES:
+            self._note_all()
         return entries
+
+    def _note_all(self) -> None:
+        self.answered_at = trio.current_time()
+        self.unsure_since = None
 
     async def _retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         delay = FIRST_RETRY_SECONDS
         self.asked_at = trio.current_time()
+        if self.unsure_since is None:
+            self.unsure_since = self.asked_at
         while True:
             try:
                 result = await attempt()
                 self.asked_at = None
-                self.answered_at = trio.current_time()
                 self._note_answer()
                 return result
             except LogUnavailable as error:

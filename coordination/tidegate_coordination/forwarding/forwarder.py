@@ -206,10 +206,11 @@ class ForwardingCoordinator(Coordinator):
 
     @property
     def _silent_since(self) -> float | None:
-        asked_at, unheard_since = self._access.asked_at, self._unheard_since
-        if asked_at is None or unheard_since is None:
-            return unheard_since if asked_at is None else asked_at
-        return min(asked_at, unheard_since)
+        return _earlier(super()._silent_since, self._unheard_since)
+
+    @property
+    def _unsure_since(self) -> float | None:
+        return _earlier(super()._unsure_since, self._unheard_since)
 
     def _decide_unnumbered(self, waiting: Waiting[Any], kind: str) -> None:
         """Give a proposal to this gateway's own queue; no other gateway ever hears of it."""
@@ -422,6 +423,11 @@ def _deliver(outgoing: Outgoing, body: bytes) -> None:
         outgoing.waiting.fail(CoordinatorUnavailable(f"the outcome is unknown: {error}"))
     else:
         outgoing.waiting.deliver(result)
+
+
+def _earlier(one: float | None, other: float | None) -> float | None:
+    known = [each for each in (one, other) if each is not None]
+    return min(known, default=None)
 
 
 def _text(answer: Answered) -> str:

@@ -174,7 +174,7 @@ class ClusterState:
         """Its author lives, as if it had written an entry of its own."""
         expect(event.incarnation > 0, "a numbered proposal of nobody")
         self._author = event.incarnation
-        self.gateways.fold_clock(event.incarnation, event.clock_ms, event.uptime_ms)
+        self.gateways.fold_asked(event.incarnation, event.clock_ms, event.uptime_ms)
         self.proposals.fold_proposed(event)
 
     def _fold_renewed(self, event: ev.GatewayRenewed) -> None:

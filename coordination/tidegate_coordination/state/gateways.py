@@ -3,13 +3,16 @@
 A lease is measured in lease time.  It advances by what passes, on its writer's own clock, between
 two entries of one gateway, each gap cut to a third of the lease: so a log that was away for an hour
 expires nobody, and neither does a clock that leaps or is wrong.
+
+Only who appends an entry tells the time: it has folded all before it just now.  A proposal that
+came through another gateway was dated when it was asked; what passed since may have been counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -27,11 +30,23 @@ from .broken import expect
 DEFAULT_LEASE_MS = 30_000
 
 
+class Reading(NamedTuple):
+    """The clocks of a gateway when it appended an entry, and the lease time then."""
+
+    clock_ms: int
+    uptime_ms: int
+    lease_time_ms: int
+
+
+NOTHING_YET = Reading(0, -1, 0)
+
+
 @dataclass(slots=True)
 class Gateway:
     """One live incarnation.
 
-    renewed_at_ms: in lease time.  clock_ms, uptime_ms: of its last entry.
+    renewed_at_ms: in lease time.  clock_ms, uptime_ms: of its last entry, or proposal.
+    wrote: of the last entry that it appended.
     stops, is_drained: of one that drains; see events.py.  highest_version: the metadata.version up
     to which it can read.
     """
@@ -49,6 +64,7 @@ class Gateway:
     stops: bool = False
     is_drained: bool = False
     highest_version: int = FIRST
+    wrote: Reading = NOTHING_YET
 
     @property
     def is_broker(self) -> bool:
@@ -135,22 +151,36 @@ class GatewayTable:
     def fold_clock(self, writer: int, clock_ms: int, uptime_ms: int = -1) -> None:
         """Take note of an entry: its writer lives.
 
-        What passed since its last one is told by its uptime, or else by its wall clock.
+        What passed since the last one that it wrote is told by its uptime, or else by its wall
+        clock.
         """
+        gateway = self._ended_by_nobody(writer)
+        if gateway is None:
+            return
+        last = gateway.wrote
+        is_up = uptime_ms >= 0 and last.uptime_ms >= 0
+        passed_ms = uptime_ms - last.uptime_ms if is_up else clock_ms - last.clock_ms
+        passed_ms = min(max(passed_ms, 0), self.lease_ms // 3)
+        self.lease_time_ms = max(self.lease_time_ms, last.lease_time_ms + passed_ms)
+        gateway.wrote = Reading(clock_ms, uptime_ms, self.lease_time_ms)
+        self._fold_sign_of_life(gateway, clock_ms, uptime_ms)
+
+    def fold_asked(self, author: int, clock_ms: int, uptime_ms: int) -> None:
+        """Take note of a proposal in another's entry: its author lives, or did until just now."""
+        gateway = self._ended_by_nobody(author)
+        if gateway is not None:
+            self._fold_sign_of_life(gateway, clock_ms, uptime_ms)
+
+    def _ended_by_nobody(self, writer: int) -> Gateway | None:
         gateway = self.live.get(writer)
         expect(writer == 0 or gateway is not None, f"entry of incarnation {writer}, which ended")
-        if gateway is not None and 0 <= uptime_ms < gateway.uptime_ms:
-            # A proposal that was long on its way: what passed since has been counted.
-            gateway.renewed_at_ms = self.lease_time_ms
-        elif gateway is not None:
-            passed_ms = clock_ms - gateway.clock_ms
-            if uptime_ms >= 0 and gateway.uptime_ms >= 0:
-                passed_ms = uptime_ms - gateway.uptime_ms
-            passed_ms = min(max(passed_ms, 0), self.lease_ms // 3)
-            self.lease_time_ms = max(self.lease_time_ms, gateway.renewed_at_ms + passed_ms)
+        return gateway
+
+    def _fold_sign_of_life(self, gateway: Gateway, clock_ms: int, uptime_ms: int) -> None:
+        gateway.renewed_at_ms = self.lease_time_ms
+        if not 0 <= uptime_ms < gateway.uptime_ms:  # a proposal that was long on its way
             gateway.clock_ms = clock_ms
             gateway.uptime_ms = uptime_ms
-            gateway.renewed_at_ms = self.lease_time_ms
 
     def fold_registered(self, event: GatewayRegistered, clock_ms: int, uptime_ms: int = -1) -> None:
         """Begin an incarnation, ending the one it supersedes."""
@@ -173,6 +203,7 @@ class GatewayTable:
             clock_ms=clock_ms,
             uptime_ms=uptime_ms,
             highest_version=event.highest_version,
+            wrote=Reading(clock_ms, uptime_ms, self.lease_time_ms),
         )
 
     def fold_renewed(self, author: int, highest_version: int) -> None:
@@ -244,10 +275,12 @@ class GatewayTable:
         ]
         # Apart from the rows, which releases that know no versions read as they are.
         highest = [[number, each.highest_version] for number, each in sorted(self.live.items())]
+        wrote = [[number, *each.wrote] for number, each in sorted(self.live.items())]
         homes = [[number, *home] for number, home in sorted(self.homes.items())]
         return {
             "live": rows,
             "highest": highest,
+            "wrote": wrote,
             "homes": homes,
             "next": self.next_incarnation,
             "lease": self.lease_ms,
@@ -258,7 +291,10 @@ class GatewayTable:
         """Fill an empty table from encode()'s answer."""
         for row in table["live"]:
             row[4] = tuple(msgspec.convert(point, Endpoint) for point in row[4])
-            self.live[row[0]] = Gateway(*row)
+            gateway = self.live[row[0]] = Gateway(*row)
+            gateway.wrote = Reading(gateway.clock_ms, gateway.uptime_ms, gateway.renewed_at_ms)
+        for number, *clocks in table.get("wrote", ()):
+            self.live[number].wrote = Reading(*clocks)
         for number, highest in table.get("highest", ()):
             self.live[number].highest_version = highest
         self.homes = {number: (node_id, zone) for number, node_id, zone in table["homes"]}
