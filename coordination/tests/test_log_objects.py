@@ -226,8 +226,8 @@ async def test_a_wrong_url_is_a_sentence_without_secrets(url: str, sentence: str
     ("change", "variable", "sentence"),
     [
         (("tidegate-tests", "tidegate-none"), "", "create the bucket"),
-        (("", ""), "AWS_SECRET_ACCESS_KEY", "give Tidegate credentials"),
-        (("", ""), "AWS_ACCESS_KEY_ID", "give Tidegate credentials"),
+        (("", ""), "AWS_SECRET_ACCESS_KEY", "check AWS_ACCESS_KEY_ID and AWS_SECRET"),
+        (("", ""), "AWS_ACCESS_KEY_ID", "check AWS_ACCESS_KEY_ID and AWS_SECRET"),
     ],
 )
 async def test_what_a_person_can_mend_is_a_sentence(

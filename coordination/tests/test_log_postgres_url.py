@@ -58,7 +58,10 @@ def test_a_question_mark_in_a_password_is_part_of_it() -> None:
         ("postgres://u:pass@hidden@h/db", "has an @ in its name"),
         ("postgres://u:100%hidden@h/db", "the URL is not understood"),
         ("postgres://u:hidden@h:54x2/db", "port is not a number"),
-        ("postgres://u:hidden@h/db?sslmod=require", "libpq has no parameter 'sslmod'"),
+        (
+            "postgres://u:hidden@h/db?sslmod=require",
+            "'sslmod', nor has this log; did you mean sslmode",
+        ),
         ("postgres://u:hidden@h/db?schema=Blue-1", "schema is up to 40 small letters"),
         ("postgres://u:hidden@h/db?schema=", "schema is up to 40 small letters"),
     ],

@@ -26,8 +26,8 @@ def goes_on_in_the_old_log(patch: pytest.MonkeyPatch) -> None:
 def stays_at_the_old_log_when_restarted(patch: pytest.MonkeyPatch) -> None:
     real: Any = startup.load_state
 
-    async def load_state(log: Any, *, deadline_seconds: float) -> Any:
-        state = await real(log, deadline_seconds=deadline_seconds)
+    async def load_state(log: Any, **more: Any) -> Any:
+        state = await real(log, **more)
         if isinstance(log, MovableLog) and log.moves and log._state is not None:
             old = await log._open_next("log 1")
             log._present = movable_log._Opened(old)

@@ -1,7 +1,8 @@
 """What the admin listener answers.
 
 /livez, /healthz  the process runs
-/readyz           clients may connect: started, not draining, not cut off; otherwise 503
+/readyz           clients may connect: started, not cut off, and not draining while others
+                  serve; otherwise 503
 /metrics          Prometheus text
 /version          JSON
 /v1/status        JSON: what this gateway knows of itself and its cluster
@@ -83,12 +84,16 @@ class AdminPages:
         return Answer(200, "ok\n")
 
     async def _ready(self) -> Answer:
-        if self._gateway.is_draining:
-            return Answer(503, f"{state_of(self._gateway)}\n")
-        if not self._gateway.is_ready:
+        gateway = self._gateway
+        if not gateway.is_ready and not gateway.is_stopping:
             return Answer(503, "starting\n")
-        if self._gateway.is_cut_off:
+        has_left = gateway.is_ready and gateway.coordinator.has_left
+        if gateway.is_stopping or has_left or gateway.draining.sends_away:
+            return Answer(503, f"{state_of(gateway)}\n")
+        if gateway.is_cut_off:
             return Answer(503, "cut off from the metadata log; other gateways serve\n")
+        if gateway.is_draining:
+            return Answer(200, "ready: it is to drain, and no other gateway takes new work\n")
         return Answer(200, "ready\n")
 
     async def _metrics(self) -> Answer:

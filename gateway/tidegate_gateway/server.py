@@ -196,7 +196,10 @@ def _bind(family: int, host: str, port: int) -> socket.socket:
 def _cannot_listen(address: ListenerAddress, error: OSError | UnicodeError) -> CannotListen:
     where = f"{url_host(address.host)}:{address.port}"
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return PortInUse(f"port {address.port} is in use by another program ({where})")
+        return PortInUse(
+            f"port {address.port} is in use by another program, or this gateway runs already"
+            f" ({where})"
+        )
     reason = error.strerror if isinstance(error, OSError) else ""
     return CannotListen(f"cannot listen at {where}: {reason or error}")
 

@@ -12,7 +12,7 @@ An answer counts only if nothing that it follows from changed from question to a
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import trio
@@ -49,12 +49,16 @@ _NOT_HERE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A gateway, and what its answers follow from."""
+    """A gateway, and what its answers follow from.
+
+    log_answered_at: when its metadata log had answered last, as it was chosen.
+    """
 
     node: Node
     gateway: Gateway
     version: int
     claim: Claim | None
+    log_answered_at: float = field(compare=False)
 
     @property
     def state(self) -> ClusterState:
@@ -62,7 +66,14 @@ class _Seen:
 
     @property
     def is_unchanged(self) -> bool:
-        return self.node.gateway is self.gateway and _seen(self.node, self.gateway) == self
+        is_same = self.node.gateway is self.gateway and _seen(self.node, self.gateway) == self
+        return is_same and not self._may_have_been_cut_off
+
+    @property
+    def _may_have_been_cut_off(self) -> bool:
+        """Tell whether it may have been cut off from the log meanwhile, and named whom it hears."""
+        lease_seconds = self.state.gateways.lease_ms / 1000
+        return trio.current_time() >= self.log_answered_at + lease_seconds
 
     @property
     def has_to_go(self) -> bool:
@@ -83,7 +94,8 @@ class _Seen:
 def _seen(node: Node, gateway: Gateway) -> _Seen:
     state = gateway.coordinator.state
     claim = state.claims.get(group_claim(STEADY_GROUP))
-    return _Seen(node, gateway, state.gateways.version, claim)
+    answered_at = gateway.coordinator.log_answered_at
+    return _Seen(node, gateway, state.gateways.version, claim, answered_at)
 
 
 @dataclass(slots=True)

@@ -42,9 +42,13 @@ def test_each_scheme_opens_its_store(tmp_path: Path) -> None:
         ("file:", "names no folder"),
         ("file://host/objects", "names no folder"),
         ("file:/x?y=z", "names no folder"),
-        ("s3:", "names no bucket"),
+        ("s3:", "names no bucket: write s3://BUCKET/PREFIX"),
+        ("az:/container/prefix", "names no bucket: write az://CONTAINER/PREFIX"),
         ("s3:///prefix", "names no bucket"),
         ("s3://bucket?endpint=x", "does not take endpint; it takes endpoint, region"),
+        ("s3://bucket?endpoint=127.0.0.1:8333", "'127.0.0.1:8333' is no URL: write endpoint=http:"),
+        ("s3://bucket?endpoint=localhost:8333", "'localhost:8333' is no URL"),
+        ("s3://bucket?endpoint=http://", "'http://' is no URL"),
         ("s3://bucket?secret_access_key=x", "does not take secret_access_key"),
         ("s3://bucket?skip_signature=perhaps", "cannot be opened"),
         ("az://container", "cannot be opened"),
@@ -53,6 +57,11 @@ def test_each_scheme_opens_its_store(tmp_path: Path) -> None:
 def test_a_bad_url_gets_a_sentence(url: str, sentence: str) -> None:
     with pytest.raises(StoreMisconfigured, match=sentence.replace("?", r"\?")):
         open_store(url, environ=KEYS)
+
+
+def test_a_bad_endpoint_of_the_environment_gets_a_sentence() -> None:
+    with pytest.raises(StoreMisconfigured, match=r"'store\.local' is no URL"):
+        open_store("s3://bucket", environ={**KEYS, "AWS_ENDPOINT_URL": "store.local"})
 
 
 def test_a_folder_that_cannot_be_made_gets_a_sentence(tmp_path: Path) -> None:

@@ -138,7 +138,8 @@ async def test_a_missing_object_is_not_a_missing_bucket(server: Answers) -> None
     [
         ((403, "AccessDenied"), "give Tidegate credentials that may"),
         ((403, "AccessDenied"), "or correct the bucket's name"),
-        ((403, "SignatureDoesNotMatch"), "give Tidegate credentials that may"),
+        ((403, "SignatureDoesNotMatch"), "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+        ((403, "InvalidAccessKeyId"), "the store does not know this key"),
         ((400, "ExpiredToken"), "give Tidegate fresh credentials"),
         ((301, ""), "region"),
         ((400, "AuthorizationHeaderMalformed"), "region"),

@@ -108,7 +108,7 @@ def _open_remote(
     if parts.scheme == "s3":
         _add_s3_settings(config, environ)
         options = _profile_credentials(config, environ)
-    is_plain_http = str(config.get("endpoint", "")).startswith("http://")
+    is_plain_http = _endpoint_scheme(config) == "http"
     client: ClientConfig = {
         "allow_http": is_plain_http or "use_emulator" in config,
         "timeout": timedelta(seconds=deadline_seconds),
@@ -136,7 +136,8 @@ def _open_remote(
 def _config(url: str, parts: SplitResult) -> Any:
     """The settings in a URL's query; typed Any, since each cloud has a type of its own."""
     if not parts.netloc:
-        raise StoreMisconfigured(f"{url!r} names no bucket")
+        place = f"{parts.scheme}://{'CONTAINER' if parts.scheme == 'az' else 'BUCKET'}/PREFIX"
+        raise StoreMisconfigured(f"{url!r} names no bucket: write {place}")
     config = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = sorted(config.keys() - _SETTINGS[parts.scheme])
     if unknown:
@@ -145,6 +146,20 @@ def _config(url: str, parts: SplitResult) -> Any:
             f"an {parts.scheme} URL does not take {', '.join(unknown)}; it takes {known}"
         )
     return config
+
+
+def _endpoint_scheme(config: Mapping[str, Any]) -> str:
+    """Return "http" or "https", "" where the cloud's own endpoint is meant.
+
+    obstore panics at an endpoint without a scheme, once it is asked something.
+    """
+    endpoint = str(config.get("endpoint", ""))
+    parts = urlsplit(endpoint)
+    if endpoint and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise StoreMisconfigured(
+            f"endpoint {endpoint!r} is no URL: write endpoint=http://HOST:PORT, or https://"
+        )
+    return parts.scheme
 
 
 def _add_s3_settings(config: dict[str, Any], environ: Mapping[str, str]) -> None:

@@ -43,6 +43,10 @@ T = TypeVar("T")
 
 CONFLICT_PAUSE_SECONDS = 0.05
 MAX_MESSAGE_CHARACTERS = 600
+_WRONG_KEY = (
+    "the store does not know this key, or the secret is not its: check AWS_ACCESS_KEY_ID and"
+    " AWS_SECRET_ACCESS_KEY"
+)
 _ADVICE = {
     "NoSuchBucket": "create the bucket, or correct its name in the URL",
     "The specified bucket does not exist": "create the bucket, or correct its name in the URL",
@@ -50,6 +54,8 @@ _ADVICE = {
     "incorrectly configured region": "add ?region= with the bucket's region to the URL",
     "AuthorizationHeaderMalformed": "add ?region= with the bucket's region to the URL",
     "ExpiredToken": "give Tidegate fresh credentials",
+    "InvalidAccessKeyId": _WRONG_KEY,
+    "SignatureDoesNotMatch": _WRONG_KEY,
 }
 # Where a machine of AWS is asked for its role: obstore's last resort.
 _ROLE_PATHS = ("/latest/api/token", "/latest/meta-data/iam/")
@@ -206,7 +212,10 @@ def _translated(what: str, error: Exception) -> Exception:
     if advice:
         return StoreMisconfigured(f"{advice} ({what}: {text})")
     if _NOBODY_THERE in text:
-        text = f"nobody answers there; see to the network, or correct the URL ({text})"
+        text = (
+            "nobody answers there; see to the network, or correct the URL, also http or https in"
+            f" its endpoint ({text})"
+        )
     return StoreUnavailable(f"{what}: {text}")
 
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
@@ -70,7 +71,9 @@ def _parameters(url: str, fields: list[tuple[str, str]]) -> dict[str, str]:
     known = {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()} | {"ssl"}
     for name, _ in fields:
         if name not in known and name != "schema":
-            raise LogMisconfigured(f"libpq has no parameter {name!r}, nor has this log")
+            near = get_close_matches(name, [*known, "schema"], n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise LogMisconfigured(f"libpq has no parameter {name!r}, nor has this log{hint}")
     try:
         parameters = {name: str(value) for name, value in conninfo_to_dict(url).items()}
     except (psycopg.Error, UnicodeError):

@@ -74,7 +74,9 @@ async def open_existing_log(url: str) -> MetadataLog:
     """
     path = sqlite_path(url)
     if path is not None and not path.exists():
-        raise LogMisconfigured(f"there is no file {path}")
+        raise LogMisconfigured(
+            f"there is no file {path}; name the cluster's log, as its gateways' metadata.log does"
+        )
     return await open_log(url)
 
 
