@@ -17,6 +17,7 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.prefixes import LOOKS, own_prefix, see_prefix
 from tidegate_gateway.startup import PATIENCE_SECONDS, RETRY_SECONDS, load_state, register
 from tidegate_protocol.error_codes import ErrorCode
+from tidegate_storage.keys import OWNER_KEY
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, StoreMisconfigured, StoreUnavailable
 from tidegate_storage.ownership import read_owner
@@ -43,6 +44,29 @@ class Moody(MemoryObjectStore):
         if self._back_at > 0:
             self._back_at = trio.current_time() + self.AWAY_SECONDS
         return await super().get(key)
+
+
+class Overwriting(MemoryObjectStore):
+    """A store that passes over If-None-Match."""
+
+    async def put(self, key: str, body: Buffer) -> None:
+        await self.delete_many([key])
+        await super().put(key, body)
+
+
+class LostAnswers(MemoryObjectStore):
+    """A store whose answers to the first puts are lost; it may have heard of them or not."""
+
+    def __init__(self, *heard: bool) -> None:
+        super().__init__()
+        self.heard = list(heard)
+
+    async def put(self, key: str, body: Buffer) -> None:
+        is_heard = self.heard.pop(0) if self.heard else None
+        if is_heard is not False:
+            await super().put(key, body)
+        if is_heard is not None:
+            raise StoreUnavailable("no answer")
 
 
 async def seen(store: MemoryObjectStore, log: MemoryLog, node_id: int) -> ClusterState:
@@ -182,3 +206,48 @@ async def test_a_start_waits_for_the_store_no_longer_than_once(autojump_clock: M
     assert PATIENCE_SECONDS <= trio.current_time() < PATIENCE_SECONDS + 10
     state = await load_state(log, deadline_seconds=inf)
     assert (state.gateways.next_incarnation, state.gateways.live) == (2, {})
+
+
+async def test_a_store_that_overwrites_is_refused_and_its_gateway_leaves(
+    autojump_clock: MockClock,
+) -> None:
+    store, log = Overwriting(), MemoryLog()
+    with refused("ignores create-if-absent: Tidegate would lose data here"):
+        async with wire_world(store=store, log=log):
+            raise AssertionError("it started")
+    assert (await load_state(log, deadline_seconds=inf)).gateways.live == {}
+
+
+async def test_one_that_began_to_overwrite_is_refused_to_those_who_join(
+    autojump_clock: MockClock,
+) -> None:
+    good, store, log = MemoryObjectStore(), Overwriting(), MemoryLog()
+    await start(good, log, 1)
+    marker = await good.get(OWNER_KEY)
+    await store.put(OWNER_KEY, marker)
+    with refused("ignores create-if-absent"):
+        await start(store, log, 2)
+    assert await store.get(OWNER_KEY) == marker
+
+
+@pytest.mark.parametrize(
+    "heard", [(False,), (True,), (True, False), (True, True), (True, True, False)]
+)
+async def test_answers_that_are_lost_are_asked_for_again(
+    heard: tuple[bool, ...], autojump_clock: MockClock
+) -> None:
+    store, log = LostAnswers(*heard), MemoryLog()
+    assert await start(store, log, 1) == "cluster of 1"
+    assert store.heard == []
+
+
+async def test_a_store_that_gives_no_answer_to_the_second_put_is_no_reason_to_start(
+    autojump_clock: MockClock,
+) -> None:
+    store, log = MemoryObjectStore(), MemoryLog()
+    await start(store, log, 1)
+    deaf = LostAnswers(*[False] * 1000)
+    await MemoryObjectStore.put(deaf, OWNER_KEY, await store.get(OWNER_KEY))
+    with pytest.RaisesGroup(StoreUnavailable, flatten_subgroups=True):
+        await start(deaf, log, 2)
+    assert len((await load_state(log, deadline_seconds=inf)).gateways.live) == 1

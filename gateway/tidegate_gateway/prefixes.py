@@ -21,7 +21,13 @@ from tidegate_coordination.rules.gateways import Renew
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.keys import OWNER_KEY
 from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
-from tidegate_storage.ownership import Owner, check_owner, claim_prefix, read_owner
+from tidegate_storage.ownership import (
+    Owner,
+    check_owner,
+    claim_prefix,
+    read_owner,
+    see_mark_stays,
+)
 
 from .startup import PATIENCE_SECONDS, RETRY_SECONDS, load_state
 
@@ -74,7 +80,8 @@ async def own_prefix(
     """As a gateway of the cluster: see whose prefix it is; mark it, if it is this one's to mark.
 
     Raises:
-      StoreMisconfigured: it belongs to another.  This incarnation has left.
+      StoreMisconfigured: it belongs to another, or the store overwrites what it holds.  This
+        incarnation has left.
       StoreUnavailable: the store is away for too long.  It has left, too.
     """
     state = coordinator.state
@@ -93,6 +100,7 @@ async def own_prefix(
                 )
             )
         await _check(store, state, patience)
+        await patience.answer_to(lambda: see_mark_stays(store))
     except (StoreMisconfigured, StoreUnavailable):
         # Nobody shall be sent to it, nor wait for its lease.
         with suppress(CoordinatorUnavailable):

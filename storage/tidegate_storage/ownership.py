@@ -11,7 +11,14 @@ from __future__ import annotations
 import msgspec
 
 from .keys import OWNER_KEY, TIMELINE_FOLDER, parse_timeline_key, timeline_key
-from .object_store import NoSuchObject, ObjectExists, ObjectStore, StoreMisconfigured
+from .object_store import (
+    NoSuchObject,
+    ObjectExists,
+    ObjectStore,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
+from .probe import see_create_if_absent
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -117,6 +124,23 @@ async def _check_owner_once(
             " that it was restored with"
         )
     return owner
+
+
+async def see_mark_stays(store: ObjectStore) -> None:
+    """See that the store lets nobody mark a prefix anew that is marked.
+
+    Raises:
+      StoreMisconfigured: it would overwrite objects.
+      StoreUnavailable: nobody can tell now; repeat the same call.
+    """
+    try:
+        marker, again = await store.get(OWNER_KEY), await store.get(OWNER_KEY)
+    except NoSuchObject:
+        raise StoreUnavailable(f"{OWNER_KEY} was there a moment ago") from None
+    if marker != again:
+        # A store that overwrites must not get what was damaged on its way.
+        raise StoreUnavailable(f"{OWNER_KEY} was damaged on its way")
+    await see_create_if_absent(store, OWNER_KEY, marker)
 
 
 async def newest_timeline(store: ObjectStore, owner: Owner) -> int:

@@ -1,4 +1,8 @@
-"""What `tidegate doctor` asks of an object store: does it keep the promises we build on?"""
+"""What an object store is asked: does it keep the promises we build on?
+
+`tidegate doctor` asks for all of them; a gateway at its start only for the one without which its
+records would be overwritten.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from typing import NamedTuple
 import trio
 
 from .object_store import (
+    Buffer,
     NoSuchObject,
     ObjectExists,
     ObjectStore,
@@ -36,6 +41,22 @@ class Finding(NamedTuple):
     what: str
     advice: str
     is_last: bool = False
+
+
+async def see_create_if_absent(store: ObjectStore, key: str, body: Buffer) -> None:
+    """See that a store takes no second object of a name: it is offered the bytes that it holds.
+
+    A store that takes them holds what it held, so that asking changes nothing.
+
+    Raises:
+      StoreMisconfigured: it took them.  Gateways would overwrite each other's objects there.
+      StoreUnavailable: nobody can tell now; repeat the same call.
+    """
+    try:
+        await store.put(key, body)
+    except ObjectExists:
+        return
+    raise StoreMisconfigured(_IGNORES_CREATE_IF_ABSENT)
 
 
 async def probe_store(store: ObjectStore, *, nonce: str | None = None) -> list[Finding]:
