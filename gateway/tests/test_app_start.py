@@ -91,7 +91,8 @@ async def test_peers_may_connect_before_they_hear_of_this_gateway() -> None:
     gateway = unstarted_gateway(log=log)
     known: list[set[int]] = []
 
-    def note() -> None:
+    async def note() -> None:
+        await trio.lowlevel.checkpoint()
         known.append(set(gateway.coordinator.state.gateways.live))
 
     with trio.fail_after(60):

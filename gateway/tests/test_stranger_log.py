@@ -15,6 +15,30 @@ from tidegate_coordination.metadata_log import LogMisconfigured
 
 SOURCE = Path(__file__).parents[2] / "coordination" / "tests" / "stranger_log.py"
 
+# The same log, in a file: one line for each entry that it took, the newest last.
+KEPT = """
+
+from pathlib import Path
+
+class Kept(Notebook):
+    async def append(self, position, payload):
+        result = await super().append(position, payload)
+        if result is AppendResult.APPENDED:
+            with Path("kept").open("a") as file:
+                file.write(f"{position} {payload.hex()}\\n")
+        return result
+
+async def open_kept(url):
+    await trio.lowlevel.checkpoint()
+    log = Kept()
+    if Path("kept").exists():
+        for line in Path("kept").read_text().splitlines():
+            position, payload = line.split()
+            log.pages[int(position)] = bytes.fromhex(payload)
+        log.end = max(log.pages) + 1
+    return log
+"""
+
 
 def install(folder: Path, package: str, *entry_points: str) -> None:
     """What pip leaves behind: a module, and a folder that says what it offers."""
@@ -55,12 +79,16 @@ def test_a_gateway_runs_on_it(tmp_path: Path) -> None:
         assert process.get("/readyz")[0] == 200
 
 
-def test_a_gateway_starts_on_no_log_that_overwrites(tmp_path: Path) -> None:
-    install(tmp_path / "site", "stranger_five", "notebook = stranger_five:open_log")
-    module = tmp_path / "site" / "stranger_five.py"
+def overwrite(module: Path) -> None:
+    """Take compare-and-set out of a log."""
     check = "        if position in self.pages:\n            return AppendResult.CONFLICT\n"
     assert check in module.read_text()
     module.write_text(module.read_text().replace(check, ""))
+
+
+def test_a_gateway_starts_on_no_log_that_overwrites(tmp_path: Path) -> None:
+    install(tmp_path / "site", "stranger_five", "notebook = stranger_five:open_log")
+    overwrite(tmp_path / "site" / "stranger_five.py")
     done = tidegate(
         *("dev", "--port", "0", "--admin-port", "0", "--log", "notebook:a"),
         cwd=tmp_path,
@@ -69,6 +97,25 @@ def test_a_gateway_starts_on_no_log_that_overwrites(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "took a second entry at position" in done.stderr
     assert "tidegate log verify" in done.stderr
+
+
+def test_nothing_is_written_into_a_log_that_overwrites_others_entries(tmp_path: Path) -> None:
+    install(tmp_path / "site", "stranger_six", "notebook = stranger_six:open_kept")
+    module = tmp_path / "site" / "stranger_six.py"
+    module.write_text(module.read_text() + KEPT)
+    dev = ("dev", "--port", "0", "--admin-port", "0", "--log", "notebook:a")
+    path = str(tmp_path / "site")
+    with serving(*dev, cwd=tmp_path, PYTHONPATH=path) as process:
+        process.popen.kill()
+    overwrite(module)
+    before = (tmp_path / "kept").read_text()
+    assert before
+    done = tidegate(*dev, cwd=tmp_path, PYTHONPATH=path)
+    assert done.returncode == 1
+    assert "took a second entry at position" in done.stderr
+    lines = (tmp_path / "kept").read_text().removeprefix(before).splitlines()
+    # What was asked: the newest entry again, as it was.
+    assert lines == before.splitlines()[-1:]
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,7 @@ class Process:
         self._announce = announce
         self._stop = trio.Event()
         self._exit_code = 0
+        self._log_is_seen = False
 
     async def run(self, signals: AsyncIterator[int]) -> int:
         """Start, serve, stop."""
@@ -145,17 +146,27 @@ class Process:
                 starting.cancel_scope.cancel()
 
             starting.start_soon(give_up)
-            await self._gateway.start(nursery, self._listen_to_peers)
-            position = self._gateway.coordinator.state.position
-            if self._parts.log.capabilities.can_append:
-                await see_compare_and_set(self._parts.log, position)
+            await self._gateway.start(nursery, self._before_joining)
+            if not self._log_is_seen:
+                # There was no entry before this gateway's own.  If it is trimmed by now, then by
+                # another that was faster, and saw to it at its own start.
+                await self._see_log()
             starting.cancel_scope.cancel()
         _calm_collector()
         return self._gateway.is_ready and not self._stop.is_set()
 
-    def _listen_to_peers(self) -> None:
+    async def _before_joining(self) -> None:
+        # Nothing shall be written into a log that would overwrite what others wrote there.
+        await self._see_log()
         if self._parts.peer is not None:
             self._parts.peer.listen()
+
+    async def _see_log(self) -> None:
+        log, position = self._parts.log, self._gateway.coordinator.state.position
+        if not log.capabilities.can_append:
+            self._log_is_seen = True
+        elif position:
+            self._log_is_seen = await see_compare_and_set(log, position)
 
     async def _serve_until_stopped(self) -> None:
         slots = self._connection_slots()

@@ -157,12 +157,15 @@ class Gateway:
             self.disk_cache = DiskCache(cache_disk, settings.int("disk.cache.max.bytes"))
 
     async def start(
-        self, nursery: trio.Nursery, before_joining: Callable[[], None] = lambda: None
+        self,
+        nursery: trio.Nursery,
+        before_joining: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     ) -> None:
         """Load, register and start all tasks; then connections may be served.
 
         Args:
-          before_joining: called when all is well so far, and nobody knows of this gateway yet.
+          before_joining: called when all is well so far, nobody knows of this gateway yet, and it
+            has written nothing.
 
         Raises:
           NodeIdInUse, StoreMisconfigured, LogMisconfigured, ReleaseTooOld: with what to do.
@@ -181,7 +184,7 @@ class Gateway:
         nursery.start_soon(self.coordinator.run)
         if isinstance(self._log, MovableLog):
             nursery.start_soon(LogMoveWatch(self.coordinator, self._log).run)
-        before_joining()
+        await before_joining()
         await register(self.coordinator, self._registration())
         self._has_joined = True
         await own_prefix(self._store, self.coordinator, me.node_id, version=me.software_version)

@@ -210,10 +210,11 @@ def _say_that_it_waits(node_id: int, *, is_first: bool) -> None:
     )
 
 
-async def see_compare_and_set(log: MetadataLog, position: int) -> None:
+async def see_compare_and_set(log: MetadataLog, position: int) -> bool:
     """See that the log takes no second entry at a position: it is offered the bytes that hold it.
 
-    A log that takes them holds what it held, so that asking changes nothing.
+    A log that takes them holds what it held, so that asking changes nothing.  False: there is no
+    entry at the position, or no more.
 
     Raises:
       LogMisconfigured: it took them.  Gateways would overwrite each other's entries there.
@@ -222,10 +223,11 @@ async def see_compare_and_set(log: MetadataLog, position: int) -> None:
     with trio.fail_after(PATIENCE_SECONDS):
         held = await _patiently(_reading(log, position), LogUnavailable)
         if isinstance(held, Trimmed) or not held:
-            return  # another gateway was faster, and saw to it at its own start
+            return False
         result = await _patiently(partial(log.append, *held[0]), LogUnavailable)
     if result is AppendResult.APPENDED:
         raise LogMisconfigured(
             f"it took a second entry at position {position}, which was held, so it would lose"
             " entries: use another, and see `tidegate log verify` for what it must promise"
         )
+    return True
