@@ -15,8 +15,9 @@ from typing import Final, TypeVar
 import structlog
 import trio
 
+from tidegate_coordination.backup.shelf import Shelf
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
 from tidegate_coordination.rules.gateways import Renew
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.keys import OWNER_KEY
@@ -51,11 +52,14 @@ async def see_prefix(
 ) -> ClusterState:
     """See that the prefix is this log's, or that both are free; return the state.  Writes nothing.
 
+    The copies in the prefix must not reach beyond the log's end.
+
     Raises:
       StoreMisconfigured: the prefix is another cluster's, or another timeline's, or nobody's while
         the log has a cluster.
       StoreUnavailable: the store is away for too long.
-      TooSlowError, LogMisconfigured: as load_state().
+      LogMisconfigured: the log lost entries at its end; or as load_state().
+      TooSlowError: as load_state().
     """
     if not state.cluster_id:
         owner = await _owner(store, _patience())
@@ -71,7 +75,39 @@ async def see_prefix(
     if await _owner(store, patience) is None and _may_mark(state, node_id):
         return state
     await _check(store, state, patience)
-    return state
+    return await _see_end(store, log, state, patience, deadline_seconds)
+
+
+async def _see_end(
+    store: ObjectStore,
+    log: MetadataLog,
+    state: ClusterState,
+    patience: _Patience,
+    deadline_seconds: float,
+) -> ClusterState:
+    """See that the log still ends where its copies end, or behind that; return the state.
+
+    One that is cut short would give positions and incarnations out again, and to the orphan scan
+    the objects of what it lost are nobody's.
+    """
+    if state.timelines.is_restoring or state.log_moves.is_copy:
+        return state  # no gateway begins on it anyway
+    shelf = Shelf(store, state.cluster_id, state.timeline)
+    copied = (await patience.answer_to(shelf.look)).last
+    if copied <= state.position:
+        return state
+    # Others may have appended and copied since.  What is copied was in the log before.
+    state = await load_state(
+        log, deadline_seconds=deadline_seconds, highest_version=state.highest_version
+    )
+    if copied <= state.position:
+        return state
+    raise LogMisconfigured(
+        f"it ends at position {state.position}, but its copies in the object store reach up to"
+        f" {copied}: it lost entries. If it is an old copy, or a standby that lagged behind, give"
+        " the newer one; if there is none any more, `tidegate log restore` makes a new log from"
+        " the copies, and from the records written since"
+    )
 
 
 async def own_prefix(

@@ -53,6 +53,12 @@ class Copies:
     entries: list[EntriesName] = field(default_factory=list[EntriesName])
     copied_at: float = 0.0
 
+    @property
+    def last(self) -> int:
+        """Return the last position of which anything is here, gaps or not; 0 for none."""
+        ends = [each.position for each in self.snapshots]
+        return max([*ends, *(each.last for each in self.entries)], default=0)
+
 
 class Shelf:
     """See the module's head."""

@@ -1,0 +1,145 @@
+"""A log that lost its end while no gateway ran starts none: its copies know how far it went."""
+
+from __future__ import annotations
+
+from math import inf
+
+import trio
+from trio.testing import MockClock
+
+from tests.test_backup_gateway import ends_with, produce, restored, start
+from tests.wire_client import wire_world
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.metadata_log import AppendResult, LogMisconfigured, Trimmed
+from tidegate_gateway.prefixes import see_prefix
+from tidegate_gateway.startup import load_state
+from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.object_store import ObjectInfo, StoreUnavailable
+
+LOST = "its copies in the object store reach up to"
+
+
+async def without_last(log: MemoryLog, count: int) -> MemoryLog:
+    """As a standby holds it that lagged behind by so many entries."""
+    entries = await log.read(1, 1 << 30)
+    assert not isinstance(entries, Trimmed)
+    shorter = MemoryLog()
+    for each in entries[:-count]:
+        assert await shorter.append(*each) is AppendResult.APPENDED
+    return shorter
+
+
+async def copied_cluster(store: MemoryObjectStore) -> MemoryLog:
+    """Make a cluster with records, and copy its log; all gateways have left."""
+    log = MemoryLog()
+    async with wire_world(store=store, log=log) as world:
+        await world.create_topic("t", 1)
+        await produce(world, "t", b"0", b"1")
+        await world.gateway.backup.copy_once()
+    return log
+
+
+async def test_it_is_refused_and_nothing_is_written(autojump_clock: MockClock) -> None:
+    store = MemoryObjectStore()
+    short = await without_last(await copied_cluster(store), 2)
+    entries, keys = await short.read(1, 1 << 30), [each.key for each in await store.list("")]
+    with ends_with(LogMisconfigured, rf"ends at position \d+, but {LOST}"):
+        await start(store, short)
+    assert await short.read(1, 1 << 30) == entries
+    assert [each.key for each in await store.list("")] == keys
+
+
+async def test_one_that_lost_only_what_was_not_copied_cannot_be_told(
+    autojump_clock: MockClock,
+) -> None:
+    store = MemoryObjectStore()
+    log = await copied_cluster(store)
+    state = await load_state(log, deadline_seconds=inf)
+    async with wire_world(store=store, log=log) as world:
+        await produce(world, "t", b"2")
+    entries = await log.read(state.position + 1, 1 << 30)
+    assert not isinstance(entries, Trimmed)
+    async with wire_world(store=store, log=await without_last(log, len(entries))) as world:
+        assert await world.connect().fetch_values("t", 0, 0) == [b"0", b"1"]
+
+
+async def test_its_restore_is_taken(autojump_clock: MockClock) -> None:
+    """In a timeline of its own, whose copies are its own."""
+    store, log = MemoryObjectStore(), MemoryLog()
+    await copied_cluster(store)
+    assert (await restored(store, log)).timeline == 2
+    async with wire_world(store=store, log=log) as world:
+        assert await world.connect().fetch_values("t", 0, 0) == [b"0", b"1"]
+        await produce(world, "t", b"2")
+        await world.gateway.backup.copy_once()
+    async with wire_world(store=store, log=log) as world:
+        assert await world.connect().fetch_values("t", 0, 0) == [b"0", b"1", b"2"]
+
+
+class Late(MemoryObjectStore):
+    """A store whose copies are looked for when the others of the cluster went on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others_go_on: trio.Event | None = None
+        self.went_on = trio.Event()
+
+    async def list(
+        self, prefix: str, *, start_after: str = "", limit: int = 1000
+    ) -> list[ObjectInfo]:
+        if self.others_go_on is not None and "/backup/" in prefix:
+            self.others_go_on.set()
+            await self.went_on.wait()
+        return await super().list(prefix, start_after=start_after, limit=limit)
+
+
+async def test_others_that_append_and_copy_meanwhile_are_no_loss(
+    autojump_clock: MockClock,
+) -> None:
+    store, log = Late(), MemoryLog()
+    async with wire_world(store=store, log=log) as world:
+        await world.create_topic("t", 1)
+        before = await load_state(log, deadline_seconds=inf)
+        store.others_go_on = trio.Event()
+
+        async def go_on(asked: trio.Event) -> None:
+            await asked.wait()
+            store.others_go_on = None
+            await produce(world, "t", b"0")
+            await world.gateway.backup.copy_once()
+            store.went_on.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(go_on, store.others_go_on)
+            found = await see_prefix(store, log, before, 2, deadline_seconds=inf)
+        assert found.position > before.position
+
+
+class AwayForAMoment(MemoryObjectStore):
+    """A store that does not list the copies at first."""
+
+    failures = 3
+
+    async def list(
+        self, prefix: str, *, start_after: str = "", limit: int = 1000
+    ) -> list[ObjectInfo]:
+        if "/backup/" in prefix and self.failures:
+            self.failures -= 1
+            raise StoreUnavailable("away")
+        return await super().list(prefix, start_after=start_after, limit=limit)
+
+
+async def test_a_store_that_is_away_for_a_moment_is_asked_again(autojump_clock: MockClock) -> None:
+    store, log = AwayForAMoment(), MemoryLog()
+    async with wire_world(store=store, log=log):
+        pass
+    assert store.failures == 3
+    async with wire_world(store=store, log=log):
+        assert store.failures == 0
+
+
+async def test_a_cluster_whose_log_is_not_copied_starts(autojump_clock: MockClock) -> None:
+    store, log = MemoryObjectStore(), MemoryLog()
+    for _ in range(2):
+        async with wire_world({"log.backup.interval.ms": "0"}, store=store, log=log):
+            pass
