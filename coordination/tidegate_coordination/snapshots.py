@@ -204,15 +204,36 @@ async def encode_state(state: ClusterState, *, as_copy: bool = False) -> Snapsho
     return Snapshot(frozen.position, chunks)
 
 
-async def save_verified(log: MetadataLog, position: int, chunks: Sequence[bytes]) -> Snapshot:
+def _always() -> bool:
+    return True
+
+
+def _expect_not_moved(may_go_on: Callable[[], bool]) -> None:
+    if not may_go_on():
+        raise LogUnavailable("the metadata log is being moved: no snapshot now, and no trimming")
+
+
+async def save_verified(
+    log: MetadataLog,
+    position: int,
+    chunks: Sequence[bytes],
+    *,
+    may_go_on: Callable[[], bool] = _always,
+) -> Snapshot:
     """Save a snapshot and read it back. Returns what was read: this one, or another's newer one.
+
+    Args:
+        may_go_on: whether the log is still the one that it was, and is not being moved. Between
+            its answer and the call of the log nobody else runs.
 
     Raises:
         LogCorrupt: what was read back is not what was saved. Nothing may be trimmed.
         LogUnavailable: it may or may not have been saved; save again later.
     """
+    _expect_not_moved(may_go_on)
     await log.save_snapshot(position, chunks)
     found = await log.load_snapshot()
+    _expect_not_moved(may_go_on)  # else it may be the snapshot of another log
     if found is None or found.position < position:
         raise LogCorrupt(f"the snapshot saved at {position} cannot be read back")
     if found.position == position and found.chunks != list(chunks):
@@ -220,10 +241,13 @@ async def save_verified(log: MetadataLog, position: int, chunks: Sequence[bytes]
     return found
 
 
-async def trim_below_verified(log: MetadataLog, *, keep_entries: int = 0) -> int:
+async def trim_below_verified(
+    log: MetadataLog, *, keep_entries: int = 0, may_go_on: Callable[[], bool] = _always
+) -> int:
     """Trim the entries that the newest snapshot covers, read back now, but for the last few.
 
-    `keep_entries` spares replicas that lag a little from loading the snapshot.
+    `keep_entries` spares replicas that lag a little from loading the snapshot. `may_go_on`: see
+    save_verified().
 
     Returns:
         The first position kept.
@@ -238,9 +262,11 @@ async def trim_below_verified(log: MetadataLog, *, keep_entries: int = 0) -> int
     # The log must join the snapshot; one that is shorter than its snapshot raises here.
     while isinstance(await log.read(snapshot.position + 1, max_bytes=1), Trimmed):
         newer = await log.load_snapshot()  # another may have saved one meanwhile, and trimmed
+        _expect_not_moved(may_go_on)
         if newer is None or newer.position <= snapshot.position:
             raise LogCorrupt(f"the log begins after its snapshot at {snapshot.position}")
         snapshot = newer
     first_kept = max(FIRST_POSITION, snapshot.position + 1 - keep_entries)
+    _expect_not_moved(may_go_on)
     await log.trim(first_kept)
     return first_kept

@@ -82,7 +82,7 @@ def answers_from_where_it_stands(patch: pytest.MonkeyPatch) -> None:
 
 
 def snapshot_misses_an_entry(patch: pytest.MonkeyPatch) -> None:
-    async def wrong(log: Any, position: int, chunks: Any) -> Any:
+    async def wrong(log: Any, position: int, chunks: Any, **_: Any) -> Any:
         state = ClusterState.decode(b"".join(chunks))
         state.position += 1
         return await save_verified(log, position + 1, [state.encode()])
@@ -91,7 +91,7 @@ def snapshot_misses_an_entry(patch: pytest.MonkeyPatch) -> None:
 
 
 def trims_above_the_snapshot(patch: pytest.MonkeyPatch) -> None:
-    async def wrong(log: Any, *, keep_entries: int) -> None:
+    async def wrong(log: Any, **_: Any) -> None:
         snapshot = await log.load_snapshot()
         await log.trim(snapshot.position + 3)
 

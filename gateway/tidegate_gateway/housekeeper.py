@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 import structlog
@@ -269,10 +270,16 @@ class Housekeeper:
             await self.take_snapshot()
 
     async def take_snapshot(self) -> None:
-        """Save the state, read it back, and trim the log below it."""
-        position, chunks = await encode_state(self._coordinator.state)
-        await save_verified(self._log, position, chunks)
-        await trim_below_verified(self._log, keep_entries=self._settings.kept_entries)
+        """Save the state, read it back, and trim the log below it; not if it moves meanwhile.
+
+        A log that it is moved to may hold no snapshot but the copy's, and needs all entries behind.
+        """
+        state = self._coordinator.state
+        is_here = partial(state.log_moves.is_settled, state.log_moves.sealed_at)
+        position, chunks = await encode_state(state)
+        await save_verified(self._log, position, chunks, may_go_on=is_here)
+        kept = self._settings.kept_entries
+        await trim_below_verified(self._log, keep_entries=kept, may_go_on=is_here)
         self._snapshot_position = position
 
     async def _try(self, what: str, step: Callable[[], Awaitable[object]]) -> None:

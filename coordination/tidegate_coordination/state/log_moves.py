@@ -56,6 +56,10 @@ class LogMoveTable:
             return True
         return self.last.move_id == move.move_id or self.sealed_at >= sealed_at > 0
 
+    def is_settled(self, sealed_at: int) -> bool:
+        """Tell whether no move is under way, and none came true since the one sealed there."""
+        return self.present is None and self.sealed_at == sealed_at
+
     def offer_to(self, incarnation: int) -> LogMove | None:
         """Return the move whose copy a gateway has still to look at."""
         move = self.present
