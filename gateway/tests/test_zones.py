@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
+from itertools import combinations
 from urllib.parse import quote
 
 import pytest
@@ -185,24 +186,30 @@ ADDRESSES = st.one_of(
     st.lists(st.tuples(ADDRESSES, st.integers(0, 10), st.sampled_from("abc"))),
     ADDRESSES,
 )
-def test_the_longest_prefix_wins(rows: list[tuple[object, int, str]], host: object) -> None:
-    networks = {}
+def test_a_map_is_refused_or_right(rows: list[tuple[object, int, str]], host: object) -> None:
+    zones = {}
     for address, spare, zone in rows:
         start = ip_address(str(address))
         network = ip_network(f"{start}/{start.max_prefixlen - spare}", strict=False)
-        networks[network] = zone
-    text = "<>".join(f"{zone}@{network}" for network, zone in networks.items())
+        zones[network] = zone
+    settings = BrokerSettings(
+        {"zone.cidr.map": "<>".join(f"{zone}@{network}" for network, zone in zones.items())}
+    )
+    if any(
+        zones[one] != zones[two] and one.version == two.version and one.overlaps(two)
+        for one, two in combinations(zones, 2)
+    ):
+        with pytest.raises(SettingsError, match="give zones networks that do not overlap"):
+            zone_maps(settings)
+        return
     at = ip_address(str(host))
-    inside = [each for each in networks if each.version == at.version and at in each]
-    expected = networks[max(inside, key=lambda each: each.prefixlen)] if inside else ""
-
-    maps = zone_maps(BrokerSettings({"zone.cidr.map": text}))
-    assert maps.by_address.zone_of(str(host)) == expected
+    inside = {zones[each] for each in zones if each.version == at.version and at in each}
+    assert zone_maps(settings).by_address.zone_of(str(host)) == "".join(inside)
 
 
 def test_an_ipv4_client_of_a_socket_for_both_is_one() -> None:
-    maps = zone_maps(BrokerSettings({"zone.cidr.map": "a@10.0.0.0/8,fd00::/8<>b@10.1.0.0/16"}))
-    hosts = ["::ffff:10.0.0.1", "10.1.2.3", "fd00::1", "8.8.8.8", "client", "fe80::1%eth0"]
+    maps = zone_maps(BrokerSettings({"zone.cidr.map": "a@10.0.0.0/9,fd00::/8<>b@10.129.0.0/16"}))
+    hosts = ["::ffff:10.0.0.1", "10.129.2.3", "fd00::1", "8.8.8.8", "client", "fe80::1%eth0"]
     assert [maps.by_address.zone_of(each) for each in hosts] == ["a", "b", "a", "", "", ""]
 
 
@@ -212,6 +219,20 @@ def test_an_ipv4_client_of_a_socket_for_both_is_one() -> None:
         (
             {"zone.cidr.map": "a@10.0.0.0/8<>b@10.0.0.0/8"},
             "zone.cidr.map: 10.0.0.0/8 is in zone a and in zone b; keep one of them",
+        ),
+        (
+            {"zone.cidr.map": "b@10.1.0.0/16<>a@10.0.0.0/8"},
+            "zone.cidr.map: 10.1.0.0/16 of zone b lies in 10.0.0.0/8 of zone a; give zones networks"
+            " that do not overlap",
+        ),
+        (
+            {"zone.cidr.map": "a@fd00::/8,fd00::/16,fd01::/16<>b@fd00:1::/32"},
+            "zone.cidr.map: fd00:1::/32 of zone b lies in fd00::/16 of zone a; give zones networks",
+        ),
+        (
+            {"zone.cidr.map": "a@::ffff:10.0.0.0/104"},
+            "zone.cidr.map: '::ffff:10.0.0.0/104' holds nobody, since IPv4 clients are known by"
+            " their IPv4 addresses; write 10.0.0.0/8",
         ),
         ({"zone.cidr.map": "a@10.0.0.1/8"}, "zone.cidr.map: '10.0.0.1/8' is no network"),
         (
@@ -239,6 +260,13 @@ def test_wrong_settings_are_told_in_a_sentence(settings: dict[str, str], sentenc
     with pytest.raises(SettingsError) as caught:
         check_listeners(zone_maps(BrokerSettings(settings)), BrokerSettings(settings), ["A"])
     assert str(caught.value).startswith(sentence)
+
+
+def test_networks_of_one_zone_may_hold_each_other() -> None:
+    text = "a@10.0.0.0/8,10.1.0.0/16,10.1.2.0/24,::/0<>b@11.0.0.0/8"
+    maps = zone_maps(BrokerSettings({"zone.cidr.map": text}))
+    hosts = ["10.1.2.3", "10.1.3.3", "10.2.0.1", "11.0.0.1", "fd00::1", "12.0.0.1"]
+    assert [maps.by_address.zone_of(each) for each in hosts] == ["a", "a", "a", "b", "a", ""]
 
 
 def test_the_same_said_twice_is_no_conflict() -> None:

@@ -14,13 +14,14 @@ CIDR_MAP: Final = "zone.cidr.map"
 ID_MAP: Final = "zone.id.map"
 LISTENER_MAP: Final = "zone.listener.map"
 PROXIED: Final = "proxy.protocol.listeners"
+_MAPPED: Final = IPv6Network("::ffff:0:0/96")
 _CIDR_EXAMPLE: Final = "us-east-1a@10.0.0.0/19,10.0.32.0/19<>us-east-1b@10.0.64.0/19"
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
 
 class CidrMap:
-    """From addresses to zones; the longest prefix wins."""
+    """From addresses to zones.  Networks that hold each other are of one zone: _networks()."""
 
     def __init__(self, zones: Mapping[Network, str]) -> None:
         """Sort the networks by size: a look-up costs one step for each length of prefix."""
@@ -137,16 +138,51 @@ def _networks(text: str, id_of: Callable[[str], str]) -> dict[Network, str]:
                     f"{CIDR_MAP}: {network} is in zone {zones[network]} and in zone {zone};"
                     " keep one of them"
                 )
+    _check_overlaps(zones)
     return zones
+
+
+def _check_overlaps(zones: Mapping[Network, str]) -> None:
+    """Refuse a network of one zone in a network of another.
+
+    Sorted by where they begin, a network comes behind all that hold it, so that one look at each is
+    enough, also in a map of thousands.
+    """
+    around: list[Network] = []  # each holds the next
+    for network in sorted(zones, key=_place):
+        while around and not _holds(around[-1], network):
+            around.pop()
+        if around and zones[around[-1]] != zones[network]:
+            raise SettingsError(
+                f"{CIDR_MAP}: {network} of zone {zones[network]} lies in {around[-1]} of zone"
+                f" {zones[around[-1]]}; give zones networks that do not overlap"
+            )
+        around.append(network)
+
+
+def _place(network: Network) -> tuple[int, int, int]:
+    return network.version, int(network.network_address), network.prefixlen
+
+
+def _holds(outer: Network, inner: Network) -> bool:
+    return outer.version == inner.version and inner.network_address in outer
 
 
 def _network(text: str) -> Network:
     try:
-        return ip_network(text)
+        network = ip_network(text)
     except ValueError as error:
         raise SettingsError(
             f"{CIDR_MAP}: {text!r} is no network: {_what_to_write(text) or error}"
         ) from error
+    if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
+        length = network.prefixlen - _MAPPED.prefixlen
+        inside = IPv4Network((int(network.network_address) & 0xFFFF_FFFF, length))
+        raise SettingsError(
+            f"{CIDR_MAP}: {text!r} holds nobody, since IPv4 clients are known by their IPv4"
+            f" addresses; write {inside}"
+        )
+    return network
 
 
 def _what_to_write(text: str) -> str:

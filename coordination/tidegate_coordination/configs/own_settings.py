@@ -99,7 +99,7 @@ OWN_SETTINGS = (
     _own("wal.upload.slots", _INT, 8, at_least(1),
          "How many objects are written at the same time."),
     _own("zone.cidr.map", _STRING, None, None,
-         "Zones by clients' addresses: zone@cidr,cidr<>zone@cidr; the longest prefix wins."),
+         "Zones by clients' addresses: zone@cidr,cidr<>zone@cidr; zones may not overlap."),
     _own("zone.id.map", _LIST, "", None,
          "Names of zones and their ids, us-east-1a=use1-az4: both are the same zone."),
     _own("zone.listener.map", _LIST, "", None,
