@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.wire_client import records_batch, wire_world
@@ -126,8 +127,11 @@ async def test_the_maker_is_refused_elsewhere_while_others_live(autojump_clock: 
     store, log = MemoryObjectStore(), MemoryLog()
     await start(store, log, 1)
     await start(store, log, 2)
-    with refused(ELSEWHERE):
+    began = trio.current_time()
+    with refused(ELSEWHERE), capture_logs() as lines:
         await start(MemoryObjectStore(), log, 1)
+    [told] = [each for each in lines if each.get("missing") == OWNER_KEY]
+    assert began + told["looks_for_seconds"] == trio.current_time()  # told before it waited
 
 
 async def test_two_that_start_at_once_make_one_cluster(autojump_clock: MockClock) -> None:

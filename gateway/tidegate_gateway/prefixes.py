@@ -180,7 +180,11 @@ class _Patience:
             except StoreUnavailable as error:
                 if trio.current_time() >= self.until:
                     raise
-                _log.warning("the object store does not answer", error=str(error))
+                _log.warning(
+                    "the object store does not answer",
+                    error=str(error),
+                    tries_for_seconds=round(self.until - trio.current_time()),
+                )
                 await self.pause()
 
     async def pause(self) -> None:
@@ -194,9 +198,15 @@ def _patience(meanwhile: Callable[[], Awaitable[None]] = _nothing) -> _Patience:
 
 
 async def _check(store: ObjectStore, state: ClusterState, patience: _Patience) -> None:
-    for _ in range(LOOKS):
+    for look in range(LOOKS):
         if await _owner(store, patience) is not None:
             break
+        if not look:
+            _log.warning(
+                "the prefix bears no mark of a cluster yet: is it that of the other gateways?",
+                missing=OWNER_KEY,
+                looks_for_seconds=round(LOOKS * RETRY_SECONDS),
+            )
         await patience.pause()
     else:
         made_by, _ = state.gateways.homes.get(_FIRST, (None, ""))

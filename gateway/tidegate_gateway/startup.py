@@ -55,7 +55,11 @@ async def open_patiently(open_log: Callable[[], Awaitable[MetadataLog]]) -> Meta
         except LogUnavailable as error:
             if trio.current_time() >= give_up_at:
                 raise
-            _log.warning("the metadata log does not answer", error=str(error))
+            _log.warning(
+                "the metadata log does not answer: is metadata.log right?",
+                error=str(error),
+                tries_for_seconds=round(give_up_at - trio.current_time()),
+            )
             await trio.sleep(RETRY_SECONDS)
 
 
