@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate_coordination.events import GatewayRegistered
+from tidegate_coordination.events import GatewayExpired, GatewayRegistered
 from tidegate_coordination.state.gateways import GatewayTable
 from tidegate_gateway.broker_settings import BrokerSettings, SettingsError
 from tidegate_gateway.call import Peer
@@ -51,6 +51,10 @@ def peer(found: ZoneFinder, host: str = "192.0.2.1", listener: str = "A") -> Pee
         ("automq_type=producer&automq_role=r&automq_az=us-east-1a&old", "us-east-1a"),
         ("automq_az=us%2Deast%2D1a&old", "us-east-1a"),
         ("automq_az%3Dus-east-1a&old", "us-east-1a"),
+        ("automq_type%3Dproducer%26automq_az%3Daz-1", "az-1"),
+        ("automq_az%3Daz-1%26automq_type%3Dproducer-0", "az-1"),
+        ("a=b,app%2Czone%3Daz%2D1%2Cold", "az-1"),
+        ("automq_az=a%26b&old", "a&b"),
         ("host_override=h;zone=z;broker_count=3", "z"),
         ("tidegate_az=first,zone=second", "first"),
         ("timezone=cet", ""),
@@ -102,6 +106,37 @@ def test_each_source_gives_way_to_the_one_before() -> None:
     found.racks.say(mapped, "app", "b")
     assert found.of(mapped, "app") == ("b", Source.RACK)
     assert found.of(mapped, "app,zone=a") == ("a", Source.CLIENT_ID)
+
+
+def test_zones_that_only_a_map_names_are_known() -> None:
+    found = finder("az-a", zone_cidr_map="az-d@10.0.0.0/8", zone_listener_map="L:az-e")
+    assert found.of(peer(found), "zone=az-d-0") == ("az-d", Source.CLIENT_ID)
+    assert found.of(peer(found), "zone=az-e-0") == ("az-e", Source.CLIENT_ID)
+
+
+def test_a_zone_that_nobody_knows_hides_none_that_is() -> None:
+    found = finder("a", "b", zone_listener_map="L:c", zone_cidr_map="d@192.0.2.0/24")
+    other, mapped, near = peer(found, "203.0.113.1"), peer(found, listener="L"), peer(found)
+    assert found.of(near, "app,zone=prod") == ("d", Source.ADDRESS)
+    assert found.of(mapped, "app,zone=prod") == ("c", Source.LISTENER)
+    found.racks.say(mapped, "app,zone=prod", "test")
+    assert found.of(mapped, "app,zone=prod") == ("c", Source.LISTENER)
+    found.racks.say(mapped, "app,zone=prod", "b")
+    assert found.of(mapped, "app,zone=prod") == ("b", Source.RACK)
+    # Where nothing better is known, it stands, to be seen and counted.
+    assert found.of(other, "app,zone=prod") == ("prod", Source.CLIENT_ID)
+    found.racks.say(other, "app", "test")
+    assert found.of(other, "app") == ("test", Source.RACK)
+
+
+def test_a_zone_whose_gateways_are_gone_is_known() -> None:
+    table = GatewayTable()
+    table.fold_registered(GatewayRegistered(1, 1, "k", "a", (), "0", 0), 0)
+    maps = zone_maps(BrokerSettings({"zone.cidr.map": "d@192.0.2.0/24"}))
+    found = ZoneFinder(maps, table)
+    assert found.of(peer(found), "app,zone=a-0") == ("a", Source.CLIENT_ID)
+    table.fold_expired(GatewayExpired(1))
+    assert found.of(peer(found), "app,zone=a-0") == ("a", Source.CLIENT_ID)
 
 
 def test_a_name_and_an_id_are_one_zone() -> None:

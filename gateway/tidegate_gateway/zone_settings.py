@@ -29,6 +29,7 @@ class CidrMap:
         for network, zone in zones.items():
             key = int(network.network_address) >> (network.max_prefixlen - network.prefixlen)
             tables[network.version, network.prefixlen][key] = zone
+        self.zones = frozenset(zones.values())
         self._tables = sorted(tables.items(), key=lambda item: -item[0][1])
 
     def zone_of(self, host: str) -> str:

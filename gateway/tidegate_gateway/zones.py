@@ -1,6 +1,7 @@
 """In which zone a client is, from what is known of it: plain code.
 
-Said by itself first, then guessed, in this order (design, section 8):
+Said by itself first, then guessed, in this order (design, section 8); the first zone that is known
+counts, or else the first one:
 1. a key in client.id, as any vendor's clients have it: `app,zone=us-east-1a`,
    `automq_type=producer&automq_az=us-east-1a&app`, `ws_az=use1-az4`;
 2. client.rack, which only Fetch carries (see client_racks.py);
@@ -64,12 +65,24 @@ def said_in_client_id(client_id: str) -> str:
 
     Keys count at the start of a word only: `timezone=` says nothing.
     """
-    for word in _SEPARATORS.split(client_id[:MAX_LOOKED_AT]):
-        # AutoMQ's values are URL-encoded; some tools encode the equals sign, too.
-        key, _, said = unquote(word).partition("=")
+    for word in _words(client_id[:MAX_LOOKED_AT]):
+        key, _, said = word.partition("=")
         if key in KEYS and said:
             return said[:MAX_ZONE]
     return ""
+
+
+def _words(client_id: str) -> Iterator[str]:
+    """Return the words, decoded: AutoMQ's values are URL-encoded.
+
+    Some tools encode the equals signs, too, and then also what separates words.
+    """
+    for word in _SEPARATORS.split(client_id):
+        decoded = unquote(word)
+        if "=" in word:
+            yield decoded
+        else:
+            yield from _SEPARATORS.split(decoded)
 
 
 def without_suffixes(said: str, known: Collection[str]) -> str:
