@@ -9,11 +9,14 @@ from socket import create_connection
 from threading import Thread
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.app_world import started_gateway, unstarted_gateway
 from tests.test_zone_answers import fetched, zoned
 from tests.test_zones import finder
 from tests.wire_client import produce_request, records_batch
+from tidegate_gateway import zone_traffic
 from tidegate_gateway.admin_pages import AdminPages, zones_of
 from tidegate_gateway.call import Peer
 from tidegate_gateway.cli.zones import NOT_TOLD, run_zones, text_of
@@ -69,6 +72,52 @@ def test_client_ids_that_are_too_many_are_counted_together() -> None:
     assert (others.bytes.produced[Kind.SAME], others.bytes.fetched[Kind.SAME]) == (100, 150)
     assert traffic.totals.produced[Kind.SAME] == 2 * (MAX_CLIENTS + 50)
     assert advice(others, {"a"}, "a").startswith("There are too many client ids")
+
+
+def test_client_ids_made_at_random_do_not_hide_who_crosses() -> None:
+    traffic = ZoneTraffic(finder("a", "b"), "a")
+    for number in range(2 * MAX_CLIENTS):
+        traffic.book(Peer("h", 1, "A", client_id=f"{number},zone=a", produced_bytes=2))
+    for _ in range(3):
+        traffic.book(Peer("h", 1, "A", client_id="late,zone=b", produced_bytes=5, fetched_bytes=1))
+        for number in range(MAX_CLIENTS):
+            traffic.book(Peer("h", 1, "A", client_id=f"again {number},zone=a", fetched_bytes=2))
+            traffic.book(Peer("h", 1, "A", client_id=f"{number},zone=b", produced_bytes=1))
+
+    late = traffic.clients["late,zone=b"]
+    assert (late.bytes.produced[Kind.CROSS], late.bytes.fetched[Kind.CROSS]) == (15, 3)
+    assert len(traffic.clients) == MAX_CLIENTS + 1
+    assert len(traffic._by_crossing) == MAX_CLIENTS
+
+
+SIZES = st.integers(0, 3)
+BOOKINGS = st.lists(
+    st.tuples(st.sampled_from("uvwxyz"), st.sampled_from(["", ",zone=a", ",zone=b"]), SIZES, SIZES)
+)
+
+
+def _peer(client_id: str, produced: int, fetched_: int) -> Peer:
+    return Peer("h", 1, "A", client_id=client_id, produced_bytes=produced, fetched_bytes=fetched_)
+
+
+@given(BOOKINGS)
+def test_totals_are_exact_and_the_one_that_crossed_least_goes(
+    bookings: list[tuple[str, str, int, int]],
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zone_traffic, "MAX_CLIENTS", 3)
+        traffic = ZoneTraffic(finder("a", "b"), "a")
+        for name, zone, produced, fetched_ in bookings:
+            kept = {key: each.crossing() for key, each in traffic.clients.items() if key != OTHERS}
+            traffic.book(_peer(f"{name}{zone}", produced, fetched_))
+            gone = kept.keys() - traffic.clients.keys()
+            assert all(kept[each] == min(kept.values()) for each in gone)
+            assert len(traffic.clients.keys() - {OTHERS}) <= 3
+    clients = traffic.clients.values()
+    for kind in Kind:
+        assert traffic.totals.produced[kind] == sum(c.bytes.produced[kind] for c in clients)
+        assert traffic.totals.fetched[kind] == sum(c.bytes.fetched[kind] for c in clients)
+    assert sum(traffic.totals.produced.values()) == sum(produced for _, _, produced, _ in bookings)
 
 
 @pytest.mark.parametrize(

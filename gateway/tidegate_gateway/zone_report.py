@@ -21,7 +21,7 @@ def zone_report(
       moved: partitions whose fetch was answered with a gateway of the client's zone.
       without_gateway: answers to clients whose zone has no gateway.
     """
-    clients = sorted(traffic.clients.values(), key=_crossing, reverse=True)
+    clients = sorted(traffic.clients.values(), key=ClientTraffic.crossing, reverse=True)
     return {
         "zone": traffic.own_zone,
         "zones": sorted(zones),
@@ -77,12 +77,6 @@ def advice(client: ClientTraffic, zones: Collection[str], own_zone: str) -> str:
         f"It knows gateways of zone {zone} from its next metadata on; if it goes on, it reaches"
         f" none of them: check their advertised.listeners from zone {zone}."
     )
-
-
-def _crossing(client: ClientTraffic) -> tuple[int, int]:
-    counts = (client.bytes.produced, client.bytes.fetched)
-    crossing, unknown = (sum(each[kind] for each in counts) for kind in (Kind.CROSS, Kind.UNKNOWN))
-    return crossing, unknown
 
 
 def _by_kind(counts: dict[Kind, int]) -> dict[str, int]:

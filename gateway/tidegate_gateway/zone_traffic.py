@@ -3,8 +3,9 @@
 The hot paths only add to two numbers of their connection (call.Peer).  Those are booked, under the
 client's zone as it is known then, when somebody asks for the figures and when the connection ends.
 
-Clients are told apart by client id.  The first MAX_CLIENTS have figures of their own; what the
-others do is booked for all of them together.
+Clients are told apart by client id.  MAX_CLIENTS have figures of their own.  Where one more comes,
+the one that crossed zones least gives its place up, and what it did is booked for others together:
+so client ids that are made at random do not hide who crosses.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from heapq import heappop, heappush, heapreplace
 from typing import Final
 
 from .call import Peer
@@ -51,6 +53,11 @@ class ClientTraffic:
     zone: ClientZone = NOWHERE
     bytes: Bytes = field(default_factory=Bytes)
 
+    def crossing(self) -> tuple[int, int]:
+        """Return how many of its bytes crossed zones, and how many may have."""
+        made, read = self.bytes.produced, self.bytes.fetched
+        return made[Kind.CROSS] + read[Kind.CROSS], made[Kind.UNKNOWN] + read[Kind.UNKNOWN]
+
 
 class ZoneTraffic:
     """See the module's head."""
@@ -60,6 +67,9 @@ class ZoneTraffic:
         self.totals = Bytes()
         self.clients: dict[str, ClientTraffic] = {}
         self._finder = finder
+        # Each client but OTHERS once, with what crossing() was some time ago; a number for ties.
+        self._by_crossing: list[tuple[tuple[int, int], int, str]] = []
+        self._came = 0
 
     def book_all(self, peers: Iterable[Peer]) -> None:
         """Book what the open connections did, before the figures are read."""
@@ -89,7 +99,32 @@ class ZoneTraffic:
         name = client_id[:MAX_NAME]
         client = self.clients.get(name)
         if client is None:
-            if len(self.clients) >= MAX_CLIENTS:
-                name = OTHERS
-            client = self.clients.setdefault(name, ClientTraffic(name))
+            client = self.clients[name] = ClientTraffic(name)
+            if name != OTHERS:
+                self._make_room()
+                self._came += 1
+                heappush(self._by_crossing, (client.crossing(), self._came, name))
         return client
+
+    def _make_room(self) -> None:
+        """Forget the client that crossed least, once there are too many.
+
+        What crossed only grows, so the first of the heap that is up to date is the least of all;
+        and each that is not was booked since it was looked at last, which pays for the look.
+        """
+        if len(self._by_crossing) < MAX_CLIENTS:
+            return
+        while True:
+            then, number, name = self._by_crossing[0]
+            now = self.clients[name].crossing()
+            if now == then:
+                break
+            heapreplace(self._by_crossing, (now, number, name))
+        heappop(self._by_crossing)
+        self._book_for_others(self.clients.pop(name).bytes)
+
+    def _book_for_others(self, gone: Bytes) -> None:
+        others = self._client(OTHERS).bytes
+        for kind in Kind:
+            others.produced[kind] += gone.produced[kind]
+            others.fetched[kind] += gone.fetched[kind]
