@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socket import create_connection
 from threading import Thread
@@ -11,6 +12,7 @@ from threading import Thread
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from tests.app_world import started_gateway, unstarted_gateway
 from tests.test_zone_answers import fetched, zoned
@@ -19,6 +21,7 @@ from tests.wire_client import produce_request, records_batch
 from tidegate_gateway import zone_traffic
 from tidegate_gateway.admin_pages import AdminPages, zones_of
 from tidegate_gateway.call import Peer
+from tidegate_gateway.cli.command import app
 from tidegate_gateway.cli.zones import NOT_TOLD, run_zones, text_of
 from tidegate_gateway.metrics import render_metrics
 from tidegate_gateway.zone_report import advice, zone_report
@@ -177,7 +180,7 @@ def test_a_gateway_is_asked_without_a_proxy_of_the_web(
     with HTTPServer(("127.0.0.1", 0), Answer) as server:
         thread = Thread(target=server.handle_request)
         thread.start()
-        run_zones(f"127.0.0.1:{server.server_port}", as_json=False)
+        run_zones([f"127.0.0.1:{server.server_port}"], as_json=False)
         with suppress(OSError):
             create_connection(("127.0.0.1", server.server_port)).close()
         thread.join()
@@ -194,5 +197,73 @@ def test_a_gateway_is_asked_without_a_proxy_of_the_web(
 def test_where_nobody_answers_it_says_so(
     admin: str, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_zones(admin, as_json=False) == NOT_TOLD
+    assert run_zones([admin], as_json=False) == NOT_TOLD
     assert capsys.readouterr().err.startswith(sentence)
+
+
+@contextmanager
+def answering(report: object) -> Iterator[str]:
+    """Serve a report once; the host:port."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(report).encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        with suppress(OSError):
+            create_connection(("127.0.0.1", server.server_port)).close()
+        thread.join()
+
+
+def report_of(own_zone: str, *booked: tuple[str, int, int]) -> dict[str, object]:
+    traffic = ZoneTraffic(finder("a", "b"), own_zone)
+    for client_id, produced, fetched_ in booked:
+        traffic.book(_peer(client_id, produced, fetched_))
+    return zone_report(traffic, {own_zone, "c"}, moved=1, without_gateway=2)
+
+
+def test_several_gateways_are_summed_by_client() -> None:
+    in_a = report_of("a", ("x,zone=a", 5, 1), ("y,zone=b", 3, 0), ("z", 1, 0))
+    in_b = report_of("b", ("x,zone=a", 20, 2), ("y,zone=b", 0, 4), ("z", 0, 7))
+    with answering(in_a) as one, answering(in_b) as two:
+        # Given twice, it counts once.
+        arguments = ["zones", "--json", *(f"--admin={each}" for each in (one, two, one))]
+        result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0
+    report = json.loads(result.stdout)
+    assert (report["gateways"], report["zone"], report["zones"]) == (2, "a, b", ["a", "b", "c"])
+    assert report["produced"] == {"same": 5, "cross": 23, "unknown": 1}
+    assert report["fetched"] == {"same": 5, "cross": 2, "unknown": 7}
+    assert (report["moved_fetches"], report["answers_without_gateway_in_zone"]) == (2, 4)
+    x, y, z = report["clients"]
+    assert [each["client_id"] for each in (x, y, z)] == ["x,zone=a", "y,zone=b", "z"]
+    assert x["produced"] == {"same": 5, "cross": 20, "unknown": 0}
+    assert x["fetched"] == {"same": 1, "cross": 2, "unknown": 0}
+    assert (x["advice"] != "", y["advice"] != "", z["told_by"]) == (True, True, "nothing")
+    assert z["fetched"]["unknown"] == 7
+    text = text_of(report)
+    assert text.startswith("2 gateways     of zones a, b\n")
+    assert "x,zone=a: zone a by client.id" in text
+
+
+def test_one_gateway_is_printed_as_it_answers() -> None:
+    report = report_of("a", ("y,zone=b", 3, 0))
+    with answering(report) as admin:
+        result = CliRunner().invoke(app, ["zones", "--json", "--admin", admin])
+    assert json.loads(result.stdout) == report
+
+
+def test_a_gateway_that_does_not_answer_is_not_left_out() -> None:
+    with answering(report_of("a")) as admin:
+        arguments = ["zones", "--admin", admin, "--admin", "127.0.0.1:1"]
+        result = CliRunner().invoke(app, arguments)
+    assert (result.exit_code, result.stdout) == (NOT_TOLD, "")
+    assert "no gateway's admin listener answers at 127.0.0.1:1" in result.stderr

@@ -173,14 +173,19 @@ def inspect(
 @app.command()
 def zones(
     admin: Annotated[
-        str, typer.Option("--admin", metavar="HOST:PORT", help="A gateway's admin.listener.")
-    ] = "127.0.0.1:9644",
+        list[str] | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="A gateway's admin.listener; may be given for several, which are summed.",
+            show_default="127.0.0.1:9644",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Show which clients cross zones at a gateway, and how to stop it."""
+    """Show which clients cross zones at some gateways, and how to stop it."""
     from .zones import run_zones
 
-    raise typer.Exit(run_zones(admin, as_json=json))
+    raise typer.Exit(run_zones(admin or ["127.0.0.1:9644"], as_json=json))
 
 
 @app.command("version")

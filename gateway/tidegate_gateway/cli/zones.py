@@ -1,4 +1,4 @@
-"""`tidegate zones`: which clients cross zones at one gateway, and how to stop it."""
+"""`tidegate zones`: which clients cross zones at some gateways, and how to stop it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import json
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http.client import HTTPException
 from typing import Any, Final
 
 from ..broker_settings import SettingsError
 from ..listener_settings import host_port, url_host
+from .zone_sums import summed
 
 ANSWER_SECONDS: Final = 10.0
 MAX_ANSWER_BYTES: Final = 16 << 20
@@ -24,10 +25,14 @@ class NoAnswer(Exception):
     """The admin listener did not answer as one.  The text says why."""
 
 
-def run_zones(admin: str, *, as_json: bool) -> int:
-    """Print it; return the exit code."""
+def run_zones(admins: Sequence[str], *, as_json: bool) -> int:
+    """Print the sum of the gateways' figures; return the exit code.
+
+    One that does not answer is an error: without it the figures would look better than they are.
+    """
     try:
-        report = _asked(*host_port("--admin", admin))
+        places = dict.fromkeys(host_port("--admin", each) for each in admins)
+        report = summed([_asked(*each) for each in places])
     except (SettingsError, NoAnswer) as error:
         print(f"tidegate: {error}", file=sys.stderr)
         return NOT_TOLD
@@ -56,14 +61,14 @@ def _asked(host: str, port: int) -> Mapping[str, Any]:
 def text_of(report: Mapping[str, Any]) -> str:
     """Return the report for a person."""
     lines = [
-        f"this gateway   zone {report['zone']}",
+        _whose(report),
         f"all zones      {', '.join(report['zones'])}",
         f"produced       {_kinds(report['produced'])}",
         f"fetched        {_kinds(report['fetched'])}",
     ]
-    if report["answers_without_gateway_in_zone"]:
-        count = report["answers_without_gateway_in_zone"]
-        lines.append(f"no gateway     {count} answers to clients whose zone has none")
+    strangers = report["answers_without_gateway_in_zone"]
+    if strangers:
+        lines.append(f"no gateway     {strangers} answers to clients whose zone has none")
     advised = [each for each in report["clients"] if each["advice"]]
     for each in advised:
         zone = f"zone {each['zone']} by {each['told_by']}" if each["zone"] else "zone not known"
@@ -76,6 +81,13 @@ def text_of(report: Mapping[str, Any]) -> str:
     if not advised:
         lines += ["", "Nobody crosses zones here."]
     return "\n".join(lines)
+
+
+def _whose(report: Mapping[str, Any]) -> str:
+    count = report.get("gateways", 1)
+    if count == 1:
+        return f"this gateway   zone {report['zone']}"
+    return f"{f'{count} gateways':<15}of zones {report['zone']}"
 
 
 def _shown(text: str) -> str:

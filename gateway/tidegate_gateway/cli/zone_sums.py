@@ -1,0 +1,56 @@
+"""The reports of several gateways as one: what `tidegate zones` prints of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..zone_traffic import Kind
+
+Report = Mapping[str, Any]
+
+
+def summed(reports: Sequence[Report]) -> Report:
+    """Return the sums, by client; the report itself where there is only one.
+
+    What is told of a client besides is what the gateway says at which it crosses zones most.
+    """
+    if len(reports) == 1:
+        return reports[0]
+    by_client: defaultdict[str, list[Report]] = defaultdict(list)
+    for report in reports:
+        for each in report["clients"]:
+            by_client[each["client_id"]].append(each)
+    clients = [_client(rows) for rows in by_client.values()]
+    return {
+        "gateways": len(reports),
+        "zone": ", ".join(sorted({each["zone"] for each in reports})),
+        "zones": sorted({zone for each in reports for zone in each["zones"]}),
+        **_bytes(reports),
+        **{
+            name: sum(each[name] for each in reports)
+            for name in ("moved_fetches", "answers_without_gateway_in_zone")
+        },
+        "clients": sorted(clients, key=_crossing, reverse=True),
+    }
+
+
+def _client(rows: Sequence[Report]) -> Report:
+    worst = max(rows, key=_crossing)
+    return {**worst, **_bytes(rows)}
+
+
+def _bytes(rows: Sequence[Report]) -> dict[str, dict[str, int]]:
+    return {
+        name: {kind.value: sum(each[name][kind.value] for each in rows) for kind in Kind}
+        for name in ("produced", "fetched")
+    }
+
+
+def _crossing(client: Report) -> tuple[int, int]:
+    crossing, unknown = (
+        client["produced"][kind.value] + client["fetched"][kind.value]
+        for kind in (Kind.CROSS, Kind.UNKNOWN)
+    )
+    return crossing, unknown
