@@ -8,10 +8,11 @@ from typing import Any
 
 import trio.testing
 
-from tests.several_gateways import Clock, Cluster, Running, cluster
+from tests.several_gateways import Clock, Cluster, Running, cluster, joined
 from tests.wire_client import WireClient, records_batch
 from tidegate_protocol.messages import describe_topic_partitions as dtp
 from tidegate_protocol.messages import fetch as fe
+from tidegate_protocol.messages import find_coordinator as fc
 from tidegate_protocol.messages import metadata as md
 
 ZONES = {1: "a", 2: "b", 3: "c", 4: "a"}
@@ -203,6 +204,26 @@ async def test_a_session_is_told_where_to_go_each_time(autojump_clock: object) -
     for answer in (first, again):
         [moved] = answer.responses[0].partitions
         assert moved.preferred_read_replica == 3
+
+
+async def test_a_groups_coordinator_is_its_holder_whatever_the_zone(
+    autojump_clock: object,
+) -> None:
+    """Group traffic crosses zones: one gateway holds the group, and all say which."""
+    async with zoned() as (_, running):
+        names = {f"group {number}": 1 + number % 3 for number in range(6)}
+        for name, node_id in names.items():
+            holder = running[node_id].world.connect()
+            holder.client_id = f"app,zone={ZONES[1 + node_id % 3]}"  # of another zone than it
+            await joined(holder, name, 60_000)
+        request = fc.FindCoordinatorRequest(coordinator_keys=list(names))
+        for asked in (1, 2, 3):
+            client = running[asked].world.connect()
+            for client_id in ("app", "app,zone=a", "app,zone=b", "app,zone=c", "app,zone=mars"):
+                client.client_id = client_id
+                answer = await client.call("FindCoordinator", 4, request)
+                found = {each.key: each.node_id for each in answer.coordinators}
+                assert found == names, (asked, client_id)
 
 
 async def test_a_rack_is_forgotten_with_its_connections(autojump_clock: object) -> None:
