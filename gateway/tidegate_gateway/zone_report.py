@@ -58,8 +58,9 @@ def advice(client: ClientTraffic, zones: Collection[str], own_zone: str) -> str:
         return ""
     if zone not in zones:
         return (
-            f"Zone {zone} has no gateway: run one there with broker.rack={zone}, or, if that is"
-            " another name of a zone that has one, say so in zone.id.map."
+            f"Zone {zone} has no gateway that takes new work: if they drain, that is why; if there"
+            f" is none, run one there with broker.rack={zone}, or, if that is another name of a"
+            " zone that has one, say so in zone.id.map."
         )
     if source is Source.RACK and produced[Kind.CROSS]:
         return (
