@@ -70,6 +70,16 @@ async def test_ones_own_entries_are_read_for_nothing(store: WatchedStore, log: O
     assert store.requests == {}
 
 
+async def test_an_entry_that_is_there_is_read_though_no_bytes_are_asked_for(
+    store: WatchedStore, log: ObjectLog
+) -> None:
+    for position, max_bytes in ((1, 0), (2, -1)):
+        other = await opened(store)
+        assert await other.read(position, 10) == []  # so it has seen the end
+        await fill(log, position, 1)
+        assert await other.read(position, max_bytes) == entries(position, 1)
+
+
 async def test_the_end_of_the_log_is_told_by_two_gets(store: WatchedStore, log: ObjectLog) -> None:
     await fill(log, 1, 3)
     store.requests.clear()

@@ -75,14 +75,15 @@ class EntryReader:
     async def get_ahead(
         self, position: int, max_bytes: int, *, first: bytes | None, known: int
     ) -> dict[int, Found]:
-        """What is found from a position on, until something is missing or `max_bytes` are there.
+        """What is found from a position on, until something is missing or `max_bytes` are there;
+        one entry at least, if there is one.
 
         `first` is the entry there, if somebody got it already; `known` entries are there for
         certain.
         """
         found: dict[int, Found] = {} if first is None else {position: first}
         window, got_bytes = min(max(known - len(found), 0) + 1, _UNSEEN_AHEAD), 0
-        while got_bytes < max_bytes:
+        while not found or got_bytes < max_bytes:
             positions = await self._plan(position + len(found), window, max_bytes - got_bytes)
             more: dict[int, Found] = await each_at_once(self.get, positions, at_once=_AT_ONCE)
             found |= more
