@@ -67,6 +67,19 @@ async def test_head_and_no_content_have_no_body() -> None:
     assert b"Content-Length" not in twice
 
 
+@pytest.mark.parametrize("header", [("X-One", "caf\xe9"), ("X-One", "a\r\nb")])
+async def test_an_answer_that_is_no_http_ends_the_connection_and_nothing_else(
+    header: tuple[str, str],
+) -> None:
+    async def bad(request: HttpRequest) -> HttpAnswer:
+        await trio.lowlevel.checkpoint()
+        return HttpAnswer(200, headers=(header,))
+
+    with structlog.testing.capture_logs() as told:
+        assert await answers(request("GET /"), bad) == b""
+    assert [each["event"] for each in told] == ["an answer that was no HTTP could not be sent"]
+
+
 async def test_a_body_is_called_for_where_the_client_waits() -> None:
     sent = request("PUT /", "Expect: 100-continue", "Content-Length: 2", body="xx")
     async with memory_server(echo) as server:

@@ -12,6 +12,7 @@ import trio
 import trustme
 
 from tests.http_log_server import log_server, tcp_server
+from tests.http_world import memory_server
 from tidegate_coordination.http.values import HttpAnswer, HttpRequest
 from tidegate_coordination.load import open_log
 from tidegate_coordination.log_contract import verify_log
@@ -197,6 +198,21 @@ async def test_snapshots_on_their_way_are_bounded(
     assert [(await asked(service, path)).status for path in paths] == [410, 410, 410]
 
 
+async def test_a_snapshot_that_was_fetched_is_not_kept_for_good(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Where nobody uploads, as on a peer listener, and none is asked for again."""
+    service = LogService(TakesTurns(), token=None, read_only=True)
+    newest = json.loads((await asked(service, "/v1/snapshots/newest")).body)
+    path = f"/v1/snapshots/{newest['position']}?crc32c={newest['crc32c']}&from=0"
+    await trio.sleep(299)
+    assert (await asked(service, "/v1/wait?after=0&timeout_ms=0")).status == 204
+    assert (await asked(service, path)).status == 200
+    await trio.sleep(301)
+    assert (await asked(service, "/v1/wait?after=0&timeout_ms=0")).status == 204
+    assert (await asked(service, path)).status == 410
+
+
 async def test_a_snapshot_that_changes_all_the_time_is_unavailable(opened: Opened) -> None:
     service = LogService(TakesTurns(), token=None)
 
@@ -209,6 +225,19 @@ async def test_a_snapshot_that_changes_all_the_time_is_unavailable(opened: Opene
         log = await opened(f"http://{address}")
         with pytest.raises(LogUnavailable, match="changed again and again"):
             await log.load_snapshot()
+
+
+async def test_a_name_that_is_not_ascii_is_answered_without_it() -> None:
+    """No header could say it again; who sends it has not even to know the token."""
+    service = LogService(MemoryLog(), token="s3cret")
+    async with memory_server(service.handle) as server:
+        stream = await server.connect()
+        await stream.send_all(
+            b"GET /v1/log HTTP/1.1\r\nHost: x\r\nTidegate-Request: caf\xe9\r\n\r\n"
+        )
+        answer = bytes(await stream.receive_some())
+    assert answer.startswith(b"HTTP/1.1 401 ")
+    assert b"\r\nTidegate-Request: \r\n" in answer
 
 
 async def test_a_log_that_may_only_be_read(opened: Opened) -> None:

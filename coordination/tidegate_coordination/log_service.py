@@ -86,6 +86,7 @@ class LogService:
 
     async def handle(self, request: HttpRequest) -> HttpAnswer:
         """Answer a request; of a log that fails, with a status that says how to go on."""
+        self._desk.forget_old()
         return _signed(await self._handled(request), request)
 
     async def _handled(self, request: HttpRequest) -> HttpAnswer:
@@ -196,6 +197,7 @@ async def _answered(call: Call, ids: list[str], query: Query, body: bytes) -> Ht
 
 def _signed(answer: HttpAnswer, request: HttpRequest) -> HttpAnswer:
     name = (request.header(wire.NAME_HEADER) or "")[: wire.MAX_NAME_CHARS]
+    name = name if name.isascii() else ""  # or no header could say it again
     signature = (
         (wire.VERSION_HEADER, wire.VERSION),
         (wire.NAME_HEADER, name),

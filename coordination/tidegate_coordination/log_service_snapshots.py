@@ -53,6 +53,11 @@ class SnapshotDesk:
         self._uploads: dict[str, _Upload] = {}
         self._loaded: dict[tuple[int, str], _Loaded] = {}
 
+    def forget_old(self) -> None:
+        """Give up what nobody asked for lately. For each request, whatever it asks for."""
+        _forget(self._uploads, _MAX_UPLOADS)
+        _forget(self._loaded, _MAX_LOADED)
+
     async def put_part(self, ids: list[str], query: Query, body: bytes) -> HttpAnswer:
         """Keep a part of an upload; one that comes again takes the place of the first."""
         await trio.lowlevel.checkpoint()
@@ -62,8 +67,7 @@ class SnapshotDesk:
         upload = self._uploads.setdefault(name, _Upload())
         upload.parts[part] = body
         upload.used_at = trio.current_time()
-        _forget(self._uploads, _MAX_UPLOADS)
-        _forget(self._loaded, _MAX_LOADED)
+        self.forget_old()
         if upload.held_bytes > _MAX_UPLOAD_BYTES:
             del self._uploads[name]
             return said(413, f"a snapshot has up to {_MAX_UPLOAD_BYTES} bytes here")
@@ -89,7 +93,7 @@ class SnapshotDesk:
         framed = b"".join(frame_chunks(found.position, found.chunks))
         crc = wire.body_crc(framed)
         self._loaded[found.position, crc] = _Loaded(framed, trio.current_time())
-        _forget(self._loaded, _MAX_LOADED)
+        self.forget_old()
         return json_answer(200, {"position": found.position, "bytes": len(framed), "crc32c": crc})
 
     async def part(self, ids: list[str], query: Query, body: bytes) -> HttpAnswer:

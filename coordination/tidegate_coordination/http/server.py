@@ -66,7 +66,7 @@ async def serve_http(
         await connection.refuse(error)
     except (*_GONE, trio.TooSlowError):
         pass  # nobody is left to tell, or nobody who listens
-    except h11.LocalProtocolError:
+    except (h11.LocalProtocolError, UnicodeEncodeError):  # the second of a header
         _log.exception("an answer that was no HTTP could not be sent")
     finally:
         await trio.aclose_forcefully(stream)
