@@ -3,7 +3,8 @@
 import json
 import random
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
@@ -169,6 +170,46 @@ async def test_a_snapshot_larger_than_a_request(opened: Opened) -> None:
         assert await log.load_snapshot() == Snapshot(1, chunks)
 
 
+class SeenChunks(list[bytes]):
+    """Notes which threads go through it."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        super().__init__(chunks)
+        self.threads: set[int] = set()
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.threads.add(threading.get_ident())
+        return super().__iter__()
+
+
+class ShowsChunks(MemoryLog):
+    chunks: SeenChunks = SeenChunks([b"x"])
+
+    async def load_snapshot(self) -> Snapshot | None:
+        await trio.lowlevel.checkpoint()
+        return Snapshot(1, self.chunks)
+
+
+@pytest.mark.parametrize("in_loop", [True, False])
+async def test_a_server_makes_checksums_of_a_snapshot_beside_the_loop(in_loop: bool) -> None:
+    log = ShowsChunks()
+    log.chunks = SeenChunks([b"a", b"b"])
+    service = LogService(log, token=None, in_loop=in_loop)
+    assert (await asked(service, "/v1/snapshots/newest")).status == 200
+    assert (threading.get_ident() in log.chunks.threads) is in_loop
+
+
+async def test_a_client_makes_checksums_of_a_snapshot_beside_the_loop(opened: Opened) -> None:
+    chunks = SeenChunks([b"a", b"b"])
+    async with log_server(MemoryLog()) as url:
+        log = await opened(url)
+        await log.append(1, b"x")
+        await log.save_snapshot(1, chunks)
+        assert await log.load_snapshot() == Snapshot(1, [b"a", b"b"])
+    assert chunks.threads
+    assert threading.get_ident() not in chunks.threads
+
+
 class TakesTurns(MemoryLog):
     """Has another snapshot each time that it is asked."""
 
@@ -187,7 +228,7 @@ async def asked(service: LogService, target: str) -> HttpAnswer:
 async def test_snapshots_on_their_way_are_bounded(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    service = LogService(TakesTurns(), token=None)
+    service = LogService(TakesTurns(), token=None, in_loop=True)
     paths: list[str] = []
     for _ in range(3):
         newest = json.loads((await asked(service, "/v1/snapshots/newest")).body)
@@ -202,7 +243,7 @@ async def test_a_snapshot_that_was_fetched_is_not_kept_for_good(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Where nobody uploads, as on a peer listener, and none is asked for again."""
-    service = LogService(TakesTurns(), token=None, read_only=True)
+    service = LogService(TakesTurns(), token=None, read_only=True, in_loop=True)
     newest = json.loads((await asked(service, "/v1/snapshots/newest")).body)
     path = f"/v1/snapshots/{newest['position']}?crc32c={newest['crc32c']}&from=0"
     await trio.sleep(299)

@@ -46,18 +46,20 @@ class LogService:
         token: str | None,
         read_only: bool = False,
         prefix: str = "",
+        in_loop: bool = False,
     ) -> None:
         """
         Args:
             token: what clients must bear; None lets everybody in.
             read_only: whatever would change the log is refused with 403.
             prefix: of paths, before /v1/; "" or /SOMETHING.
+            in_loop: without threads, as under simulation.
         """
         self._log = log
         self._token = token
         self._read_only = read_only
         self._root = prefix + wire.ROOT
-        self._desk = SnapshotDesk(log)
+        self._desk = SnapshotDesk(log, in_loop=in_loop)
         self._calls: dict[tuple[str, str], Call] = {
             ("GET", "log"): self._describe,
             ("PUT", "entries/*"): self._append,

@@ -4,6 +4,7 @@ Both are held in memory, bounded, and given up when nobody asked for them for a 
 whose upload is gone saves again, one whose snapshot is gone asks for the newest again.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
@@ -13,6 +14,7 @@ from tidegate_coordination.http.values import BINARY, HttpAnswer
 from tidegate_coordination.log_service_calls import Query, json_answer, number, said
 from tidegate_coordination.logs import http_wire as wire
 from tidegate_coordination.metadata_log import LogCorrupt, LogMisuse, MetadataLog, Snapshot
+from tidegate_coordination.snapshot_work import computed
 from tidegate_coordination.snapshots import frame_chunks, split_frames, unframe_chunks
 
 _MAX_UPLOADS: Final = 4
@@ -46,10 +48,14 @@ _Value = TypeVar("_Value", bound=_Held)
 
 
 class SnapshotDesk:
-    """Its public methods are `log_service_calls.Call`s."""
+    """Its public methods but one are `log_service_calls.Call`s.
 
-    def __init__(self, log: MetadataLog) -> None:
+    What takes time with a whole snapshot is done in a thread, or `in_loop`.
+    """
+
+    def __init__(self, log: MetadataLog, *, in_loop: bool) -> None:
         self._log = log
+        self._in_loop = in_loop
         self._uploads: dict[str, _Upload] = {}
         self._loaded: dict[tuple[int, str], _Loaded] = {}
 
@@ -77,12 +83,13 @@ class SnapshotDesk:
         """Save the snapshot whose parts were put, if they are all here."""
         position = number(ids[0], "position")
         upload = self._uploads.pop(query.get("upload", ""), _Upload())
-        framed = b"".join(payload for _, payload in sorted(upload.parts.items()))
-        said_to_be = (str(len(framed)), wire.body_crc(framed))
-        if not framed or (query.get("bytes"), query.get("crc32c")) != said_to_be:
-            await trio.lowlevel.checkpoint()
+        said_to_be = (query.get("bytes"), query.get("crc32c"))
+        chunks = await computed(
+            lambda: _chunks(upload.parts, said_to_be, position), in_loop=self._in_loop
+        )
+        if chunks is None:
             return said(409, "the parts that are here do not make up this snapshot: put all again")
-        await self._log.save_snapshot(position, _unframed(framed, position).chunks)
+        await self._log.save_snapshot(position, chunks)
         return said(201, "saved")
 
     async def newest(self, ids: list[str], query: Query, body: bytes) -> HttpAnswer:
@@ -90,8 +97,7 @@ class SnapshotDesk:
         found = await self._log.load_snapshot()
         if found is None:
             return HttpAnswer(204)
-        framed = b"".join(frame_chunks(found.position, found.chunks))
-        crc = wire.body_crc(framed)
+        framed, crc = await computed(lambda: _framed(found), in_loop=self._in_loop)
         self._loaded[found.position, crc] = _Loaded(framed, trio.current_time())
         self.forget_old()
         return json_answer(200, {"position": found.position, "bytes": len(framed), "crc32c": crc})
@@ -114,6 +120,21 @@ def _forget(kept: dict[_Key, _Value], most: int) -> None:
     for number_left, key in zip(range(len(oldest_first), 0, -1), oldest_first, strict=True):
         if number_left > most or kept[key].used_at < since:
             del kept[key]
+
+
+def _framed(snapshot: Snapshot) -> tuple[bytes, str]:
+    framed = b"".join(frame_chunks(snapshot.position, snapshot.chunks))
+    return framed, wire.body_crc(framed)
+
+
+def _chunks(
+    parts: dict[int, bytes], said_to_be: tuple[str | None, str | None], position: int
+) -> Sequence[bytes] | None:
+    """Return the chunks of a snapshot; None if these parts do not make it up."""
+    framed = b"".join(payload for _, payload in sorted(parts.items()))
+    if not framed or said_to_be != (str(len(framed)), wire.body_crc(framed)):
+        return None
+    return _unframed(framed, position).chunks
 
 
 def _unframed(framed: bytes, position: int) -> Snapshot:

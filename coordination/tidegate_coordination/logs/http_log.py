@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import trio
+
 from tidegate_coordination.http.values import HttpAnswer
 from tidegate_coordination.logs import http_wire as wire
 from tidegate_coordination.logs.http_exchange import LogExchange, json_of, whole
@@ -126,12 +128,12 @@ class HttpLog:
         )
 
     async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
-        framed = b"".join(frame_chunks(position, chunks))
+        framed, crc = await trio.to_thread.run_sync(_framed, position, chunks)
         upload = next(self._lanes.names)
         for part, at in enumerate(range(0, len(framed), wire.MAX_PART_BYTES)):
             body = framed[at : at + wire.MAX_PART_BYTES]
             _expect(await self._upkeep("PUT", f"uploads/{upload}/{part}", body), 201)
-        whole_one = f"upload={upload}&bytes={len(framed)}&crc32c={wire.body_crc(framed)}"
+        whole_one = f"upload={upload}&bytes={len(framed)}&crc32c={crc}"
         saved = await self._upkeep("PUT", f"snapshots/{position}?{whole_one}")
         if saved.status == 409:
             raise LogUnavailable("the HTTP log has not all parts of the snapshot: save it again")
@@ -147,7 +149,7 @@ class HttpLog:
             position, crc = whole(said, "position"), str(said.get("crc32c"))
             framed = await self._load(f"snapshots/{position}?crc32c={crc}", whole(said, "bytes"))
             if framed is not None:
-                return _snapshot(framed, position, crc)
+                return await trio.to_thread.run_sync(_snapshot, framed, position, crc)
         raise LogUnavailable("the newest snapshot changed again and again while it was loaded")
 
     async def _load(self, path: str, total_bytes: int) -> bytes | None:
@@ -177,6 +179,11 @@ class HttpLog:
 
     async def aclose(self) -> None:
         await self._lanes.aclose()
+
+
+def _framed(position: int, chunks: Sequence[bytes]) -> tuple[bytes, str]:
+    framed = b"".join(frame_chunks(position, chunks))
+    return framed, wire.body_crc(framed)
 
 
 def _snapshot(framed: bytes, position: int, crc: str) -> Snapshot:

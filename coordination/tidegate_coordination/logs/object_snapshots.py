@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-import trio
-
 from tidegate_coordination.logs.object_door import LogObjects, each_at_once
 from tidegate_coordination.logs.object_names import (
     CHUNKS,
@@ -21,6 +19,7 @@ from tidegate_coordination.logs.object_names import (
     snapshot_name,
 )
 from tidegate_coordination.metadata_log import LogCorrupt, LogUnavailable, Snapshot
+from tidegate_coordination.snapshot_work import computed
 from tidegate_coordination.snapshots import (
     check_chunk,
     chunks_after_head,
@@ -45,10 +44,7 @@ class ObjectSnapshots:
         self._in_loop = in_loop
 
     async def _compute(self, work: Callable[[], _T]) -> _T:
-        if not self._in_loop:
-            return await trio.to_thread.run_sync(work)
-        await trio.lowlevel.checkpoint()
-        return work()
+        return await computed(work, in_loop=self._in_loop)
 
     async def save(self, position: int, chunks: Sequence[bytes]) -> None:
         head, *framed = await self._compute(lambda: frame_chunks(position, chunks))

@@ -1,0 +1,16 @@
+"""Work on a whole snapshot, which takes time: in a thread, so that nobody else waits for it."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import trio
+
+_T = TypeVar("_T")
+
+
+async def computed(work: Callable[[], _T], *, in_loop: bool) -> _T:
+    """Return what `work` returns; `in_loop`: without a thread, as under simulation."""
+    if not in_loop:
+        return await trio.to_thread.run_sync(work)
+    await trio.lowlevel.checkpoint()
+    return work()
