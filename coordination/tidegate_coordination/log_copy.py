@@ -12,21 +12,25 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
+import msgspec
 import trio
 
-from .entries import decode_entry
+from .entries import UnreadableEntry, decode_entry
 from .metadata_log import (
     FIRST_POSITION,
     AppendResult,
     LogCorrupt,
     LogEntry,
     LogMisconfigured,
+    LogMisuse,
     LogUnavailable,
     MetadataLog,
     Snapshot,
     Trimmed,
 )
+from .metadata_versions import ReleaseTooOld
 from .snapshots import save_verified
+from .state.broken import StateBroken
 from .state.cluster import ClusterState
 from .state.frozen import split
 from .state.log_moves import LogMove, LogMoveTable
@@ -36,6 +40,12 @@ Result = TypeVar("Result")
 
 COPY_BYTES: Final = 4 << 20
 RETRY_SECONDS: Final = 0.1
+
+# A log that was verified, or is somebody else's, may hold anything.
+_FOREIGN: Final = (
+    *(StateBroken, UnreadableEntry, ReleaseTooOld, msgspec.MsgspecError),
+    *(AttributeError, LookupError, TypeError, ValueError),
+)
 
 
 async def patiently(attempt: Callable[[], Awaitable[Result]]) -> Result:
@@ -72,17 +82,36 @@ async def look_at_copy(target: MetadataLog) -> UnfinishedCopy | None:
         if await target.read(FIRST_POSITION, 1):
             raise _in_use("it holds entries, or held some")
         return None
-    state = ClusterState.decode(b"".join(snapshot.chunks))
+    state = _state_of(snapshot)
     if not state.log_moves.is_copy:
         raise _in_use(f"it holds cluster {state.cluster_id}")
     if state.log_moves.present is None:
         raise _in_use("it holds a copy that says of no move that it wrote it")
     copy = state.log_moves.present.move_id
-    await target.trim(state.position + 1)
+    await _trim(target, state.position + 1)
     await _fold(target, state)
     if not state.log_moves.is_copy:
         raise _in_use("it was copied to, used, and perhaps left again")
     return UnfinishedCopy(state.cluster_id, state.timeline, state.position + 1, copy)
+
+
+def _state_of(snapshot: Snapshot) -> ClusterState:
+    try:
+        return ClusterState.decode(b"".join(snapshot.chunks))
+    except _FOREIGN as error:
+        raise _in_use(f"its snapshot is none of a cluster that is known here ({error})") from error
+
+
+async def _trim(target: MetadataLog, before_position: int) -> None:
+    """Begin the copy there.
+
+    Raises:
+      LogMisconfigured: another copy begins before, and has not got there.
+    """
+    try:
+        await target.trim(before_position)
+    except LogMisuse as error:
+        raise _in_use(f"two moves began a copy in it at once ({error})") from error
 
 
 async def _fold(target: MetadataLog, state: ClusterState) -> None:
@@ -90,9 +119,15 @@ async def _fold(target: MetadataLog, state: ClusterState) -> None:
         if isinstance(entries, Trimmed):
             raise _in_use("it was trimmed")
         for each in entries:
-            state.apply(
-                each.position, decode_entry(each.payload, each.position, state.entry_formats)
-            )
+            _apply(state, each)
+
+
+def _apply(state: ClusterState, entry: LogEntry) -> None:
+    try:
+        decoded = decode_entry(entry.payload, entry.position, state.entry_formats)
+        state.apply(entry.position, decoded)
+    except (StateBroken, UnreadableEntry, ReleaseTooOld) as error:
+        raise _in_use(f"entry {entry.position} does not go with its snapshot ({error})") from error
 
 
 def _in_use(why: str) -> LogMisconfigured:
@@ -105,9 +140,10 @@ async def begin_copy(target: MetadataLog, snapshot: Snapshot) -> None:
     Raises:
       LogUnavailable: do it again, with the same snapshot.
       LogCorrupt: see save_verified().
+      LogMisconfigured: another move began a copy there meanwhile.
     """
     await save_verified(target, snapshot.position, snapshot.chunks)
-    await target.trim(snapshot.position + 1)
+    await _trim(target, snapshot.position + 1)
 
 
 async def put_copy(target: MetadataLog, entry: LogEntry) -> None:
@@ -147,15 +183,24 @@ async def prove_target(target: MetadataLog, move: LogMove, sealed_at: int = 0) -
       LogUnavailable: nobody can tell now.
     """
     snapshot = await target.load_snapshot()
-    if snapshot is not None:
-        moves = LogMoveTable()
-        moves.decode(next(split(b"".join(snapshot.chunks))).get("log_moves", {}))
-        if moves.is_target_of(move, sealed_at):
-            return
+    if snapshot is not None and _moves_of(snapshot).is_target_of(move, sealed_at):
+        return
     raise LogMisconfigured(
         "the log to go on with is not the one that the metadata log is moved to: see"
         " metadata.log.next"
     )
+
+
+def _moves_of(snapshot: Snapshot) -> LogMoveTable:
+    """Return what it says of moves: nothing, if it is none of a cluster."""
+    moves = LogMoveTable()
+    try:
+        for head in split(b"".join(snapshot.chunks)):
+            moves.decode(head.get("log_moves", {}))
+            break
+    except _FOREIGN:
+        return LogMoveTable()
+    return moves
 
 
 async def holds_copy(source: MetadataLog, target: MetadataLog, position: int) -> bool:

@@ -23,7 +23,7 @@ import trio
 
 from .coordinator import Coordinator
 from .log_copy import COPY_BYTES, begin_copy, look_at_copy, patiently, put_copy
-from .metadata_log import LogCorrupt, LogMisconfigured, MetadataLog, Trimmed
+from .metadata_log import LogCorrupt, LogMisconfigured, LogMisuse, MetadataLog, Trimmed
 from .rules.log_moves import BeginLogMove, CancelLogMove, MoveStep, OfferLog, SealLog
 from .snapshots import encode_state
 from .state.gateways import Gateway
@@ -106,12 +106,12 @@ class LogMover:
 
         Raises:
           MoveRefused: it stays where it is; the gateways go on there.
-          LogMisconfigured, LogCorrupt: likewise.
+          LogMisconfigured, LogCorrupt, LogMisuse: likewise.
           CoordinatorUnavailable: run it again.
         """
         try:
             await self._move()
-        except* (MoveRefused, LogMisconfigured, LogCorrupt) as refusals:
+        except* (MoveRefused, LogMisconfigured, LogCorrupt, LogMisuse) as refusals:
             await self._coordinator.propose(CancelLogMove(self._plan.move_id))
             # A seal that was under way may have come true, and that answer proves the log's end.
             if not self._has_moved:
