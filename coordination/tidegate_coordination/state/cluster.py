@@ -98,7 +98,8 @@ class ClusterState:
           StateBroken: naming the position and the event.
           ReleaseTooOld: the log goes on in what this release cannot read.
         """
-        expect(position == self.position + 1, f"entry {position} after {self.position}")
+        if position != self.position + 1:
+            raise StateBroken(_out_of_order(position, self.position))
         try:
             self.log_time_ms = self.log_time_after(entry.writer, entry.clock_ms)
             self.gateways.fold_clock(entry.writer, entry.clock_ms, entry.uptime_ms)
@@ -350,3 +351,11 @@ class ClusterState:
             expect(name in ("partitions", "groups"), f"a snapshot with a table {name}")
             (state.partitions if name == "partitions" else state.groups).decode(rows)
         return state
+
+
+def _out_of_order(position: int, last: int) -> str:
+    return (
+        f"the log gave entry {position} after {last}, out of order, so it cannot be used: check it"
+        " with `tidegate log verify URL`, on an empty one of its kind, or restore the log with"
+        " `tidegate log restore`"
+    )
