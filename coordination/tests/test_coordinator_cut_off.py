@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tidegate_coordination.coordinator import CUT_OFF_SHARE, Coordinator
 from tidegate_coordination.entries import encode_entry, encode_events
-from tidegate_coordination.events import Endpoint, GatewayRenewed
+from tidegate_coordination.events import Endpoint, Event, GatewayExpired, GatewayRenewed
+from tidegate_coordination.log_access import GatewayFenced
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import AppendResult, LogEntry, Trimmed
+from tidegate_coordination.metadata_log import AppendResult, LogEntry, LogUnavailable, Trimmed
 from tidegate_coordination.rules.gateways import Register, Renew
 from tidegate_coordination.state.cluster import ClusterState
 
@@ -19,26 +21,50 @@ LEASE_SECONDS = 30.0
 
 
 class HeldLog(MemoryLog):
-    """Answers no read while it is held, and no append while those are."""
+    """Answers no read while it is held, and no append while those are.
+
+    pages: how many reads of one entry it still answers; None for all, as a whole.
+    loses_answer: of the next append, which comes true.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.is_held = False
+        self.pages: int | None = None
+        self.loses_answer = False
         self.appends = trio.Event()
         self.appends.set()
 
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
-        if self.is_held:
+        if self.is_held or self.pages == 0:
             await trio.sleep_forever()
-        return await super().read(from_position, max_bytes)
+        entries = await super().read(from_position, max_bytes)
+        if self.pages is None or isinstance(entries, Trimmed):
+            return entries
+        self.pages -= 1
+        return entries[:1]
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
+        if self.loses_answer:
+            self.loses_answer = False
+            self.appends = trio.Event()
+            await super().append(position, payload)
+            raise LogUnavailable("the answer was lost")
         await self.appends.wait()
         return await super().append(position, payload)
 
-    async def append_of_another(self, writer: int) -> None:
-        renewed = encode_events([GatewayRenewed(0)])
-        await super().append(self._end, encode_entry(b"n" * 12, writer, 0, renewed))
+    async def append_of_another(self, writer: int, event: Event | None = None) -> None:
+        events = encode_events([event or GatewayRenewed(0)])
+        await super().append(self._end, encode_entry(b"n" * 12, writer, 0, events))
+
+
+async def two_gateways(coordinator: Coordinator) -> None:
+    """Register it, and another one, whose incarnation is 2."""
+    first = await coordinator.propose(registration(1))
+    assert isinstance(first, int)
+    await coordinator.propose(registration(2))
+    coordinator.incarnation = first
+    await wait_all_tasks_blocked()
 
 
 def registration(node_id: int) -> Register:
@@ -54,11 +80,7 @@ async def test_who_stood_still_is_not_cut_off_before_the_log_had_time_to_answer(
     coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=trio.current_time)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(coordinator.run)
-        first = await coordinator.propose(registration(1))
-        assert isinstance(first, int)
-        await coordinator.propose(registration(2))
-        coordinator.incarnation = first
-        await wait_all_tasks_blocked()
+        await two_gateways(coordinator)
         log.is_held = True
         mock_clock.jump(10 * LEASE_SECONDS)
         await wait_all_tasks_blocked()
@@ -78,11 +100,7 @@ async def test_who_is_told_that_others_went_on_is_cut_off_until_it_has_that(
     coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=trio.current_time)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(coordinator.run)
-        first = await coordinator.propose(registration(1))
-        assert isinstance(first, int)
-        await coordinator.propose(registration(2))
-        coordinator.incarnation = first
-        await wait_all_tasks_blocked()
+        await two_gateways(coordinator)
         log.appends = trio.Event()
         coordinator.submit(Renew(), lambda _: None, lambda _: None)
         await wait_all_tasks_blocked()
@@ -101,11 +119,7 @@ async def test_who_has_all_of_the_log_again_is_cut_off_no_more(mock_clock: MockC
     coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=trio.current_time)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(coordinator.run)
-        first = await coordinator.propose(registration(1))
-        assert isinstance(first, int)
-        await coordinator.propose(registration(2))
-        coordinator.incarnation = first
-        await wait_all_tasks_blocked()
+        await two_gateways(coordinator)
         log.appends = trio.Event()
         coordinator.submit(Renew(), lambda _: None, lambda _: None)
         await wait_all_tasks_blocked()
@@ -115,3 +129,43 @@ async def test_who_has_all_of_the_log_again_is_cut_off_no_more(mock_clock: MockC
         await wait_all_tasks_blocked()
         assert not coordinator.is_cut_off
         nursery.cancel_scope.cancel()
+
+
+async def test_a_part_of_what_came_meanwhile_is_not_all_of_it(mock_clock: MockClock) -> None:
+    log = HeldLog()
+    coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=trio.current_time)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(coordinator.run)
+        await two_gateways(coordinator)
+        log.appends = trio.Event()
+        coordinator.submit(Renew(), lambda _: None, lambda _: None)
+        await wait_all_tasks_blocked()
+        mock_clock.jump(2 * LEASE_SECONDS)
+        for _ in range(3):
+            await log.append_of_another(2)
+        log.pages = 1
+        log.appends.set()
+        await wait_all_tasks_blocked()
+        assert not log.pages
+        assert coordinator.is_cut_off
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_ended_it_behind_its_own_entry_is_seen_before_it_answers(
+    mock_clock: MockClock,
+) -> None:
+    log = HeldLog()
+    coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=trio.current_time)
+    answers: list[None] = []
+    with pytest.RaisesGroup(GatewayFenced, flatten_subgroups=True):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(coordinator.run)
+            await two_gateways(coordinator)
+            log.loses_answer = True
+            coordinator.submit(Renew(), answers.append, lambda _: None)
+            await wait_all_tasks_blocked()
+            await log.append_of_another(2, GatewayExpired(coordinator.incarnation))
+            log.appends.set()
+            mock_clock.jump(1.0)
+            await trio.sleep_forever()
+    assert not answers

@@ -94,7 +94,7 @@ class Coordinator:
         away_seconds: float = inf,
     ) -> None:
         self._log = log
-        self._access = LogAccess(log)
+        self._access = LogAccess(log, lambda: self.is_cut_off)
         self.state = state
         self.incarnation = 0
         self._rng = rng
@@ -215,12 +215,12 @@ class Coordinator:
 
     @property
     def log_answered_at(self) -> float:
-        """Return when the metadata log last gave all it had, on Trio's clock; -inf: never."""
+        """Return when the metadata log answered last, on Trio's clock; see LogAccess."""
         return self._access.answered_at
 
     @property
     def _unsure_since(self) -> float | None:
-        """Return since when the log is asked, and has not given all it has."""
+        """Return since when the log is asked, and has not answered; see LogAccess."""
         return self._access.unsure_since
 
     @property
@@ -228,7 +228,7 @@ class Coordinator:
         """Tell whether others may have ended this gateway's lease without its knowing.
 
         That is so when the log has not answered for as long, if others are there to serve, and
-        until all that it then has is here.  A log that is slow, but answers, is another matter: who
+        until its end was seen then.  A log that is slow, but answers, is another matter: who
         takes it for away hangs up its clients again and again.
         """
         unsure_since = self._unsure_since
@@ -303,6 +303,8 @@ class Coordinator:
             is_proven = await self._commit_waiting()
         elif barriers:
             is_proven = await self._read_tail()
+        elif self.is_cut_off:
+            await self._read_tail()
         else:
             await self._read_on()
         if is_proven:
@@ -415,7 +417,9 @@ class Coordinator:
                 raise LogCorrupt(
                     f"the log holds other bytes at {position} than were appended there"
                 )
-        self._fold([LogEntry(position, payload)])
+            self._fold(winners)  # what came behind it may have ended this incarnation
+        else:
+            self._fold([LogEntry(position, payload)])
         self._note_won_race()
         return True
 

@@ -15,8 +15,6 @@ from .whole_entries import whole_ones
 Result = TypeVar("Result")
 
 READ_BYTES: Final = 4 << 20
-# A read that gives less has given all there was.
-_ALL_BYTES: Final = READ_BYTES // 2
 FIRST_RETRY_SECONDS: Final = 0.05
 READ_AGAIN_SECONDS: Final = 0.25
 LAST_RETRY_SECONDS: Final = 2.0
@@ -35,13 +33,14 @@ class LogAccess:
     """Asks the log for one thing at a time; whoever waits for that has a deadline of its own.
 
     asked_at: since when what was asked is not answered; None while nothing is.
-    answered_at: when it last answered with all that it had.  unsure_since: since when it is asked
-    without having done so; None while nothing is asked.  To be told that a position is taken says
-    no more than that others went on.
+    answered_at: when it last answered so that one could go on.  unsure_since: since when it is
+    asked without having done so; None while nothing is asked.  To be told that a position is taken
+    says no more than that others went on.  Who is cut off must see where the log ends.
     """
 
-    def __init__(self, log: MetadataLog) -> None:
+    def __init__(self, log: MetadataLog, is_cut_off: Callable[[], bool] = lambda: False) -> None:
         self._log = log
+        self._is_cut_off = is_cut_off
         self.asked_at: float | None = None
         self.answered_at = -inf
         self.unsure_since: float | None = None
@@ -57,7 +56,7 @@ class LogAccess:
         if result is AppendResult.TRIMMED:
             raise _left_behind(position)
         if result is AppendResult.APPENDED:
-            self._note_all()
+            self.note_end()
         return result
 
     async def read(self, position: int) -> list[LogEntry]:
@@ -80,11 +79,12 @@ class LogAccess:
         entries = await self._retry(lambda: self._log.read(position, READ_BYTES))
         if isinstance(entries, Trimmed):
             raise _left_behind(position)
-        if sum(len(each.payload) for each in entries) < _ALL_BYTES:
-            self._note_all()
+        if not entries or not self._is_cut_off():
+            self.note_end()
         return entries
 
-    def _note_all(self) -> None:
+    def note_end(self) -> None:
+        """Take note that all is here that the log held when it was asked."""
         self.answered_at = trio.current_time()
         self.unsure_since = None
 

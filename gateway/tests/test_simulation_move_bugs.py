@@ -75,7 +75,7 @@ def moves(plan: FaultPlan) -> bool:
         (stays_at_the_old_log_when_restarted, {"history split", "gateway died"}, 22),
         (last_entries_are_not_copied, {"gateway died"}, 29),
         (copies_too_late, {"gateway died"}, 22),
-        (begins_at_an_unfinished_copy, {"history split"}, 29),
+        (begins_at_an_unfinished_copy, {"history split", "gateway died"}, 29),
         (ends_the_move_of_another, {"state broken", "gateway died"}, 74),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.app_world import serving, tidegate
+from tests.greetings import produce
+from tests.test_app_forwarding import PEER, SHARED
 from tests.test_cli_log_serve import promises
 from tidegate_coordination.load import known_schemes, open_log
 from tidegate_coordination.log_contract import verify_log
@@ -133,3 +135,40 @@ async def test_a_package_that_does_not_work_is_told(
     monkeypatch.syspath_prepend(tmp_path / "site")
     with pytest.raises(LogMisconfigured, match=words):
         await open_log(f"{entry_points[0].partition(' ')[0]}:{tmp_path}/x")
+
+
+HOOKS = """
+from pathlib import Path
+
+def wait(leads):
+    raise RuntimeError("of no use")
+
+def write(leads):
+    Path("leads").write_text(str(leads))
+"""
+
+
+def offer_hooks(folder: Path, package: str, *entry_points: str) -> None:
+    install(folder, package)
+    (folder / f"{package}.py").write_text(HOOKS)
+    lines = "\n".join(("[tidegate.leadership_hooks]", *entry_points))
+    (folder / f"{package}-1.0.dist-info" / "entry_points.txt").write_text(f"{lines}\n")
+
+
+def test_its_hooks_are_told_who_leads(tmp_path: Path) -> None:
+    """One that fails costs the others nothing."""
+    site = tmp_path / "site"
+    offer_hooks(site, "stranger_seven", "a = stranger_seven:wait", "b = stranger_seven:write")
+    gateway = (*SHARED, *PEER, "--set", "metadata.log=sqlite:metadata.db")
+    with serving(*gateway, cwd=tmp_path, PYTHONPATH=str(site)) as process:
+        produce(process.servers, "a")
+        assert (tmp_path / "leads").read_text() == "True"
+
+
+def test_a_hook_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    offer_hooks(site, "stranger_eight", "a = stranger_eight:nothing")
+    dev = ("dev", "--port", "0", "--admin-port", "0")
+    done = tidegate(*dev, cwd=tmp_path, PYTHONPATH=str(site))
+    assert done.returncode == 1
+    assert "the leadership hook 'a' (stranger_eight:nothing) cannot be imported" in done.stderr

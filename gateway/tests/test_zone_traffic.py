@@ -128,7 +128,12 @@ def test_totals_are_exact_and_the_one_that_crossed_least_goes(
     [
         (ClientZone("a", Source.CLIENT_ID), 0, 0, ""),
         (NOWHERE, 0, 0, "Its zone is not known: add ,zone=<its zone> to its client.id"),
-        (ClientZone("mars", Source.CLIENT_ID), 1, 0, "Zone mars has no gateway that takes new work"),
+        (
+            ClientZone("mars", Source.CLIENT_ID),
+            1,
+            0,
+            "Zone mars has no gateway that takes new work",
+        ),
         (ClientZone("b", Source.RACK), 1, 0, "It produces before its rack is known: add ,zone=b"),
         (ClientZone("b", Source.RACK), 0, 1, "Its client.rack alone moves it only where topics"),
         (ClientZone("b", Source.ADDRESS), 1, 1, "It knows gateways of zone b from its next"),

@@ -7,7 +7,7 @@ incarnation and starts the tasks in the caller's nursery; serve() is one connect
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -18,6 +18,7 @@ from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailabl
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.forwarding.contention import Contention
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.forwarding.hooks import Hook
 from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER
 from tidegate_coordination.log_move_watch import LogMoveWatch
 from tidegate_coordination.metadata_log import MetadataLog
@@ -132,6 +133,7 @@ class Gateway:
         dial: Dial | None = None,
         cache_disk: Disk | None = None,
         max_open_files: int = MAX_OPEN_FILES,
+        leadership_hooks: Sequence[Hook] = (),
     ) -> None:
         self.identity = identity
         self.settings = with_advertised(settings, identity.endpoints)
@@ -148,6 +150,7 @@ class Gateway:
         self._max_open_files = max_open_files
         self._peers = peers
         self._dial = dial
+        self._leadership_hooks = leadership_hooks
         self.peer_service: PeerService | None = None
         self._zone_maps = zone_maps(settings)
         self._proxied = proxied_listeners(settings)
@@ -216,7 +219,7 @@ class Gateway:
                 wall_clock=self._wall_clock,
                 away_seconds=AWAY_SECONDS,
             )
-        return ForwardingCoordinator(
+        coordinator = ForwardingCoordinator(
             self._log,
             state,
             self._peers,
@@ -225,6 +228,9 @@ class Gateway:
             wall_clock=self._wall_clock,
             away_seconds=AWAY_SECONDS,
         )
+        for hook in self._leadership_hooks:
+            coordinator.leadership.listen(hook)
+        return coordinator
 
     def _contention(self) -> Contention:
         return Contention(self.settings.int("forwarding.after.lost.races"))

@@ -19,6 +19,7 @@ from typing import Final
 import structlog
 import trio
 
+from tidegate_coordination.forwarding.hooks import load_hooks
 from tidegate_coordination.load import OpenLog, open_log
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.movable_log import MovableLog
@@ -117,6 +118,7 @@ async def opened(
             dial=dial,
             cache_disk=_cache_disk(cache),
             max_open_files=max_open_files(),
+            leadership_hooks=load_hooks(),
         )
         yield Parts(gateway, log, listeners, admin, peer, data)
 

@@ -10,6 +10,7 @@ import trio
 from tidegate_coordination.configs.validation import InvalidConfig
 from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
 from tidegate_coordination.entries import UnreadableEntry
+from tidegate_coordination.forwarding.hooks import HookUnusable
 from tidegate_coordination.log_access import GatewayFenced
 from tidegate_coordination.log_mover import MoveRefused
 from tidegate_coordination.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
@@ -29,6 +30,7 @@ MENDABLE: Final = (
     CannotListen,
     DataFolderUnusable,
     GatewaysRun,
+    HookUnusable,
     InvalidConfig,
     MoveRefused,
     NodeIdInUse,

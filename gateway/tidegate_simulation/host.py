@@ -52,6 +52,9 @@ class _OpenedLog:
     deaf: DeafLog
 
 
+_LOST_ENTRIES = "it lost entries"
+
+
 class Host(ABC):
     """See the module's head.
 
@@ -254,8 +257,8 @@ class Host(ABC):
         self._count("start failed")
 
     def _refuse_to_start(self, causes: str) -> None:
-        """It has to, at a copy that is not whole yet."""
-        if self.is_up or not self.is_early:
+        """It has to, at a copy that is not whole yet; that a log lost its end is another matter."""
+        if self.is_up or not self.is_early or _LOST_ENTRIES in causes:
             self._die_of(causes)
         self._count("refused to start")
 

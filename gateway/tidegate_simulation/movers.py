@@ -144,8 +144,10 @@ class Mover(Host):
             self._rng.choice(self._troubles)()
         elif draw < 0.7:
             self.stall()
-            await trio.sleep(self._rng.random() * _OUTAGE_SECONDS)
-            self.go_on()
+            try:
+                await trio.sleep(self._rng.random() * _OUTAGE_SECONDS)
+            finally:
+                self.go_on()  # or a run that is broken off never ends
         else:
             await self._log_outage(self._rng.choice((self._world.homes[-1], self._target)))
 

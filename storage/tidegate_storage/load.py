@@ -154,12 +154,22 @@ def _endpoint_scheme(config: Mapping[str, Any]) -> str:
     obstore panics at an endpoint without a scheme, once it is asked something.
     """
     endpoint = str(config.get("endpoint", ""))
-    parts = urlsplit(endpoint)
-    if endpoint and (parts.scheme not in ("http", "https") or not parts.hostname):
+    scheme = _scheme_of(endpoint)
+    if endpoint and scheme not in ("http", "https"):
         raise StoreMisconfigured(
             f"endpoint {endpoint!r} is no URL: write endpoint=http://HOST:PORT, or https://"
         )
-    return parts.scheme
+    return scheme
+
+
+def _scheme_of(url: str) -> str:
+    """Return "" for one without a host, or with a port or characters that no URL has."""
+    try:
+        parts = urlsplit(url)
+        is_good = parts.hostname and parts.port != 0 and not any(map(str.isspace, url))
+    except ValueError:
+        return ""
+    return parts.scheme if is_good else ""
 
 
 def _add_s3_settings(config: dict[str, Any], environ: Mapping[str, str]) -> None:

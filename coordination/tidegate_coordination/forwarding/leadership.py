@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import structlog
 
 from ..state.cluster import ClusterState
 from ..state.gateways import Gateway
+from .hooks import Hook
 from .leaders import leader
 from .suspects import Suspects
 
@@ -30,12 +30,15 @@ class Leadership:
         self.count = 0
         self._state = state
         self._reaches_log = reaches_log
-        self._hooks: list[Callable[[bool], None]] = []
+        self._hooks: list[Hook] = []
         self._found: Gateway | None = None
         self._key: object = None
 
-    def listen(self, hook: Callable[[bool], None]) -> None:
-        """Call hook(True) when this gateway begins to append for others, hook(False) after."""
+    def listen(self, hook: Hook) -> None:
+        """Call hook(True) when this gateway begins to append for others, hook(False) after.
+
+        See hooks.py.
+        """
         self._hooks.append(hook)
 
     def other(self, me: int) -> Gateway | None:
@@ -67,4 +70,10 @@ class Leadership:
             _log.info("appends for others now" if leads else "appends for others no more")
             self.count += leads
             for hook in self._hooks:
-                hook(leads)
+                self._tell(hook, leads)
+
+    def _tell(self, hook: Hook, leads: bool) -> None:
+        try:
+            hook(leads)
+        except Exception:  # a stranger's, which shall cost nobody anything
+            _log.exception("a leadership hook failed", hook=repr(hook), leads=leads)
