@@ -86,7 +86,7 @@ class LogAccess:
     def note_end(self) -> None:
         """Take note that all is here that the log held when it was asked."""
         self.answered_at = trio.current_time()
-        self.unsure_since = None
+        self.unsure_since = self.asked_at  # what is asked just now may never be answered
 
     async def _retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         delay = FIRST_RETRY_SECONDS
