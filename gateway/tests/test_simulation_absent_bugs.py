@@ -92,3 +92,30 @@ async def test_what_harms_connections_is_over_at_once_where_there_are_none(
     await Nemesis(world, [node])._node_events[kind](node)
     assert trio.current_time() == since
     assert not world.strikes.landed[kind]
+
+
+@pytest.mark.parametrize(
+    ("busy", "kinds"),
+    [
+        (set[str](), {"away", "partition"}),
+        ({"away"}, {"partition"}),
+        ({"away", "partition"}, {""}),
+        ({"stall"}, {"away", "partition"}),
+    ],
+)
+def test_what_is_late_is_left_alone_by_what_has_landed(busy: set[str], kinds: set[str]) -> None:
+    """Nobody would notice who is away among gateways that restart without end."""
+    events = ("away", "partition", "stall")
+    strikes = Strikes(events, Random(1))
+    strikes.count("stall")
+    world: Any = SimpleNamespace(
+        rng=Random,
+        strikes=strikes,
+        cuts=Cuts(str),
+        settings={"lease.ms": "6000"},
+        plan=SimpleNamespace(events=events),
+    )
+    nemesis = Nemesis(world, [])
+    nemesis.is_late = True
+    nemesis._busy |= busy
+    assert {nemesis._next_kind() for _ in range(50)} == kinds

@@ -6,10 +6,12 @@ from typing import Any, cast
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import fetch
-from tidegate_simulation import readers
+from tidegate_simulation import final_readers, readers
+from tidegate_simulation.final_readers import FinalReader, read_to_the_end
 from tidegate_simulation.history import History
 from tidegate_simulation.readers import Reader
 from tidegate_simulation.workload import Key, Workload
@@ -17,13 +19,17 @@ from tidegate_simulation.workload import Key, Workload
 LOST, FULL = (Key(number, "orders", bytes(16), number) for number in range(2))
 
 
-def _reader() -> Reader:
+def _workload() -> Workload:
     world = SimpleNamespace(
         rng=Random,
         plan=SimpleNamespace(zones=SimpleNamespace(of_client=lambda _: "")),
         history=History(lambda: 0),
     )
-    return Reader(cast(Workload, SimpleNamespace(world=world)), "reader", sessions=False)
+    return cast(Workload, SimpleNamespace(world=world, keys=[LOST, FULL]))
+
+
+def _reader() -> Reader:
+    return Reader(_workload(), "reader", sessions=False)
 
 
 async def test_an_answer_is_of_the_connection_it_came_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,3 +55,23 @@ async def test_an_answer_is_of_the_connection_it_came_over(monkeypatch: pytest.M
     (answer,) = (each for each in reader.history.events if (each.f, each.type) == ("poll", "ok"))
     assert answer.value is not None
     assert answer.value["link"] == 1
+
+
+@pytest.mark.parametrize(("a_record_seconds", "is_read"), [(200.0, True), (300.0, False)])
+async def test_the_last_readers_have_time_while_they_get_something(
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: MockClock,
+    a_record_seconds: float,
+    is_read: bool,
+) -> None:
+    async def poll(reader: FinalReader) -> None:
+        await trio.sleep(a_record_seconds)
+        for key in reader.positions:
+            reader.positions[key] += 1
+
+    async def end_of(*_: object) -> int:
+        return 3
+
+    monkeypatch.setattr(FinalReader, "poll", poll)
+    monkeypatch.setattr(final_readers, "list_one", end_of)
+    assert await read_to_the_end(_workload(), patience_seconds=240.0) == is_read

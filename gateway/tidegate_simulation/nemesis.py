@@ -137,10 +137,16 @@ class Nemesis:
                 nursery.start_soon(self._befall, kind, self._pick(kind))
 
     def _next_kind(self) -> str:
-        """Return a kind that has not landed yet, or else any; "" if all are under way."""
+        """Return a kind that has not landed yet, or else any; "" if all are under way.
+
+        While one that is late is under way, those that have landed are left alone: the absence of
+        a gateway, which others have to notice, would never land among restarts without end.
+        """
         missing = self._world.strikes.missing()
         free = [each for each in self._world.plan.events if each not in self._busy]
         outstanding = [each for each in free if each in missing]
+        if self.is_late and any(each in missing for each in self._busy):
+            free = outstanding
         return self._rng.choice(outstanding or free) if free else ""
 
     def _pick(self, kind: str) -> Host:

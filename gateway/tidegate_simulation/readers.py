@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import trio
-
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import delete_records, fetch, list_offsets
 from tidegate_protocol.records import crc_matches, decode_records, walk
@@ -287,32 +285,6 @@ async def list_one(client: Client, key: Key, timestamp: int) -> int | None:
     if ErrorCode(answer.error_code) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise UnknownTopic(f"{key.topic}-{key.partition}")
     return None if answer.error_code else int(answer.offset)
-
-
-class FinalReader(Reader):
-    """Reads one key to its end, after healing."""
-
-    def __init__(self, workload: Workload, key: Key) -> None:
-        super().__init__(workload, f"final {key.number}")
-        self._key = key
-
-    async def run(self) -> None:
-        """Read to an end offset that was asked for first."""
-        end = await self._end()
-        self.assign({self._key: 0})
-        while self.positions[self._key] < end:
-            await self.poll()
-            await trio.lowlevel.checkpoint()
-        value = {"key": self._key.number, "offset": end}
-        self.history.note(self.client.name, "ok", "drained", value)
-        self.client.close()
-
-    async def _end(self) -> int:
-        while True:
-            end = await list_one(self.client, self._key, _LATEST)
-            if end is not None:
-                return end
-            await self.client.pause(1.0)
 
 
 class Admin:

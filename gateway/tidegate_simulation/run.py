@@ -26,6 +26,7 @@ from .disk_plan import draw_disks
 from .drain_plan import DRAIN_KIND, draws_drains, may_stay
 from .drain_probers import DrainProber
 from .faults import FaultPlan, Landed, draw_plan, draw_settings
+from .final_readers import read_to_the_end
 from .forwarding_plan import draw_forwarding
 from .history import Event
 from .host import Host
@@ -39,7 +40,7 @@ from .node import Node
 from .operators import Operator, wait_for_repair
 from .pipeline_plan import PREFIX, draw_pipelines
 from .pipelines import Pipeline, merge_what_rests
-from .readers import Admin, FinalReader
+from .readers import Admin
 from .scheduling import seeded_scheduling
 from .steady import steady_members
 from .store import StoreFaults
@@ -359,12 +360,8 @@ class _Run:
 
     async def _final_phase(self, workload: Workload, hosts: Sequence[Host]) -> None:
         """Everything acknowledged must be readable, now that nothing is wrong any more."""
-        with trio.move_on_after(CALM_SECONDS) as waited:
-            async with trio.open_nursery() as readers:
-                for key in workload.keys:
-                    readers.start_soon(FinalReader(workload, key).run)
-        if waited.cancelled_caught:
-            self.note("stuck", f"the last readers did not end within {CALM_SECONDS} s")
+        if not await read_to_the_end(workload, CALM_SECONDS):
+            self.note("stuck", f"the last readers got nothing for {CALM_SECONDS} s")
         watch = workload.world.watch
         for name in watch.missing_objects():
             self.note("not stored", f"{name} holds live records and is gone")

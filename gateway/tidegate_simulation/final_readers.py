@@ -1,0 +1,57 @@
+"""The last readers, who read all that was acknowledged once nothing is wrong any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from .readers import Reader, list_one
+from .workload import Key, Workload
+
+_LATEST = -1
+
+
+async def read_to_the_end(workload: Workload, patience_seconds: float) -> bool:
+    """Read all keys; False if nobody got anything for so long.
+
+    Time goes by what they get, not by the whole: a workload that was prolonged takes them longer.
+    """
+
+    def has_come_on() -> None:
+        patience.deadline = trio.current_time() + patience_seconds
+
+    with trio.move_on_after(patience_seconds) as patience:
+        async with trio.open_nursery() as readers:
+            for key in workload.keys:
+                readers.start_soon(FinalReader(workload, key, has_come_on).run)
+    return not patience.cancelled_caught
+
+
+class FinalReader(Reader):
+    """Reads one key to its end, after healing.  has_come_on: called whenever it got something."""
+
+    def __init__(self, workload: Workload, key: Key, has_come_on: Callable[[], None]) -> None:
+        super().__init__(workload, f"final {key.number}")
+        self._key = key
+        self._has_come_on = has_come_on
+
+    async def run(self) -> None:
+        """Read to an end offset that was asked for first."""
+        end = await self._end()
+        self.assign({self._key: 0})
+        while (position := self.positions[self._key]) < end:
+            await self.poll()
+            if self.positions[self._key] > position:
+                self._has_come_on()
+            await trio.lowlevel.checkpoint()
+        value = {"key": self._key.number, "offset": end}
+        self.history.note(self.client.name, "ok", "drained", value)
+        self.client.close()
+
+    async def _end(self) -> int:
+        while True:
+            end = await list_one(self.client, self._key, _LATEST)
+            if end is not None:
+                return end
+            await self.client.pause(1.0)
