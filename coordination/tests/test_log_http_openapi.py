@@ -25,6 +25,13 @@ SAVE = f"snapshots/2?upload=u&bytes={len(FRAMED)}&crc32c={CRC}"
 OTHER_FRAMED = b"no frames"
 BAD_SAVE = f"snapshots/2?upload=v&bytes={len(OTHER_FRAMED)}&crc32c={wire.body_crc(OTHER_FRAMED)}"
 
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+    "string": str,
+}
+
 Sent = tuple[str, str, bytes]
 GOOD: list[Sent] = [
     ("GET", "log", b""),
@@ -88,7 +95,9 @@ class Watched:
         assert answer.header(wire.CRC_HEADER) == wire.answer_crc(
             answer.header(wire.NAME_HEADER) or "", answer.status, answer.body
         )
-        self.statuses[sent.method.lower(), written_path(sent.target)].add(answer.status)
+        call = sent.method.lower(), written_path(sent.target)
+        self.statuses[call].add(answer.status)
+        assert is_as_written(answer, *call)
         return answer
 
     async def ask_all(self, service: LogService, all_sent: list[Sent]) -> None:
@@ -102,6 +111,41 @@ def written_path(target: str) -> str:
     patterns: dict[str, str] = {each: re.sub(r"{\w+}", "[^/]+", each) for each in WRITTEN["paths"]}
     fitting = [each for each, pattern in patterns.items() if re.fullmatch(pattern, path)]
     return min(fitting, key=lambda each: each.count("{"))
+
+
+def referred(written: dict[str, Any]) -> dict[str, Any]:
+    """Return what is written, or what is referred to instead."""
+    if "$ref" not in written:
+        return written
+    found = WRITTEN
+    for step in written["$ref"].removeprefix("#/").split("/"):
+        found = found[step]
+    return found
+
+
+def is_as_written(answer: HttpAnswer, method: str, path: str) -> bool:
+    """Tell whether the body of an answer has the form that is written for its status."""
+    written = WRITTEN["paths"][path][method]["responses"].get(str(answer.status))
+    form = written and referred(written).get("content", {}).get("application/json")
+    return form is None or fits(json.loads(answer.body), referred(form["schema"]))
+
+
+def fits(value: Any, schema: dict[str, Any]) -> bool:
+    """Tell whether a value has a form, by those words of JSON Schema that the contract uses."""
+    if "const" in schema:
+        return bool(value == schema["const"])
+    if isinstance(value, bool) is not (schema["type"] == "boolean"):
+        return False
+    if schema["type"] == "object":
+        forms = schema["properties"]
+        return value.keys() == set(schema["required"]) and all(
+            fits(value[each], referred(forms[each])) for each in value
+        )
+    if not isinstance(value, TYPES[schema["type"]]):
+        return False
+    if isinstance(value, str):
+        return re.search(schema.get("pattern", ""), value) is not None
+    return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
 
 
 async def test_every_status_that_is_written_is_answered_and_no_other() -> None:
@@ -163,8 +207,5 @@ async def test_what_is_not_written_is_refused() -> None:
 
 
 def test_all_that_is_referred_to_is_there() -> None:
-    for reference in re.findall(r'"#/([^"]+)"', json.dumps(WRITTEN)):
-        found: Any = WRITTEN
-        for step in reference.split("/"):
-            found = found[step]
-        assert found
+    for reference in re.findall(r'"(#/[^"]+)"', json.dumps(WRITTEN)):
+        assert referred({"$ref": reference})

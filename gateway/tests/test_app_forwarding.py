@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.app_world import Process, serving, tidegate
 from tests.greetings import consume, produce
+from tidegate_gateway.broker_settings import BrokerSettings, SettingsError
+from tidegate_gateway.peer_listener import refuse_own_address
 
 SHARED = (
     *("serve", "--set", "object.store=file:objects", "--set", "forwarding=on"),
@@ -77,3 +81,37 @@ def test_what_a_wrong_address_says(tmp_path: Path) -> None:
         failed = tidegate(*gateway(4, *off, "--set", "forwarding=off"), cwd=tmp_path)
         assert (failed.returncode, failed.stdout) == (1, "")
         assert "leave out forwarding" in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("listens", "named"),
+    [
+        ("127.0.0.1:9", "127.0.0.1:9"),
+        ("0.0.0.0:9", "localhost:9"),
+        ("localhost:9", "10.0.0.1:9,127.0.0.1:9/"),
+        ("10.0.0.2:9", "10.0.0.2:9"),
+        ("0.0.0.0:9", "gw.example:9"),
+        ("[::1]:9", "[::1]:9?token-file=FILE"),
+    ],
+)
+def test_a_gateway_does_not_wait_for_itself(listens: str, named: str) -> None:
+    with pytest.raises(SettingsError, match="names this gateway itself"):
+        refuse_own_address(_named(listens, f"forward:{named}"))
+
+
+@pytest.mark.parametrize(
+    ("listens", "named"),
+    [
+        ("127.0.0.1:9", "forward:127.0.0.1:8"),
+        ("10.0.0.2:9", "forward:127.0.0.1:9"),
+        ("", "forward:127.0.0.1:9"),
+        ("127.0.0.1:9", "http://127.0.0.1:9"),
+    ],
+)
+def test_other_addresses_are_others(listens: str, named: str) -> None:
+    refuse_own_address(_named(listens, named))
+
+
+def _named(listens: str, log: str) -> BrokerSettings:
+    given = {"peer.listener": listens, "peer.advertised.listener": "gw.example:9"}
+    return BrokerSettings({"metadata.log": log, **(given if listens else {})})

@@ -9,7 +9,14 @@ import trio
 from trio.testing import MockClock, memory_stream_pair
 
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.forwarding.messages import MAX_QUESTION_BYTES
+from tidegate_coordination.forwarding.messages import (
+    MAX_QUESTION_BYTES,
+    PROPOSALS_PATH,
+    VERSION,
+    Ask,
+    encode,
+)
+from tidegate_coordination.http.values import HttpRequest
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.peer_service import PeerService
@@ -38,3 +45,24 @@ async def test_who_does_not_know_the_token_is_refused_before_the_body(
     # Of a peer the body is waited for.
     assert answer[len("HTTP/1.1 ") :][:3] == status
     assert (trio.current_time() < 2) is bool(status)
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "status", "words"),
+    [
+        ("GET", b"", 405, b"sent with POST"),
+        ("POST", b"no message", 400, b""),
+        ("POST", encode(Ask(VERSION, "another", 1, 0, 0, 0, [])), 409, b"of cluster another"),
+        ("POST", encode(Ask(VERSION, "", 1, 0, 0, 0, [])), 200, b""),
+    ],
+)
+async def test_what_is_no_question_gets_a_sentence(
+    method: str, body: bytes, status: int, words: bytes
+) -> None:
+    log = MemoryLog()
+    coordinator = Coordinator(log, ClusterState(), rng=Random(1), wall_clock=lambda: 1e6)
+    service = PeerService(coordinator, log, "")
+    answer = await service.handle(HttpRequest(method, PROPOSALS_PATH, (), body))
+    assert answer.status == status
+    assert words in answer.body
+    assert answer.body

@@ -40,7 +40,7 @@ from .instance import (
 )
 from .listener_settings import ListenerAddress, advertised_endpoints, host_port, listen_addresses
 from .name_lookups import NameLookups
-from .peer_listener import open_to_anyone, peer_address, peer_endpoint
+from .peer_listener import open_to_anyone, peer_address, peer_endpoint, refuse_own_address
 from .peers import HttpPeers
 from .segment_disk import MAX_OPEN_FILES
 from .server import ConnectionSlots, Listener, accept_forever, bind_listener, bind_listeners
@@ -87,6 +87,7 @@ async def opened(
         peer = _bind_peer(settings)
         if peer is not None:
             stack.callback(peer.close)
+        refuse_own_address(settings)
         if danger := open_to_anyone(settings):
             _log.warning(danger)
         folder = hold_data_folder(data) if data is not None else None

@@ -8,10 +8,11 @@ from typing import Final
 
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_coordination.logs import forward
 from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
 
 from .broker_settings import BrokerSettings, SettingsError
-from .listener_settings import ListenerAddress, host_port
+from .listener_settings import ListenerAddress, host_port, url_host
 
 ALWAYS: Final = "on"
 NEVER: Final = "off"
@@ -52,6 +53,26 @@ def peer_address(settings: BrokerSettings) -> ListenerAddress | None:
     """
     text = settings.text("peer.listener")
     return ListenerAddress(PEER_LISTENER, *host_port("peer.listener", text)) if text else None
+
+
+def refuse_own_address(settings: BrokerSettings) -> None:
+    """See that this gateway does not wait for itself to show the metadata log.
+
+    Raises:
+      SettingsError: metadata.log=forward: names this gateway's own peer.listener.
+    """
+    url, address = settings.text("metadata.log"), peer_address(settings)
+    if not url.startswith("forward:") or address is None:
+        return
+    own = {settings.text("peer.advertised.listener"), f"{url_host(address.host)}:{address.port}"}
+    if address.host in EVERYWHERE or _is_this_machine(address.host):
+        own |= {f"{host}:{address.port}" for host in ("127.0.0.1", "localhost", "[::1]")}
+    for each in forward.addresses_of(url):
+        if each and each in own:
+            raise SettingsError(
+                f"metadata.log=forward: names this gateway itself ({each} is its peer.listener):"
+                " name gateways that reach the log"
+            )
 
 
 def open_to_anyone(settings: BrokerSettings) -> str:

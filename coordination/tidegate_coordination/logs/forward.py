@@ -36,12 +36,18 @@ async def open_log(url: str) -> "ForwardLog":
         LogMisconfigured: the URL, or what answers there, is not fit for it.
         LogUnavailable: no gateway answers now.
     """
-    places, question_mark, query = url.removeprefix("forward:").partition("?")
-    addresses = [each.strip().strip("/") for each in places.split(",")]
+    addresses = addresses_of(url)
     if not all(addresses):
         raise LogMisconfigured(_FORM)
+    _, question_mark, query = url.partition("?")
     openings = [_opening(f"http://{address}/{question_mark}{query}") for address in addresses]
     return ForwardLog(openings, await _learned(openings))
+
+
+def addresses_of(url: str) -> list[str]:
+    """Return HOST:PORT of each gateway that is named; "" for one that is left out."""
+    places = url.removeprefix("forward:").partition("?")[0]
+    return [each.strip().strip("/") for each in places.split(",")]
 
 
 async def _learned(openings: Sequence[Open]) -> LogCapabilities:
@@ -125,7 +131,10 @@ class ForwardLog:
 
 
 def _nobody(failures: Sequence[str]) -> LogUnavailable:
-    return LogUnavailable(f"no gateway shows the metadata log: {'; '.join(failures)}")
+    return LogUnavailable(
+        "no gateway shows the metadata log (those whose own log is forward: never do):"
+        f" {'; '.join(failures)}"
+    )
 
 
 def _refuse() -> NoReturn:
