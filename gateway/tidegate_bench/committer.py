@@ -22,6 +22,7 @@ from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.rules.wal import BatchFacts, CommitWal
 from tidegate_coordination.state.objects import WalName
 from tidegate_gateway.broker_settings import BrokerSettings
+from tidegate_gateway.collector import calm_collector
 from tidegate_gateway.opening import opened, serve_peers
 
 TOPIC: Final = "commits"
@@ -34,7 +35,7 @@ TOPIC_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """Commit `flushes` times, one each `every_seconds`; each a slice of `slices` partitions.
+    """Commit `flushes` times, one in each `every_seconds`; each a slice of `slices` partitions.
 
     number: of this gateway, from 0 on; the first one creates the topic.
     """
@@ -77,6 +78,7 @@ async def _commit_all(spec: Spec) -> Told:
             nursery.start_soon(serve_peers, parts.gateway, parts.peer)
         coordinator = parts.gateway.coordinator
         await _topic(coordinator, spec)
+        calm_collector()
         print("ready", flush=True)
         if not await trio.to_thread.run_sync(sys.stdin.readline):
             sys.exit(1)  # whoever started this is gone
@@ -102,14 +104,18 @@ async def _topic(coordinator: Coordinator, spec: Spec) -> None:
 
 
 async def _flushed(coordinator: Coordinator, spec: Spec) -> Told:
-    """Commit at its times, whether or not what came before is done."""
+    """Commit whether or not what came before is done, at any moment of each period.
+
+    PUTs, which precede commits, take as long as they like.  At fixed moments the same gateways
+    would meet each time, or never.
+    """
     told = Told()
     rng = Random(spec.number)
     races, cpu = coordinator.lost_conflicts, time.process_time()
-    begin = trio.current_time() + rng.random() * spec.every_seconds
+    begin = trio.current_time()
     async with trio.open_nursery() as nursery:
         for counter in range(spec.flushes):
-            await trio.sleep_until(begin + counter * spec.every_seconds)
+            await trio.sleep_until(begin + (counter + rng.random()) * spec.every_seconds)
             proposal = _proposal(coordinator, spec, rng, counter)
             nursery.start_soon(_commit, coordinator, proposal, told)
     told.lost_races = coordinator.lost_conflicts - races

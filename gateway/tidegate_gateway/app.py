@@ -9,7 +9,6 @@ code 1.
 
 from __future__ import annotations
 
-import gc
 import resource
 import signal
 import socket
@@ -27,6 +26,7 @@ from tidegate_coordination.events import Endpoint
 from .admin import serve_admin
 from .admin_pages import AdminPages
 from .broker_settings import BrokerSettings
+from .collector import calm_collector
 from .listener_settings import (
     ListenerAddress,
     url_host,
@@ -152,7 +152,7 @@ class Process:
                 # another that was faster, and saw to it at its own start.
                 await self._see_log()
             starting.cancel_scope.cancel()
-        _calm_collector()
+        calm_collector()
         return self._gateway.is_ready and not self._stop.is_set()
 
     async def _before_joining(self) -> None:
@@ -243,13 +243,3 @@ def _raised_descriptor_limit() -> int:
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
-
-
-def _calm_collector() -> None:
-    """What was made at the start lives on, and requests leave few cycles: look for them rarely.
-
-    A profile of ingest in 16 KiB batches had a tenth of all CPU in the collector.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)

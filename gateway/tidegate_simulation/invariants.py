@@ -14,7 +14,7 @@ from typing import Final
 
 from tidegate_coordination import events as ev
 from tidegate_coordination import group_events as gev
-from tidegate_coordination.entries import Entry, authored, decode_entry
+from tidegate_coordination.entries import AnyEvent, Entry, authored, decode_entry
 from tidegate_coordination.metadata_versions import LEVELS
 from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.state.broken import StateBroken
@@ -76,6 +76,7 @@ class StateWatch:
         self._on_moved = on_moved
         self._published: set[SegmentName] = set()
         self._digests: dict[int, bytes] = {}
+        self._ended: set[int] = set()  # by what stands before it in the same entry
         self._versions: dict[int, int] = {}
         self._settled: dict[WalName, str] = {}
         self._is_broken = False
@@ -144,27 +145,36 @@ class StateWatch:
 
     def _before(self, entry: Entry) -> None:
         """Check what the events say against the state they meet."""
-        live = self.state.gateways.is_live
-        if entry.writer and not live(entry.writer):
+        self._ended.clear()
+        if entry.writer and not self._lives(entry.writer):
             self._broken(8, f"an entry of incarnation {entry.writer}, which ended")
         for author, event in authored(entry):
-            match event:
-                case ev.Proposed() if not live(event.incarnation):
-                    self._broken(8, f"a proposal of incarnation {event.incarnation}, which ended")
-                case ev.WalCommitted():
-                    self._commit(event)
-                case ev.WalAbandoned():
-                    self._settle(WalName(event.incarnation, event.counter), "abandoned")
-                case ev.ObjectsCollected():
-                    self._collect(event)
-                case ev.SegmentsPublished():
-                    self._publish(entry, event)
-                case ev.RunsSkipped():
-                    self._skip(event)
-                case gev.GroupChanged() | gev.OffsetsCommitted():
-                    self._group(author, event)
-                case _:
-                    pass
+            self._event(author, event)
+            if isinstance(event, ev.GatewayExpired):
+                self._ended.add(event.incarnation)
+
+    def _event(self, author: int, event: AnyEvent) -> None:
+        match event:
+            case ev.Proposed() if not self._lives(event.incarnation):
+                self._broken(8, f"a proposal of incarnation {event.incarnation}, which ended")
+            case ev.WalCommitted():
+                self._commit(event)
+            case ev.WalAbandoned():
+                self._settle(WalName(event.incarnation, event.counter), "abandoned")
+            case ev.ObjectsCollected():
+                self._collect(event)
+            case ev.SegmentsPublished():
+                self._publish(event)
+            case ev.RunsSkipped():
+                self._skip(event)
+            case gev.GroupChanged() | gev.OffsetsCommitted():
+                self._group(author, event)
+            case _:
+                pass
+
+    def _lives(self, incarnation: int) -> bool:
+        """Tell whether an incarnation lives before the event that is looked at."""
+        return incarnation not in self._ended and self.state.gateways.is_live(incarnation)
 
     def _after(self, position: int, entry: Entry) -> None:
         self._left_behind()
@@ -192,7 +202,7 @@ class StateWatch:
     def _commit(self, event: ev.WalCommitted) -> None:
         """3, 6, 8, and that what becomes readable is stored."""
         name = WalName(event.incarnation, event.counter)
-        if not self.state.gateways.is_live(event.incarnation):
+        if not self._lives(event.incarnation):
             self._broken(8, f"{name} committed, but its incarnation ended")
             return
         self._settle(name, "committed")
@@ -214,10 +224,9 @@ class StateWatch:
             if number in used:
                 self._broken(4, f"object {number} was collected while runs in it live")
 
-    def _publish(self, entry: Entry, event: ev.SegmentsPublished) -> None:
+    def _publish(self, event: ev.SegmentsPublished) -> None:
         """8, that segments hold what their parents held, and that each is published once."""
-        ended = {each.incarnation for each in entry.events if isinstance(each, ev.GatewayExpired)}
-        if not self.state.gateways.is_live(event.incarnation) or event.incarnation in ended:
+        if not self._lives(event.incarnation):
             self._broken(8, f"segments of incarnation {event.incarnation}, which ended")
             return
         for one, other in combinations(event.partitions, 2):
@@ -249,7 +258,7 @@ class StateWatch:
 
     def _skip(self, event: ev.RunsSkipped) -> None:
         """8, and that only what is hurt is given up."""
-        if not self.state.gateways.is_live(event.incarnation):
+        if not self._lives(event.incarnation):
             self._broken(8, f"runs skipped by incarnation {event.incarnation}, which ended")
         for each in event.stretches:
             self._tiling.skipped(each)

@@ -127,8 +127,7 @@ class Nemesis:
 
     async def _trouble(self, nursery: trio.Nursery) -> None:
         while True:
-            mean_seconds = _HURRY_SECONDS if self.is_late else self._world.plan.event_seconds
-            await trio.sleep(self._rng.expovariate(1 / mean_seconds))
+            await trio.sleep(self._rng.expovariate(1 / self._mean_seconds()))
             if self._rng.random() < _QUIET_SHARE and not self.is_late:
                 await trio.sleep(self._rng.uniform(0.0, _QUIET_SECONDS))
             kind = self._next_kind()
@@ -136,17 +135,22 @@ class Nemesis:
                 self._busy.add(kind)
                 nursery.start_soon(self._befall, kind, self._pick(kind))
 
-    def _next_kind(self) -> str:
-        """Return a kind that has not landed yet, or else any; "" if all are under way.
+    def _mean_seconds(self) -> float:
+        """Return how long it takes on average until something befalls somebody.
 
-        While one that is late is under way, those that have landed are left alone: the absence of
-        a gateway, which others have to notice, would never land among restarts without end.
+        While one that is late is under way, the rest is rarer: the absence of a gateway, which
+        others have to notice, would never land among restarts without end.
         """
+        if not self.is_late:
+            return self._world.plan.event_seconds
+        is_awaited = not self._busy.isdisjoint(self._world.strikes.missing())
+        return _QUIET_SECONDS if is_awaited else _HURRY_SECONDS
+
+    def _next_kind(self) -> str:
+        """Return a kind that has not landed yet, or else any; "" if all are under way."""
         missing = self._world.strikes.missing()
         free = [each for each in self._world.plan.events if each not in self._busy]
         outstanding = [each for each in free if each in missing]
-        if self.is_late and any(each in missing for each in self._busy):
-            free = outstanding
         return self._rng.choice(outstanding or free) if free else ""
 
     def _pick(self, kind: str) -> Host:
@@ -241,7 +245,7 @@ class Nemesis:
             with trio.move_on_after(3 * _UP_SECONDS):
                 while each.gateway in (None, before):  # noqa: ASYNC110 - it may die on the way
                     await trio.sleep(_LOOK_SECONDS)
-                stopped += 1
+            stopped += before is not None and each.gateway is not before
         # Other faults may keep one down for longer than anyone waits.
         self._count("rolling_restart", stopped > 1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import time
 from collections.abc import Iterable, Iterator
@@ -11,6 +10,8 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+
+from tidegate_gateway.collector import calm_collector
 
 from .checker import Violation
 from .faults import Landed
@@ -125,9 +126,7 @@ def _pipe() -> tuple[Connection, Connection]:
 def _work(pipe: Connection, operations: int, zones: int) -> None:
     """Run seeds until the parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all; the parent decides
-    # Modules stay; to look through them again and again is a sixth of a run.
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    calm_collector()  # a sixth of a run otherwise
     with suppress(EOFError, ConnectionError):
         while True:
             seed: int = pipe.recv()

@@ -1,7 +1,7 @@
 """commits: how long the coordinator takes to commit a flush, with many gateways on one log.
 
-Each gateway is a process of its own and commits four times a second, at times of its own, whatever
-became of the commit before.  Nothing is stored and no client is there.
+Each gateway is a process of its own and commits once in each quarter of a second, at any moment of
+it, whatever became of the commit before.  Nothing is stored and no client is there.
 """
 
 from __future__ import annotations
