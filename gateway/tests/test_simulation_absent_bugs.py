@@ -97,8 +97,10 @@ async def test_what_harms_connections_is_over_at_once_where_there_are_none(
 @pytest.mark.parametrize(
     ("busy", "is_hurried"), [(set[str](), True), ({"away"}, False), ({"stall"}, True)]
 )
-def test_what_is_late_is_seldom_disturbed(busy: set[str], is_hurried: bool) -> None:
-    """Nobody would notice who is away among gateways that restart without end."""
+def test_who_is_away_is_seldom_disturbed_when_that_is_late(
+    busy: set[str], is_hurried: bool
+) -> None:
+    """Nobody would notice it among gateways that restart without end."""
     strikes = Strikes(("away", "stall"), Random(1))
     strikes.count("stall")
     world: Any = SimpleNamespace(

@@ -138,12 +138,12 @@ class Nemesis:
     def _mean_seconds(self) -> float:
         """Return how long it takes on average until something befalls somebody.
 
-        While one that is late is under way, the rest is rarer: the absence of a gateway, which
-        others have to notice, would never land among restarts without end.
+        While nobody has noticed yet that a gateway is away, the rest is rarer: others have to,
+        and never would among restarts without end.
         """
         if not self.is_late:
             return self._world.plan.event_seconds
-        is_awaited = not self._busy.isdisjoint(self._world.strikes.missing())
+        is_awaited = AWAY_KIND in self._busy and AWAY_KIND in self._world.strikes.missing()
         return _QUIET_SECONDS if is_awaited else _HURRY_SECONDS
 
     def _next_kind(self) -> str:

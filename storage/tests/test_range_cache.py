@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 import trio
@@ -343,3 +346,36 @@ def test_what_is_demoted_leaves_first() -> None:
     cache.demote("nothing")
     cache.put("d", "d", 1, hot=False)
     assert [key for key in "abcd" if key in cache] == ["a", "c", "d"]
+
+
+class InHand:
+    """What a load had when it failed: bytes, an open file."""
+
+
+@pytest.mark.parametrize("loads", [1, 3])
+async def test_what_a_failed_load_had_in_hand_is_let_go_of_at_once(loads: int) -> None:
+    """The collector of a gateway looks seldom, so that cycles would keep it for long."""
+    cache = RangeCache[str](100)
+    left: list[weakref.ref[InHand]] = []
+    gate = trio.Event()
+
+    async def load() -> tuple[str, int]:
+        in_hand = InHand()
+        left.append(weakref.ref(in_hand))
+        await gate.wait()
+        raise ValueError(f"{in_hand} is damaged")
+
+    async def ask() -> None:
+        with suppress(ValueError):
+            await cache.get("a", load)
+
+    gc.disable()
+    try:
+        async with trio.open_nursery() as nursery:
+            for _ in range(loads):
+                nursery.start_soon(ask)
+            await trio.testing.wait_all_tasks_blocked()
+            gate.set()
+        assert [each() for each in left] == [None]
+    finally:
+        gc.enable()

@@ -130,7 +130,10 @@ class RangeCache(Generic[T]):
                 return await self._lead(key, load, hot, along)
             await flight.landed.wait()
             if flight.error is not None:
-                raise flight.error
+                try:
+                    raise flight.error
+                finally:
+                    del flight  # or else this frame, in the traceback, would hold what holds it
             if flight.value is not None:
                 return flight.value[0]
 
@@ -178,6 +181,7 @@ class RangeCache(Generic[T]):
                     del self._flights[each]
             flight.landed.set()
             company.landed.set()
+            del flight  # see get(): what a failed load had in hand would stay for long
         if is_wanted:
             self.put(key, value, size_bytes, hot)
         return value
