@@ -20,7 +20,7 @@ import psycopg
 import pytest
 
 PASSWORD = "postgres-of-tests"
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0  # after a crash it syncs all files, which a busy disk makes it wait for
 
 
 @dataclass
