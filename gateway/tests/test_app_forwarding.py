@@ -104,6 +104,8 @@ def test_a_gateway_does_not_wait_for_itself(listens: str, named: str) -> None:
     [
         ("127.0.0.1:9", "forward:127.0.0.1:8"),
         ("10.0.0.2:9", "forward:127.0.0.1:9"),
+        ("127.0.0.2:9", "forward:127.0.0.1:9"),
+        ("[::1]:9", "forward:127.0.0.1:9"),
         ("", "forward:127.0.0.1:9"),
         ("127.0.0.1:9", "http://127.0.0.1:9"),
     ],

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from tests.planted_bugs import Plant, must_be_found
 from tidegate_gateway.cluster_view import ClusterView
 from tidegate_gateway.neighbours import Neighbours
+from tidegate_simulation import nemesis
 from tidegate_simulation.away_plan import AWAY_KIND
 from tidegate_simulation.cuts import Cuts
 from tidegate_simulation.faults import FaultPlan
@@ -94,19 +95,28 @@ async def test_what_harms_connections_is_over_at_once_where_there_are_none(
     assert not world.strikes.landed[kind]
 
 
-@pytest.mark.parametrize(
-    ("busy", "is_hurried"), [(set[str](), True), ({"away"}, False), ({"stall"}, True)]
-)
-def test_who_is_away_is_seldom_disturbed_when_that_is_late(
-    busy: set[str], is_hurried: bool
+@pytest.mark.parametrize("is_noticed", [False, True])
+async def test_who_is_away_is_seldom_disturbed_until_that_is_noticed(
+    is_noticed: bool, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
     """Nobody would notice it among gateways that restart without end."""
-    strikes = Strikes(("away", "stall"), Random(1))
-    strikes.count("stall")
-    world: Any = SimpleNamespace(
-        rng=Random, strikes=strikes, cuts=Cuts(str), settings={"lease.ms": "6000"}
+    monkeypatch.setattr(nemesis, "is_absent", lambda *_: is_noticed)
+    node: Any = SimpleNamespace(
+        is_up=True,
+        gateway=SimpleNamespace(coordinator=SimpleNamespace(incarnation=1)),
+        crash=lambda: None,
     )
-    nemesis = Nemesis(world, [])
-    nemesis.is_late = True
-    nemesis._busy |= busy
-    assert (nemesis._mean_seconds() < 1.0) is is_hurried
+    world: Any = SimpleNamespace(
+        rng=Random,
+        strikes=Strikes(("away",), Random(1)),
+        cuts=Cuts(str),
+        settings={"lease.ms": "6000"},
+    )
+    troubles = Nemesis(world, [node])
+    troubles.is_late = True
+    before = troubles._mean_seconds()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(troubles._stay_away, node)
+        await trio.sleep(1.0)
+        assert (troubles._mean_seconds() > before) is not is_noticed
+    assert troubles._mean_seconds() == before

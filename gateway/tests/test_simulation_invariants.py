@@ -14,6 +14,7 @@ from tidegate_simulation.invariants import StateWatch
 
 PUBLISHED = ev.SegmentsPublished(1, ())
 EXPIRED = ev.GatewayExpired(1)
+CAME_BACK = ev.GatewayRegistered(2, 1, "key", "zone", (), "0", 1)
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,7 @@ EXPIRED = ev.GatewayExpired(1)
     [
         ([PUBLISHED, EXPIRED], []),  # the last thing that it did
         ([EXPIRED, PUBLISHED], ["invariant 8"]),
+        ([CAME_BACK, PUBLISHED], ["invariant 8"]),
     ],
 )
 def test_who_leaves_has_ended_from_there_on(events: list[AnyEvent], kinds: list[str]) -> None:

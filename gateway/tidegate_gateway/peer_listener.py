@@ -17,6 +17,17 @@ from .listener_settings import ListenerAddress, host_port, url_host
 ALWAYS: Final = "on"
 NEVER: Final = "off"
 EVERYWHERE: Final = ("", "0.0.0.0", "::")
+# Of a host that is listened at: what else reaches it from the same machine.
+_OF_IPV4: Final = ("127.0.0.1", "localhost")
+_OF_BOTH: Final = (*_OF_IPV4, "[::1]")
+_OTHER_NAMES: Final = {
+    "": _OF_BOTH,
+    "::": _OF_BOTH,
+    "localhost": _OF_BOTH,
+    "0.0.0.0": _OF_IPV4,
+    "127.0.0.1": ("localhost",),
+    "::1": ("localhost",),
+}
 
 
 class Forwarding(Enum):
@@ -64,9 +75,8 @@ def refuse_own_address(settings: BrokerSettings) -> None:
     url, address = settings.text("metadata.log"), peer_address(settings)
     if not url.startswith("forward:") or address is None:
         return
-    own = {settings.text("peer.advertised.listener"), f"{url_host(address.host)}:{address.port}"}
-    if address.host in EVERYWHERE or _is_this_machine(address.host):
-        own |= {f"{host}:{address.port}" for host in ("127.0.0.1", "localhost", "[::1]")}
+    hosts = {url_host(address.host), *_OTHER_NAMES.get(address.host, ())}
+    own = {settings.text("peer.advertised.listener"), *(f"{each}:{address.port}" for each in hosts)}
     for each in forward.addresses_of(url):
         if each and each in own:
             raise SettingsError(

@@ -152,6 +152,8 @@ class StateWatch:
             self._event(author, event)
             if isinstance(event, ev.GatewayExpired):
                 self._ended.add(event.incarnation)
+            elif isinstance(event, ev.GatewayRegistered):
+                self._ended.add(event.supersedes)
 
     def _event(self, author: int, event: AnyEvent) -> None:
         match event:

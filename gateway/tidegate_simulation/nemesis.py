@@ -56,6 +56,7 @@ class Nemesis:
         others: Sequence[Host] = (),
     ) -> None:
         self.is_late = False
+        self._is_awaited = False  # that somebody notices who is away
         self._world = world
         self._nodes = nodes
         self._pipelines = pipelines
@@ -143,8 +144,7 @@ class Nemesis:
         """
         if not self.is_late:
             return self._world.plan.event_seconds
-        is_awaited = AWAY_KIND in self._busy and AWAY_KIND in self._world.strikes.missing()
-        return _QUIET_SECONDS if is_awaited else _HURRY_SECONDS
+        return _QUIET_SECONDS if self._is_awaited else _HURRY_SECONDS
 
     def _next_kind(self) -> str:
         """Return a kind that has not landed yet, or else any; "" if all are under way."""
@@ -208,9 +208,12 @@ class Nemesis:
             MIN_AWAY_SECONDS, MAX_AWAY_SECONDS
         )
         node.crash()
+        self._is_awaited = AWAY_KIND in self._world.strikes.missing()
         while trio.current_time() < node.away_until:
             await trio.sleep(_LOOK_SECONDS)
             is_noticed = is_noticed or is_absent(incarnation, self._nodes)
+            self._is_awaited = self._is_awaited and not is_noticed
+        self._is_awaited = False
         self._count(AWAY_KIND, is_noticed)
 
     async def _crash_all(self, node: Node) -> None:

@@ -108,13 +108,17 @@ class ForwardLog:
             await each.aclose()
 
     async def _ask(self, call: Callable[[MetadataLog], Awaitable[Result]]) -> Result:
-        """Make a call that changes nothing, of the first gateway that answers it."""
+        """Make a call that changes nothing, of the first gateway that answers it.
+
+        One that refuses, such as another that reads through others, is no worse than one that is
+        away: the rest may be back before anybody mends metadata.log.
+        """
         failures: list[str] = []
         for _ in self._openings:
             number = self._first
             try:
                 return await call(await self._opened(number))
-            except LogUnavailable as error:
+            except (LogUnavailable, LogMisconfigured) as error:
                 failures.append(str(error))
                 if self._first == number:
                     self._first = (number + 1) % len(self._openings)

@@ -1,0 +1,31 @@
+"""The log as other gateways show it, when one of those that are named never does."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.logs.forward import ForwardLog
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
+
+
+async def test_one_that_does_not_reach_the_log_itself_does_not_hide_one_that_is_back() -> None:
+    good = FaultyLog(MemoryLog(), LogFaults(), Random(1))
+    await good.append(1, b"entry")
+
+    async def open_good() -> MetadataLog:
+        return good
+
+    async def open_other() -> MetadataLog:
+        raise LogMisconfigured("this gateway does not reach the metadata log itself")
+
+    log = ForwardLog([open_good, open_other], good.capabilities)
+    assert await log.read(1, 100)
+    good.faults = LogFaults(outage=1.0)
+    with pytest.raises(LogUnavailable, match="does not reach the metadata log itself"):
+        await log.read(1, 100)
+    good.faults = LogFaults()
+    assert await log.read(1, 100)
