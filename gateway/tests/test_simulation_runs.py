@@ -74,3 +74,8 @@ def test_a_client_that_connects_to_a_dying_gateway_is_refused() -> None:
 def test_a_request_that_the_network_held_may_create_a_topic_late() -> None:
     """In this seed it did so after the topic it was meant to be had come and gone."""
     assert simulate(1115, 500).violations == ()
+
+
+def test_a_topic_that_grows_has_other_leaders() -> None:
+    """In this seed one did between what a stranger was told and where a consumer was sent."""
+    assert simulate(1143, 500, zones=3).violations == ()

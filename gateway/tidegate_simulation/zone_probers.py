@@ -73,6 +73,11 @@ class _Watched:
         lease_seconds = coordinator.state.gateways.lease_ms / 1000
         return trio.current_time() >= self.log_answered_at + lease_seconds
 
+    def version_of(self, key: Key) -> int:
+        """Return the version of a key's topic in its replica; -1 where there is none."""
+        topic = self.gateway.coordinator.state.topics.by_id.get(key.topic_id)
+        return topic.version if topic is not None else -1
+
     @property
     def leaving(self) -> list[GatewayLife]:
         """Return those that drain in its replica."""
@@ -192,6 +197,7 @@ class ZoneProber:
 
     async def _probe_moves(self, watched: _Watched, zone: str) -> None:
         key = self._rng.choice(self._workload.keys)
+        version = watched.version_of(key)
         async with (
             self._connected(watched, f"{self.client.name} {self.client.link}") as consumer,
             self._connected(watched, "nobody") as stranger,
@@ -201,6 +207,8 @@ class ZoneProber:
         shown = to_all.get((key.topic_id.hex(), key.partition))
         if shown is None or part is None or part.error_code or not watched.is_unchanged:
             return
+        if watched.version_of(key) != version:
+            return  # a topic that grows has other leaders
         near = watched.recommended(zone) & set(shown[1])
         is_here = watched.gateway.identity.zone == zone
         must_move = bool(near) and not is_here and watched.is_served(zone)
