@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from tests.broken_logs import BROKEN, same
@@ -10,7 +11,7 @@ from tidegate_coordination.log_checks import OpenLog
 from tidegate_coordination.log_contract import CHECKS, verify_log
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.logs.sqlite import open_file
-from tidegate_coordination.metadata_log import LogEntry
+from tidegate_coordination.metadata_log import LogEntry, Trimmed
 
 
 async def findings(open_log: OpenLog) -> dict[str, str]:
@@ -59,3 +60,28 @@ async def test_a_broken_log_is_told_what_it_broke(
 ) -> None:
     failed = await findings(open_log)
     assert words in failed.get(check, f"held, but these failed: {failed}")
+
+
+class _TrimsLate(MemoryLog):
+    """A trim that is cancelled comes true all the same, when it was read that it did not."""
+
+    _late_trim = 0
+
+    async def trim(self, before_position: int) -> None:
+        try:
+            await trio.sleep(1.0)
+        except trio.Cancelled:
+            self._late_trim = before_position
+            raise
+        await super().trim(before_position)
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        found = await super().read(from_position, max_bytes)
+        late_trim, self._late_trim = self._late_trim, 0
+        if late_trim:
+            await super().trim(late_trim)
+        return found
+
+
+async def test_a_cancelled_trim_may_come_true_at_any_moment(autojump_clock: MockClock) -> None:
+    assert await findings(same(_TrimsLate())) == {}
