@@ -126,7 +126,7 @@ def _pipe() -> tuple[Connection, Connection]:
 def _work(pipe: Connection, operations: int, zones: int) -> None:
     """Run seeds until the parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all; the parent decides
-    calm_collector()  # a sixth of a run otherwise
+    calm_collector()  # as it is by default it takes a sixth of a run
     with suppress(EOFError, ConnectionError):
         while True:
             seed: int = pipe.recv()
