@@ -8,7 +8,7 @@ import trio.testing
 
 from tests.move_world import MoveWorld, gateways, replayed
 from tidegate_coordination.log_copy import look_at_copy, prove_target
-from tidegate_coordination.log_mover import MoveRefused
+from tidegate_coordination.log_mover import MoveRefused, TargetNotEmpty
 from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable
 from tidegate_coordination.movable_log import MovableLog
 from tidegate_coordination.rules.log_moves import BeginLogMove
@@ -98,6 +98,28 @@ async def test_a_log_that_was_left_is_not_copied_to_again(
         await world.work(found[0], 5)
     old = await replayed(world.logs["b"])
     assert old.position == old.log_moves.sealed_at
+    world.check_ids()
+
+
+async def test_what_a_move_left_may_be_too_old_to_go_on_with(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Once entries behind the copy are trimmed, only another log will do: that is said."""
+    world = MoveWorld(6)
+    too_old = pytest.RaisesExc(TargetNotEmpty, match="too old to go on with: give another")
+    async with gateways(world, 1) as found:
+        await world.move("b")
+        world.refused[1] = LogMisconfigured("wrong password")
+        with pytest.RaisesGroup(pytest.RaisesExc(MoveRefused, match="wrong password")):
+            await world.move("c", "second", origin="b")
+        await world.work(found[0], 5)
+        state = found[0].state
+        await world.logs["b"].save_snapshot(state.position, [state.encode()])
+        await world.logs["b"].trim(state.position + 1)
+        world.refused.clear()
+        with pytest.RaisesGroup(too_old):
+            await world.move("c", "third", origin="b")
+        await world.work(found[0], 5)
     world.check_ids()
 
 

@@ -43,6 +43,10 @@ class MoveRefused(Exception):
     """The log stays where it is.  The text says why, and what to do."""
 
 
+class TargetNotEmpty(MoveRefused):
+    """The new log holds what cannot be gone on with: nothing but another one will do."""
+
+
 @dataclass(frozen=True, slots=True)
 class MovePlan:
     """What to move, and how patiently.
@@ -153,7 +157,7 @@ class LogMover:
             self._next = snapshot.position + 1
         else:
             if (copy.cluster_id, copy.timeline) != (self._state.cluster_id, self._state.timeline):
-                raise MoveRefused(
+                raise TargetNotEmpty(
                     f"the new log holds a copy of cluster {copy.cluster_id}, timeline"
                     f" {copy.timeline}: give another, empty one"
                 )
@@ -167,7 +171,7 @@ class LogMover:
         while True:
             entries = await patiently(lambda: self._source.read(self._next, COPY_BYTES))
             if isinstance(entries, Trimmed):
-                raise MoveRefused(
+                raise TargetNotEmpty(
                     "what an earlier move left in the new log is too old to go on with: give"
                     " another, empty one"
                 )

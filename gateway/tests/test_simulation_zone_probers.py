@@ -5,10 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 import trio
 from trio.testing import MockClock
 
-from tidegate_simulation.zone_probers import _version, _Watched
+from tidegate_simulation.zone_probers import _is_right, _version, _Watched
 
 LEASE_SECONDS = 12.0
 
@@ -50,3 +51,25 @@ async def test_an_answer_that_ended_a_cut_is_a_change(autojump_clock: MockClock)
     assert before.is_unchanged
     seen.coordinator.log_answered_at = trio.current_time()
     assert not before.is_unchanged
+
+
+@pytest.mark.parametrize(
+    ("living", "leader", "replicas", "is_right"),
+    [
+        (1, 7, [7], True),
+        (1, 7, [], False),
+        (1, 7, [8, 7], False),
+        (1, -1, [], False),
+        (0, -1, [], True),
+        (0, -1, [7], False),
+        (0, 7, [7], False),
+    ],
+)
+def test_nobody_leads_only_where_no_gateway_lives(
+    living: int, leader: int, replicas: list[int], is_right: bool
+) -> None:
+    life = SimpleNamespace(node_id=7, zone="zone-1", draining=False, incarnation=1)
+    seen = gateway(0.0)
+    seen.coordinator.state.gateways.brokers = lambda: [life] * living
+    seen.is_ready = False
+    assert _is_right(leader, replicas, watched(seen).recommended("zone-1")) == is_right

@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from tidegate_coordination.coordinator import Coordinator, ProposalFailed
-from tidegate_coordination.log_mover import LogMover, MovePlan, MoveRefused
+from tidegate_coordination.log_mover import LogMover, MovePlan, MoveRefused, TargetNotEmpty
 from tidegate_coordination.metadata_log import LogMisconfigured
 from tidegate_coordination.movable_log import MovableLog
 from tidegate_gateway.startup import check_cluster, load_state
@@ -104,9 +104,10 @@ class Mover(Host):
         nursery.start_soon(keep_lease, coordinator)
         try:
             await self._move(coordinator)
-        except* (MoveRefused, LogMisconfigured, ProposalFailed):
+        except* (MoveRefused, LogMisconfigured, ProposalFailed) as refusals:
             self._count("refused")
-            if self._rng.random() < _OTHER_LOG_SHARE:
+            is_told = refusals.subgroup((TargetNotEmpty, LogMisconfigured)) is not None
+            if self._rng.random() < _OTHER_LOG_SHARE or is_told:
                 self._new_target()
             await trio.sleep(self._rng.random() * _REFUSED_SECONDS)
 

@@ -23,6 +23,7 @@ import trio
 from tidegate_coordination.state.gateways import Gateway as GatewayLife
 from tidegate_coordination.state.gateways import GatewayTable
 from tidegate_gateway.gateway import Gateway
+from tidegate_gateway.placement import NO_LEADER
 from tidegate_protocol.messages import fetch, metadata
 
 from .client import Client, ClientConnection, Disconnected
@@ -89,7 +90,10 @@ class _Watched:
         return sum(each.client_id == client_id for each in peers)
 
     def recommended(self, zone: str) -> set[int]:
-        """Return who may lead for a zone; without one there, anybody who may lead."""
+        """Return who may lead for a zone; without one there, anybody who may lead.
+
+        Nobody, where the replica holds no gateway that lives.
+        """
         leading = self._leading()
         nearby = {each.node_id for each in leading if each.zone == zone}
         return nearby or {each.node_id for each in leading}
@@ -225,7 +229,7 @@ class ZoneProber:
         allowed = watched.recommended(zone)
         self._world.strikes.count("zone.asked", watched.is_served(zone))
         for partition, (leader, replicas) in told.items():
-            if leader not in allowed or replicas[0] != leader:
+            if not _is_right(leader, replicas, allowed):
                 text = f"{partition} at node {watched.node.node_id}: leader {leader} for {zone}"
                 self._world.complain("wrong zone", f"{text}, not of {allowed}; {why}")
                 return
@@ -277,6 +281,16 @@ async def _leaders(connection: ClientConnection) -> Leaders:
         for topic in answer.topics
         for each in topic.partitions
     }
+
+
+def _is_right(leader: int, replicas: list[int], allowed: set[int]) -> bool:
+    """Tell whether one who is allowed to leads, and is the first replica.
+
+    Where no gateway lives, as in a replica that reads what was long ago, none is told.
+    """
+    if not allowed:
+        return leader == NO_LEADER and not replicas
+    return leader in allowed and replicas[:1] == [leader]
 
 
 def _different(one: Leaders, other: Leaders) -> dict[tuple[str, int], object]:
