@@ -8,7 +8,7 @@ import trio.testing
 
 from tests.move_world import MoveWorld, gateways, replayed
 from tidegate_coordination.log_copy import look_at_copy, prove_target
-from tidegate_coordination.log_mover import MoveRefused, TargetNotEmpty
+from tidegate_coordination.log_mover import MoveRefused
 from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable
 from tidegate_coordination.movable_log import MovableLog
 from tidegate_coordination.rules.log_moves import BeginLogMove
@@ -106,7 +106,7 @@ async def test_what_a_move_left_may_be_too_old_to_go_on_with(
 ) -> None:
     """Once entries behind the copy are trimmed, only another log will do: that is said."""
     world = MoveWorld(6)
-    too_old = pytest.RaisesExc(TargetNotEmpty, match="too old to go on with: give another")
+    too_old = pytest.RaisesExc(LogMisconfigured, match="empty log is needed.* too old")
     async with gateways(world, 1) as found:
         await world.move("b")
         world.refused[1] = LogMisconfigured("wrong password")

@@ -80,18 +80,18 @@ async def look_at_copy(target: MetadataLog) -> UnfinishedCopy | None:
     snapshot = await target.load_snapshot()
     if snapshot is None:
         if await target.read(FIRST_POSITION, 1):
-            raise _in_use("it holds entries, or held some")
+            raise in_use("it holds entries, or held some")
         return None
     state = _state_of(snapshot)
     if not state.log_moves.is_copy:
-        raise _in_use(f"it holds cluster {state.cluster_id}")
+        raise in_use(f"it holds cluster {state.cluster_id}")
     if state.log_moves.present is None:
-        raise _in_use("it holds a copy that says of no move that it wrote it")
+        raise in_use("it holds a copy that says of no move that it wrote it")
     copy = state.log_moves.present.move_id
     await _trim(target, state.position + 1)
     await _fold(target, state)
     if not state.log_moves.is_copy:
-        raise _in_use("it was copied to, used, and perhaps left again")
+        raise in_use("it was copied to, used, and perhaps left again")
     return UnfinishedCopy(state.cluster_id, state.timeline, state.position + 1, copy)
 
 
@@ -99,7 +99,7 @@ def _state_of(snapshot: Snapshot) -> ClusterState:
     try:
         return ClusterState.decode(b"".join(snapshot.chunks))
     except _FOREIGN as error:
-        raise _in_use(f"its snapshot is none of a cluster that is known here ({error})") from error
+        raise in_use(f"its snapshot is none of a cluster that is known here ({error})") from error
 
 
 async def _trim(target: MetadataLog, before_position: int) -> None:
@@ -111,13 +111,13 @@ async def _trim(target: MetadataLog, before_position: int) -> None:
     try:
         await target.trim(before_position)
     except LogMisuse as error:
-        raise _in_use(f"two moves began a copy in it at once ({error})") from error
+        raise in_use(f"two moves began a copy in it at once ({error})") from error
 
 
 async def _fold(target: MetadataLog, state: ClusterState) -> None:
     while entries := await target.read(state.position + 1, COPY_BYTES):
         if isinstance(entries, Trimmed):
-            raise _in_use("it was trimmed")
+            raise in_use("it was trimmed")
         for each in entries:
             _apply(state, each)
 
@@ -127,10 +127,11 @@ def _apply(state: ClusterState, entry: LogEntry) -> None:
         decoded = decode_entry(entry.payload, entry.position, state.entry_formats)
         state.apply(entry.position, decoded)
     except (StateBroken, UnreadableEntry, ReleaseTooOld) as error:
-        raise _in_use(f"entry {entry.position} does not go with its snapshot ({error})") from error
+        raise in_use(f"entry {entry.position} does not go with its snapshot ({error})") from error
 
 
-def _in_use(why: str) -> LogMisconfigured:
+def in_use(why: str) -> LogMisconfigured:
+    """Return the refusal of a target: only another log, an empty one, will do."""
     return LogMisconfigured(f"a new, empty log is needed to move to, and this one is none: {why}")
 
 

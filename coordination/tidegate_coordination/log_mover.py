@@ -22,7 +22,7 @@ from typing import Final
 import trio
 
 from .coordinator import Coordinator
-from .log_copy import COPY_BYTES, begin_copy, look_at_copy, patiently, put_copy
+from .log_copy import COPY_BYTES, begin_copy, in_use, look_at_copy, patiently, put_copy
 from .metadata_log import LogCorrupt, LogMisconfigured, LogMisuse, MetadataLog, Trimmed
 from .rules.log_moves import BeginLogMove, CancelLogMove, MoveStep, OfferLog, SealLog
 from .snapshots import encode_state
@@ -41,10 +41,6 @@ Say = Callable[[str], None]
 
 class MoveRefused(Exception):
     """The log stays where it is.  The text says why, and what to do."""
-
-
-class TargetNotEmpty(MoveRefused):
-    """The new log holds what cannot be gone on with: nothing but another one will do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +153,8 @@ class LogMover:
             self._next = snapshot.position + 1
         else:
             if (copy.cluster_id, copy.timeline) != (self._state.cluster_id, self._state.timeline):
-                raise TargetNotEmpty(
-                    f"the new log holds a copy of cluster {copy.cluster_id}, timeline"
-                    f" {copy.timeline}: give another, empty one"
+                raise in_use(
+                    f"it holds a copy of cluster {copy.cluster_id}, timeline {copy.timeline}"
                 )
             self._next, self._copy = copy.next_position, copy.copy
         self.report.first_copied = self._next
@@ -171,10 +166,7 @@ class LogMover:
         while True:
             entries = await patiently(lambda: self._source.read(self._next, COPY_BYTES))
             if isinstance(entries, Trimmed):
-                raise TargetNotEmpty(
-                    "what an earlier move left in the new log is too old to go on with: give"
-                    " another, empty one"
-                )
+                raise in_use("what an earlier move left in it is too old to go on with")
             for each in entries:
                 await patiently(partial(put_copy, self._target, each))
                 self._next = each.position + 1

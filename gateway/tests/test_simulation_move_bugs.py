@@ -9,7 +9,8 @@ import pytest
 
 from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination import movable_log
-from tidegate_coordination.log_mover import LogMover
+from tidegate_coordination.log_copy import in_use
+from tidegate_coordination.log_mover import LogMover, MoveReport
 from tidegate_coordination.movable_log import MovableLog
 from tidegate_coordination.rules import log_moves as rules
 from tidegate_gateway import gateway, startup
@@ -95,3 +96,21 @@ def test_seeds_that_move_the_log_find_nothing() -> None:
         landed.update(report.landed.counts)
     assert landed[MOVED] >= 4
     assert landed["move.outage"]
+
+
+def test_who_is_told_that_another_log_is_needed_gives_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or else what an earlier move left, too old to go on with, would keep the log from moving."""
+    given: list[str] = []
+    real = LogMover.run
+
+    async def run(self: Any) -> MoveReport:
+        given.append(self._plan.url)
+        if len(given) > 6:
+            return await real(self)
+        raise in_use("it is too old to go on with")
+
+    monkeypatch.setattr(LogMover, "run", run)
+    assert not simulate(22, 20).violations
+    assert len(set(given)) == len(given) > 6

@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from tidegate_coordination.coordinator import Coordinator, ProposalFailed
-from tidegate_coordination.log_mover import LogMover, MovePlan, MoveRefused, TargetNotEmpty
+from tidegate_coordination.log_mover import LogMover, MovePlan, MoveRefused
 from tidegate_coordination.metadata_log import LogMisconfigured
 from tidegate_coordination.movable_log import MovableLog
 from tidegate_gateway.startup import check_cluster, load_state
@@ -106,8 +106,8 @@ class Mover(Host):
             await self._move(coordinator)
         except* (MoveRefused, LogMisconfigured, ProposalFailed) as refusals:
             self._count("refused")
-            is_told = refusals.subgroup((TargetNotEmpty, LogMisconfigured)) is not None
-            if self._rng.random() < _OTHER_LOG_SHARE or is_told:
+            must_be_another = refusals.subgroup(LogMisconfigured) is not None
+            if self._rng.random() < _OTHER_LOG_SHARE or must_be_another:
                 self._new_target()
             await trio.sleep(self._rng.random() * _REFUSED_SECONDS)
 
