@@ -164,7 +164,7 @@ async def test_a_damaged_entry_is_not_copied_to_a_backup() -> None:
 
 async def test_a_new_cluster_begins_at_the_newest_level() -> None:
     log = MemoryLog()
-    one = coordinator(log)
+    one = coordinator(log, NEWEST)
     async with running(one):
         await begun(one, 1)
         await one.propose(Renew())
@@ -239,7 +239,7 @@ async def test_it_never_falls_and_goes_no_higher_than_is_known() -> None:
         await begun(one, 1)
         assert "cannot be lowered" in await one.propose(SetMetadataVersion(OLD))
         for unknown in (0, -1, NEWEST + 1):
-            assert "knows tidegate.metadata.version 1 to 2" in await one.propose(
+            assert f"knows tidegate.metadata.version 1 to {NEWEST}" in await one.propose(
                 SetMetadataVersion(unknown)
             )
 

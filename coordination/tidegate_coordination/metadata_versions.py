@@ -38,6 +38,7 @@ LEVELS: Final = {
         5,
         "a checksum in each entry of the metadata log; repeats of old batches are told as such",
     ),
+    3: Level(2, 6, "snapshots of format 6"),
 }
 FIRST: Final = 1
 NEWEST: Final = max(LEVELS)

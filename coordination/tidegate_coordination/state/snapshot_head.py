@@ -11,10 +11,11 @@ from .broken import expect
 if TYPE_CHECKING:
     from .cluster import ClusterState
 
-# The format that is written is one that all gateways can load; see metadata_versions.py.  Format 5
-# is 4 of a cluster above the first metadata.version.  Format 3 has no holes, compaction and reports
-# of the pipeline, and keeps rows of objects that were collected; format 2 has no segments either.
-_READABLE_FORMATS = (2, 3, 4, 5)
+# The format that is written is one that all gateways can load; see metadata_versions.py.  Formats
+# 5 and 6 are 4 of a cluster at a higher metadata.version.  Format 3 has no holes, compaction and
+# reports of the pipeline, and keeps rows of objects that were collected; format 2 has no segments
+# either.
+_READABLE_FORMATS = (2, 3, 4, 5, 6)
 
 
 def encode_head(state: ClusterState, *, as_copy: bool) -> dict[str, object]:
