@@ -110,6 +110,49 @@ def test_what_the_pipeline_reads_is_passed_over() -> None:
         from_environment({"TIDEGATE_PIPELINES": "x"})
 
 
+# What kubelet sets for the Services `tidegate` (ports 9092 "kafka" and 9644), `tidegate-headless`
+# and `tidegate-pipeline` of a pod's namespace.
+SERVICE_LINKS = {
+    "TIDEGATE_SERVICE_HOST": "10.96.0.17",
+    "TIDEGATE_SERVICE_PORT": "9092",
+    "TIDEGATE_SERVICE_PORT_KAFKA": "9092",
+    "TIDEGATE_SERVICE_PORT_ADMIN_HTTP": "9644",
+    "TIDEGATE_PORT": "tcp://10.96.0.17:9092",
+    "TIDEGATE_PORT_9092_TCP": "tcp://10.96.0.17:9092",
+    "TIDEGATE_PORT_9092_TCP_PROTO": "tcp",
+    "TIDEGATE_PORT_9092_TCP_PORT": "9092",
+    "TIDEGATE_PORT_9092_TCP_ADDR": "10.96.0.17",
+    "TIDEGATE_PORT_53_UDP": "udp://10.96.0.17:53",
+    "TIDEGATE_HEADLESS_SERVICE_HOST": "fd00::17",
+    "TIDEGATE_HEADLESS_SERVICE_PORT": "9092",
+    "TIDEGATE_HEADLESS_PORT": "tcp://[fd00::17]:9092",
+    "TIDEGATE_HEADLESS_PORT_9092_TCP_ADDR": "fd00::17",
+    "TIDEGATE_PIPELINE_SERVICE_HOST": "10.96.0.18",
+    "KAFKA_SERVICE_HOST": "10.96.0.19",
+    "KAFKA_PORT": "tcp://10.96.0.19:9092",
+}
+
+
+def test_what_kubernetes_says_of_services_is_passed_over() -> None:
+    assert from_environment(SERVICE_LINKS | {"TIDEGATE_NODE_ID": "4"}) == {"node.id": "4"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("TIDEGATE_PORT", "9092"),
+        ("TIDEGATE_SERVICE_PORT", "many"),
+        ("TIDEGATE_SERVICE_HOST", ""),
+        ("TIDEGATE_PORT_9092", "tcp://10.96.0.17:9092"),
+        ("TIDEGATE_PORT_9092_TCP", "9092"),
+        ("TIDEGATE_SERVICES_HOST", "10.96.0.17"),
+    ],
+)
+def test_what_only_resembles_a_service_is_refused(name: str, text: str) -> None:
+    with pytest.raises(BadSource, match=f"environment: {name} names no setting"):
+        from_environment({name: text})
+
+
 def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path) -> None:
     properties_file = tmp_path / "server.properties"
     properties_file.write_text("num.partition=3")

@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
 
 from .broker_settings import BrokerSettings, SettingsError
+from .service_links import is_service_link
 
 PREFIX: Final = "TIDEGATE_"
 # Read by `tidegate pipeline`, which may have the same environment.
@@ -204,7 +205,7 @@ def _unicode(digits: str, source: str) -> str:
 def from_environment(environ: Mapping[str, str]) -> Texts:
     """Read TIDEGATE_LISTENERS for listeners, and below it KAFKA_LISTENERS, as Kafka's image does.
 
-    Names of the pipeline are passed over.
+    Names of the pipeline are passed over, and what Kubernetes sets for Services called tidegate.
 
     Raises:
       BadSource: a TIDEGATE_ name that no setting has.
@@ -216,6 +217,8 @@ def from_environment(environ: Mapping[str, str]) -> Texts:
             continue
         name = _dotted(key, PREFIX)
         if name not in BROKER_CONFIGS:
+            if is_service_link(key, text):
+                continue
             raise BadSource(f"environment: {key} names no setting{_nearest(name)}")
         texts[name] = text
     return texts
