@@ -156,7 +156,8 @@ def test_every_kind_of_fault_comes_before_one_comes_again() -> None:
 def test_all_figures_can_be_read_by_scripts() -> None:
     java = family("A 1 0 0 1", "E 2 TimeoutException")
     fault = Happened(Fault("kill", 1), 0, 2, 3)
-    figures = Figures(1, 0.1, kinds=by_kind([fault], [java]), happened=[fault])
+    kinds = by_kind([fault], [java])
+    figures = Figures(seed=1, minutes=0.1, kinds=kinds, happened=[fault])
     read = json.loads(as_json(figures))
     assert read["seed"] == 1
     assert list(read["kinds"]["kill"]["families"]["java"]["errors"].values()) == [1]

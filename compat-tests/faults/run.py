@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
@@ -26,32 +26,18 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from crash.ledger import Verdict
 from harness.places import WORK
 
-from faults.clients import (
-    FAMILIES,
-    PARTITIONS,
-    Family,
-    Load,
-    create_topic,
-    installed,
-    start_families,
-    sweep,
-)
-from faults.ledger import judge_all
+from faults.clients import FAMILIES, Load, create_topic, installed, start_families
 from faults.plan import KINDS, Fault, draw
 from faults.relay import Mode
 from faults.report import table
 from faults.stalls import Happened, KindFigures, by_kind, stall
+from faults.watch import Judged, Say, Watch, now_ms
 from faults.world import World, running_world
 
 CALM_SECONDS = (4.0, 9.0)
-RECOVERY_SECONDS = 90.0
 DRAIN_EXIT = 0
-LOOK_SECONDS = 0.05
-SAY_EVERY_SECONDS = 5.0
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,98 +54,89 @@ class Options:
 
 
 @dataclass(slots=True)
-class Figures:
+class Figures(Judged):
     """What a run measured; kinds: by kind of fault."""
 
-    seed: int
-    minutes: float
-    acknowledged: dict[str, int] = field(default_factory=dict)
-    consumed: dict[str, int] = field(default_factory=dict)
-    commits: dict[str, int] = field(default_factory=dict)
-    failed: dict[str, int] = field(default_factory=dict)
-    records: int = 0
-    verdict: Verdict = field(default_factory=Verdict)
-    problems: list[str] = field(default_factory=list)
+    seed: int = 0
+    minutes: float = 0.0
     kinds: dict[str, KindFigures] = field(default_factory=dict)
     happened: list[Happened] = field(default_factory=list)
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether every promise was kept."""
-        return self.verdict.is_clean and not self.problems
 
 
 class FaultRun:
     """A world that is hurt, and the clients in it."""
 
-    def __init__(self, world: World, families: list[Family], options: Options, say: Say) -> None:
+    def __init__(self, world: World, watch: Watch, options: Options) -> None:
         self._world = world
-        self._families = families
+        self._watch = watch
         self._options = options
-        self._say = say
         self._random = random.Random(options.seed)
         self._happened: list[Happened] = []
-        self._problems: list[str] = []
 
     def run(self) -> Figures:
         """Let faults happen, wait until all is well, read everything and judge."""
         began = time.monotonic()
         end = began + self._options.minutes * 60
-        self._wait_until_moving(_now_ms())
+        self._watch.wait_until_moving(now_ms())
         faults = draw(self._options.seed, len(self._world.gateways), self._options.kinds)
         in_time = takewhile(lambda _: time.monotonic() < end, faults)
         for fault in islice(in_time, self._options.most_faults):
-            self._wait(self._random.uniform(*self._options.calm_seconds))
+            self._watch.wait(self._random.uniform(*self._options.calm_seconds))
             self._one(fault)
-        self._wait(CALM_SECONDS[0])
+        self._watch.wait(CALM_SECONDS[0])
         if self._happened:
-            self._happened[-1].until_ms = _now_ms()
-        for family in self._families:
-            family.flush()
-        self._wait_for(self._all_done, "some records had no answer")
-        return self._figures((time.monotonic() - began) / 60)
+            self._happened[-1].until_ms = now_ms()
+        minutes = round((time.monotonic() - began) / 60, 1)
+        judged = self._watch.finish()
+        return Figures(
+            **{each.name: getattr(judged, each.name) for each in fields(Judged)},
+            seed=self._options.seed,
+            minutes=minutes,
+            kinds=by_kind(self._happened, [each.ledger for each in self._watch.families]),
+            happened=self._happened,
+        )
 
     def _one(self, fault: Fault) -> None:
-        happened = Happened(fault, _now_ms(), 0)
+        happened = Happened(fault, now_ms(), 0)
         if self._happened:
             self._happened[-1].until_ms = happened.begin_ms
         self._happened.append(happened)
         try:
             _DOERS[fault.kind.split()[0].rstrip(",")](self, fault)
         finally:
-            happened.end_ms = _now_ms()
-        self._wait_until_moving(happened.end_ms)
-        happened.until_ms = _now_ms()
+            happened.end_ms = now_ms()
+        self._watch.wait_until_moving(happened.end_ms)
+        happened.until_ms = now_ms()
         stalls = [
             f"{each.name} {stall(each.ledger.acknowledged_at, happened)}"
             f"/{stall(each.ledger.consumed_at, happened)}"
-            for each in self._families
+            for each in self._watch.families
         ]
         lasted = (happened.end_ms - happened.begin_ms) / 1000
-        self._say(f"{_clock()} {fault}: {lasted:.1f} s; stalls in ms: {', '.join(stalls)}")
-        self._say(f"{_clock()} {self._counts()}")
+        self._watch.say(f"{fault}: {lasted:.1f} s; stalls in ms: {', '.join(stalls)}")
+        self._watch.say(self._watch.counts())
 
     def _kill(self, fault: Fault) -> None:
         self._world.kill_gateway(fault.gateway)
-        self._wait(fault.seconds)
+        self._watch.wait(fault.seconds)
         self._world.start_gateway(fault.gateway)
 
     def _pause(self, fault: Fault) -> None:
         gateway = self._world.gateways[fault.gateway]
         gateway.signal(signal.SIGSTOP)
-        self._wait(fault.seconds)
+        self._watch.wait(fault.seconds)
         gateway.signal(signal.SIGCONT)
 
     def _drain(self, fault: Fault) -> None:
         code = self._world.drain_gateway(fault.gateway)
         if code != DRAIN_EXIT:
-            self._problems.append(f"gateway {fault.gateway} drained with exit code {code}")
+            self._watch.problems.append(f"gateway {fault.gateway} drained with exit code {code}")
         self._world.start_gateway(fault.gateway)
 
     def _partition(self, fault: Fault) -> None:
         link = f"{fault.kind.split()[1]}-{fault.gateway}"
         self._world.relay.turn(link, fault.mode)
-        self._wait(fault.seconds)
+        self._watch.wait(fault.seconds)
         self._world.relay.turn(link, Mode.PASS)
 
     def _postgres(self, fault: Fault) -> None:
@@ -172,83 +149,6 @@ class FaultRun:
         how = signal.SIGKILL if fault.kind.endswith("kill") else signal.SIGTERM
         self._world.restart_weed(how)
 
-    def _wait(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            self._check()
-            time.sleep(min(left, LOOK_SECONDS))
-
-    def _check(self) -> None:
-        for family in self._families:
-            family.check()
-        for gateway in self._world.gateways.values():
-            process = gateway.process
-            if process is not None and process.popen.poll() not in (None, 0, -signal.SIGKILL):
-                code = process.popen.returncode
-                raise RuntimeError(f"gateway {gateway.number} ended by itself with {code}")
-
-    def _wait_until_moving(self, since_ms: int) -> None:
-        """Every family goes on in every partition."""
-        self._wait_for(lambda: not self._stuck(since_ms), "it does not go on")
-        stuck = self._stuck(since_ms)
-        if stuck:
-            self._say(f"{_clock()} stuck: {stuck}")
-
-    def _stuck(self, since_ms: int) -> list[str]:
-        stuck: list[str] = []
-        for family in self._families:
-            for what in ("acknowledged_at", "consumed_at"):
-                times = getattr(family.ledger, what)
-                where = [p for p in range(PARTITIONS) if not _since(times.get(p), since_ms)]
-                stuck += [f"{family.name} {what} {where}"] if where else []
-        return stuck
-
-    def _all_done(self) -> bool:
-        return all(each.ledger.is_done for each in self._families)
-
-    def _wait_for(self, is_done: Callable[[], bool], otherwise: str) -> None:
-        deadline = time.monotonic() + RECOVERY_SECONDS
-        said_at = time.monotonic()
-        while not is_done():
-            self._check()
-            now = time.monotonic()
-            if now > deadline:
-                self._problems.append(f"{_clock()} {otherwise} in {RECOVERY_SECONDS:.0f} s")
-                return
-            if now - said_at > SAY_EVERY_SECONDS:
-                said_at = now
-                self._say(f"{_clock()} waiting; {self._counts()}")
-            time.sleep(LOOK_SECONDS)
-
-    def _counts(self) -> str:
-        return ", ".join(
-            f"{each.name} {each.ledger.producer.count} acknowledged {each.ledger.consumed} consumed"
-            for each in self._families
-        )
-
-    def _figures(self, minutes: float) -> Figures:
-        found = sweep(self._world.bootstrap)
-        ends = {partition: len(records) for partition, records in found.items()}
-        ledgers = [each.ledger for each in self._families]
-        self._wait_for(lambda: not any(each.behind(ends) for each in ledgers), "a group is behind")
-        for family in self._families:
-            family.close()
-            family.ledger.compare_content(found)
-            self._problems += family.ledger.problems
-        return Figures(
-            seed=self._options.seed,
-            minutes=round(minutes, 1),
-            acknowledged={each.name: each.producer.count for each in ledgers},
-            consumed={each.name: each.consumed for each in ledgers},
-            commits={each.name: each.commits for each in ledgers},
-            failed={each.name: len(each.producer.failed) for each in ledgers},
-            records=sum(ends.values()),
-            verdict=judge_all(ledgers, found),
-            problems=self._problems,
-            kinds=by_kind(self._happened, ledgers),
-            happened=self._happened,
-        )
-
 
 _DOERS: dict[str, Callable[[FaultRun, Fault], None]] = {
     "kill": FaultRun._kill,
@@ -260,19 +160,6 @@ _DOERS: dict[str, Callable[[FaultRun, Fault], None]] = {
 }
 
 
-def _since(times: Sequence[int] | None, since_ms: int) -> bool:
-    return bool(times) and times[-1] > since_ms  # type: ignore[index]  # it is not empty
-
-
-def _now_ms() -> int:
-    """The clock that the clients' lines carry."""
-    return int(time.time() * 1000)
-
-
-def _clock() -> str:
-    return time.strftime("%H:%M:%S")
-
-
 def fault_run(options: Options, folder: Path, say: Say) -> Figures:
     """Run it in a folder that is empty; what was logged stays there."""
     with running_world(folder) as world:
@@ -280,7 +167,7 @@ def fault_run(options: Options, folder: Path, say: Say) -> Figures:
         load = Load(world.bootstrap, options.rate)
         families = start_families(options.clients, load, folder / "logs")
         try:
-            return FaultRun(world, families, options, say).run()
+            return FaultRun(world, Watch(world, families, say), options).run()
         finally:
             for family in families:
                 with suppress(OSError, ValueError):

@@ -110,13 +110,14 @@ class Weed:
 
 @dataclass(slots=True)
 class Gateway:
-    """One gateway; `texts` are its settings."""
+    """One gateway; `texts` are its settings, `python` has the release that it runs."""
 
     number: int
     folder: Path
     port: int
     admin_port: int
     texts: dict[str, str]
+    python: Path = Path(sys.executable)
     process: Process | None = field(default=None)
 
     @property
@@ -129,7 +130,7 @@ class Gateway:
         self.folder.mkdir(exist_ok=True)
         settings = self.folder / "server.properties"
         settings.write_text("".join(f"{name}={text}\n" for name, text in self.texts.items()))
-        command = [sys.executable, "-m", "tidegate_gateway", "serve"]
+        command = [str(self.python), "-m", "tidegate_gateway", "serve"]
         command += ["--properties", str(settings), "--data", str(self.folder)]
         self.process = spawn(command, self.log)
         ready = f"http://127.0.0.1:{self.admin_port}/readyz"
@@ -221,8 +222,11 @@ class World:
 
 
 @contextmanager
-def running_world(folder: Path) -> Generator[World]:
-    """Start everything with its data in folder (an absolute one); end it after the block."""
+def running_world(folder: Path, python: Path = Path(sys.executable)) -> Generator[World]:
+    """Start everything with its data in folder (an absolute one); end it after the block.
+
+    python: has the release that gateways begin as.
+    """
     seaweed = _test_module("storage", "seaweed")
     os.environ["AWS_ACCESS_KEY_ID"] = seaweed.ACCESS_KEY
     os.environ["AWS_SECRET_ACCESS_KEY"] = seaweed.SECRET_KEY
@@ -234,8 +238,9 @@ def running_world(folder: Path) -> Generator[World]:
         world = _made(folder, postgres, weed)
         try:
             weed.start()
-            for number in world.gateways:
-                world.gateways[number].start()
+            for gateway in world.gateways.values():
+                gateway.python = python
+                gateway.start()
             yield world
         finally:
             world.close()
