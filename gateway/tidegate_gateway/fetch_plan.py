@@ -60,7 +60,6 @@ class ReadProblem(Enum):
     MISSING = "its object is gone"
     UNAVAILABLE = "it cannot be read now"
     CORRUPT = "its bytes are not those that were committed"
-    NEEDS_ZSTD = "it is compressed with zstd, which the client does not know"
 
 
 RunKey: TypeAlias = tuple[int, int]
@@ -98,7 +97,6 @@ class ReadPass:
     index_of: IndexOf
     known: Known
     remaining_bytes: int
-    refuse_zstd: bool = False
     load_bytes: int = MAX_LOAD_BYTES
     load_runs: int = MAX_LOAD_RUNS
     bytes_read: int = 0
@@ -189,10 +187,6 @@ class ReadPass:
         stop = len(run.base_offsets)
         if end_offset < run.next_offset:
             stop = bisect_left(run.base_offsets, end_offset)
-        if self.refuse_zstd and run.zstd:
-            stop = next((each for each in run.zstd if first <= each < stop), stop)
-            if stop == first:
-                return ReadProblem.NEEDS_ZSTD
         start = starts[first]
         if starts[stop] - start > limit:
             stop = bisect_right(starts, start + limit) - 1

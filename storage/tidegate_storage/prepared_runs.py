@@ -23,7 +23,6 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from tidegate_protocol.batches import (
-    CODEC_MASK,
     CRC_START,
     HEADER_BYTES,
     LENGTH_OVERHEAD,
@@ -31,7 +30,6 @@ from tidegate_protocol.batches import (
     set_base_offset,
     set_log_append_time,
 )
-from tidegate_protocol.compression import Codec
 
 from .file_part import FilePart
 from .runs import run_check
@@ -43,7 +41,6 @@ LEADER_EPOCH = 0
 _FIXED_BYTES_PER_RUN = 512
 _FIXED_BYTES_PER_BATCH = 16
 
-_ZSTD = int(Codec.ZSTD)
 # The first fields of a batch header, up to the last offset delta.
 _unpack_first = Struct(">qiibIhi").unpack_from
 
@@ -76,7 +73,7 @@ class PreparedRun:
     base_offsets[i], starts[i]: first offset and first byte of batch i; starts ends with the length
     of the run.  Where compaction left a gap in front of a batch, its first offset is that of the
     gap: whoever asks for an offset there wants the batch behind.  end_offset: the first behind the
-    last batch.  next_offset: the first behind the run.  zstd: the batches compressed so.
+    last batch.  next_offset: the first behind the run.
     """
 
     view: memoryview
@@ -84,7 +81,6 @@ class PreparedRun:
     starts: array[int]
     next_offset: int
     end_offset: int
-    zstd: tuple[int, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -115,7 +111,6 @@ class FileRun:
     starts: array[int]
     next_offset: int
     end_offset: int
-    zstd: tuple[int, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -129,7 +124,7 @@ class FileRun:
 
 def in_file(run: PreparedRun, view: FilePart) -> FileRun:
     """Return a run whose bytes were found in a file, too."""
-    return FileRun(view, run.base_offsets, run.starts, run.next_offset, run.end_offset, run.zstd)
+    return FileRun(view, run.base_offsets, run.starts, run.next_offset, run.end_offset)
 
 
 @dataclass(slots=True)
@@ -139,7 +134,6 @@ class _Walk:
     base_offsets: array[int]
     starts: array[int]
     crcs: list[int]
-    zstd: list[int]
     end_offset: int
 
 
@@ -165,7 +159,6 @@ def prepare_wal_run(region: memoryview, run: CommittedRun) -> PreparedRun:
         starts,
         run.next_offset,
         run.next_offset,
-        tuple(walk.zstd),
     )
 
 
@@ -188,7 +181,6 @@ def prepare_chunk(region: memoryview, chunk: Chunk) -> PreparedRun:
         walk.starts,
         chunk.next_offset,
         end_offset,
-        tuple(walk.zstd),
     )
 
 
@@ -209,12 +201,12 @@ def _walk(region: memoryview, offset: int, *, is_final: bool) -> _Walk:
     is_final: one CRC covered all, and the batches have their offsets, with gaps perhaps.  Else each
     is verified, and they follow each other from offset on.
     """
-    base_offsets, starts, crcs, zstd = array("q"), array("I"), list[int](), list[int]()
+    base_offsets, starts, crcs = array("q"), array("I"), list[int]()
     start, size = 0, len(region)
     while start < size:
         if size - start < HEADER_BYTES:
             raise CorruptBatches(offset, "a batch header is cut short")
-        base_offset, length, _, magic, crc, attributes, last_delta = _unpack_first(region, start)
+        base_offset, length, _, magic, crc, _, last_delta = _unpack_first(region, start)
         end = start + LENGTH_OVERHEAD + length
         if magic != MAGIC or not start + HEADER_BYTES <= end <= size or last_delta < 0:
             reason = f"no batch of {length} bytes, magic {magic}, can lie here"
@@ -226,11 +218,9 @@ def _walk(region: memoryview, offset: int, *, is_final: bool) -> _Walk:
             base_offset = offset
         elif base_offset < offset:
             raise CorruptBatches(base_offset, f"a batch begins below {offset}, the end of the last")
-        if attributes & CODEC_MASK == _ZSTD:
-            zstd.append(len(starts))
         base_offsets.append(offset)
         starts.append(start)
         offset = base_offset + last_delta + 1
         start = end
     starts.append(size)
-    return _Walk(base_offsets, starts, crcs, zstd, offset)
+    return _Walk(base_offsets, starts, crcs, offset)

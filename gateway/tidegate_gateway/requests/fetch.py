@@ -46,7 +46,6 @@ from ..segment_rows import bytes_to_load
 from .fetch_look import Look
 
 TOPIC_IDS_FROM: Final = 13
-ZSTD_FROM: Final = 10
 READ_COMMITTED: Final = 1
 # One of them may bring only the index of a segment.
 _LOAD_ROUNDS: Final = 4
@@ -224,7 +223,6 @@ class _Reading:
             fetch.reader.index_of,
             known,
             min(request.max_bytes, settings.max_bytes, self._room_bytes),
-            self._version < ZSTD_FROM,
             min(settings.max_load_bytes, self._room_bytes),
             settings.max_load_runs,
         )

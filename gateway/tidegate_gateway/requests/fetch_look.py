@@ -25,7 +25,6 @@ _READ_CODES: Final = {
     ReadProblem.MISSING: ErrorCode.KAFKA_STORAGE_ERROR,
     ReadProblem.UNAVAILABLE: ErrorCode.KAFKA_STORAGE_ERROR,
     ReadProblem.CORRUPT: ErrorCode.CORRUPT_MESSAGE,
-    ReadProblem.NEEDS_ZSTD: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
 }
 _UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _UNPROVEN: Final = frozenset(
