@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
 from itertools import count
 from random import Random
 
@@ -25,10 +26,11 @@ from tidegate_coordination.entries import (
     entry_nonce,
 )
 from tidegate_coordination.forwarding import codec
+from tidegate_coordination.level_gates import LevelGates
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import LogCorrupt, Trimmed
 from tidegate_coordination.metadata_versions import NEWEST, ReleaseTooOld
-from tidegate_coordination.rules.gateways import CannotJoin, Leave, Register, Renew
+from tidegate_coordination.rules.gateways import CannotJoin, Leave, Register, Renew, TakeClaim
 from tidegate_coordination.rules.metadata_versions import SetMetadataVersion
 from tidegate_coordination.rules.numbered import Numbered
 from tidegate_coordination.state.broken import StateBroken
@@ -302,14 +304,45 @@ async def test_a_raise_and_a_registration_meet_at_the_compare_and_set() -> None:
 async def test_an_event_that_needs_a_higher_level_is_not_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(metadata_versions, "EVENT_LEVELS", {ev.GatewayRenewed: NEW})
+    gates = LevelGates(OLD, {ev.GatewayRenewed: NEW}, {})
+    monkeypatch.setattr(metadata_versions, "GATES", gates)
     log = MemoryLog()
     old = coordinator(log, OLD)
     async with running(old):
         await begun(old, 1)
         with pytest.raises(ProposalFailed, match=r"needs tidegate\.metadata\.version 2"):
             await old.propose(Renew())
-    assert len(await payloads(log)) == 1
+        await old.propose(TakeClaim("goes on"))
+    assert len(await payloads(log)) == 2
+
+
+async def test_a_field_that_needs_a_higher_level_is_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gates = LevelGates(OLD, {}, {(ev.GatewayRenewed, "highest_version"): NEW})
+    monkeypatch.setattr(metadata_versions, "GATES", gates)
+    log = MemoryLog()
+    old = coordinator(log, OLD)
+    async with running(old):
+        await begun(old, 1)
+        await old.propose(Renew())
+        with pytest.raises(ProposalFailed, match=r"needs tidegate\.metadata\.version 2"):
+            await old.propose(Renew(1))
+        await old.propose(TakeClaim("goes on"))
+    assert len(await payloads(log)) == 3
+
+
+async def test_the_entry_that_raises_the_level_may_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new cluster says at once what its level brings: no older release folds its beginning."""
+    gates = LevelGates(OLD, {}, {(ev.ClusterCreated, "lease_ms"): NEW})
+    monkeypatch.setattr(metadata_versions, "GATES", gates)
+    for highest, is_taken in ((NEW, True), (OLD, False)):
+        one = coordinator(MemoryLog(), highest)
+        proposal = replace(registration(1, highest), lease_ms=5)
+        async with running(one):
+            with nullcontext() if is_taken else pytest.raises(ProposalFailed, match="needs"):
+                await one.propose(proposal)
+        assert bool(one.state.cluster_id) is is_taken
 
 
 # -- the state ------------------------------------------------------------------------------------

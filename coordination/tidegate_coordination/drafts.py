@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from .entries import encode_events
-from .metadata_versions import FEATURE_NAME, needed_for
+from .metadata_versions import FEATURE_NAME, allowed_to, needed_for
 from .rules.numbered import Numbered
 from .rules.proposal import Decided, Proposal, View
 from .state.cluster import ClusterState
@@ -87,6 +87,7 @@ class Draft(Generic[Whose]):
             raise CannotCommit(f"internal error: {error}") from error
 
     def _check_version(self, decided: Decided[Any]) -> None:
+        """See that an older release meets nothing that it cannot read, whatever a rule forgot."""
         needed = needed_for(decided.events)
-        if needed > self._view.state.metadata_version:
+        if needed > allowed_to(decided.events, self._view.state.metadata_version):
             raise RuntimeError(f"this needs {FEATURE_NAME} {needed}")

@@ -14,7 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from .events import Event
+import msgspec
+
+from .events import Event, MetadataVersionSet
+from .level_gates import LevelGates
 
 FEATURE_NAME: Final = "tidegate.metadata.version"
 """As Kafka's tools show it.  Kafka's own `metadata.version` counts other things."""
@@ -46,6 +49,13 @@ DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 EVENT_LEVELS: Final[dict[type[Event], int]] = {}
 """Types of events that need more than FIRST; whoever proposes them asks for the level, too."""
+FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {}
+"""Fields that need more than FIRST once they say more than their default: (class, name).
+
+The class is that of an event, or of what stands in one.  An older release would fold the event
+without them, and so get another state: ask for the level before you propose them.
+"""
+GATES: Final = LevelGates(FIRST, EVENT_LEVELS, FIELD_LEVELS)
 
 
 class ReleaseTooOld(Exception):
@@ -82,4 +92,13 @@ def entry_formats(version: int, highest: int = NEWEST) -> range:
 
 def needed_for(events: Iterable[Event]) -> int:
     """Return the level that all these events need."""
-    return max((EVENT_LEVELS.get(type(each), FIRST) for each in events), default=FIRST)
+    return GATES.needed_for(events)
+
+
+def allowed_to(events: Iterable[Event], present: int) -> int:
+    """Return the level up to which events may go in a cluster that is at `present`.
+
+    Where they raise it, it is that one: no older release folds the entry that raises the level.
+    """
+    raised = (each.version for each in events if isinstance(each, MetadataVersionSet))
+    return max(raised, default=present)
