@@ -168,6 +168,10 @@ def test_client_metrics_name_only_what_is_set() -> None:
         ({"log.retention.minutes": "5", "log.retention.hours": "1"}, 300_000),
         ({"log.retention.ms": "7", "log.retention.minutes": "5"}, 7),
         ({"log.retention.hours": "-1"}, -1),
+        ({"log.retention.hours": "-5"}, -1),
+        ({"log.retention.ms": "-2"}, -1),
+        ({"log.retention.ms": "-9223372036854775808"}, -1),
+        ({"log.retention.ms": "-2", "log.retention.hours": "1"}, -1),
     ],
 )
 def test_coarser_retention_stands_in_for_finer(static: dict[str, str], retention_ms: int) -> None:

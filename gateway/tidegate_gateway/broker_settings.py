@@ -8,6 +8,7 @@ set dynamically.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
@@ -99,10 +100,15 @@ class BrokerSettings:
         return BrokerLayers(self.dynamic, self.dynamic_default, self.static)
 
     def _value(self, name: str) -> Value:
-        text = self._layers().text(name)
+        """Return the first value that passes the checks: the rules of old may have taken others."""
+        definition = BROKER_CONFIGS[name]
+        for layer in (self.dynamic, self.dynamic_default):
+            with suppress(InvalidConfig, KeyError):
+                return parse(definition, layer[name])
+        text = self.static.get(name, definition.default)
         if text is None:
             raise SettingsError(f"{name} is not set and has no default")
-        return parse(BROKER_CONFIGS[name], text)
+        return parse(definition, text)
 
 
 def _check(name: str, text: str) -> None:

@@ -12,6 +12,7 @@ from .definition import (
     ConfigType,
     Definition,
     Update,
+    Value,
     between,
     between_or,
     not_empty,
@@ -77,9 +78,18 @@ def _bound(text: str) -> float | None:
     return float(text) if "." in text else int(text)
 
 
+def _retention(_: str, value: Value) -> str | None:
+    """Any negative time is no limit; none at all is refused, in Kafka's words (KafkaConfig)."""
+    if value != 0:
+        return None
+    return "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
+
+
 def _check(text: str) -> Check | None:
     if text == "-":
         return None
+    if text == "retention":
+        return _retention
     if text == "+":
         return not_empty
     if text == "gzip":

@@ -2,7 +2,7 @@
 
 Columns: name, type, default ("-" for none, '""' for the empty text), how it may change, and its
 check: "low..high" for numbers, "a|b" for choices ("~" before them: in any case), "+" for texts that
-must not be empty, "gzip" for that codec's levels, "-" for none.
+must not be empty, "gzip" for that codec's levels, "retention" for times, "-" for none.
 
 Read out of Kafka's published jars (KafkaConfig, DynamicBrokerConfig); a test compares.
 Which of them mean something here is said in `broker_configs`.
@@ -153,9 +153,9 @@ log.message.timestamp.type string CreateTime cluster-wide CreateTime|LogAppendTi
 log.preallocate boolean false cluster-wide -
 log.retention.bytes long -1 cluster-wide -
 log.retention.check.interval.ms long 300000 read-only 1..
-log.retention.hours int 168 read-only -
-log.retention.minutes int - read-only -
-log.retention.ms long - cluster-wide -
+log.retention.hours int 168 read-only retention
+log.retention.minutes int - read-only retention
+log.retention.ms long - cluster-wide retention
 log.roll.hours int 168 read-only 1..
 log.roll.jitter.hours int 0 read-only 0..
 log.roll.jitter.ms long - cluster-wide -

@@ -8,16 +8,17 @@ name or its default, which is why a synonym list can be empty (ConfigHelper in K
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
 from .broker_configs import BROKER_CONFIGS
+from .careful import CAREFUL_VALUES
 from .definition import Definition, text_of
 from .group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from .topic_configs import TOPIC_CONFIGS
-from .validation import parse
+from .validation import InvalidConfig, parse
 
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
@@ -29,6 +30,13 @@ STAND_INS: dict[str, tuple[tuple[str, int], ...]] = {
     "log.roll.ms": (("log.roll.hours", _HOUR_MS),),
 }
 """Config -> those that stand in for it, each with its unit in ms."""
+
+OnWrong = Callable[[str, str], None]
+"""(config name, text): a value that is stored, and that no rule would take."""
+
+
+def ignore(_name: str, _text: str) -> None:
+    """See OnWrong."""
 
 
 class Source(IntEnum):
@@ -104,19 +112,54 @@ class BrokerLayers:
             (self.static, Source.STATIC_BROKER),
         )
 
-    def default_of(self, definition: Definition) -> str | None:
-        """Return what a topic or group config is where the resource does not set it."""
+    def default_of(self, definition: Definition, on_wrong: OnWrong = ignore) -> str | None:
+        """Return what a topic or group config is where the resource does not set it.
+
+        on_wrong: called for each value that does not pass the checks.  It is passed over, or gives
+        way to the careful value of the config.
+        """
+        for name, text, unit_ms in self._candidates(definition):
+            usable = _usable(definition, name, text, unit_ms)
+            if usable is not None:
+                return usable
+            on_wrong(name, text)
+            careful = CAREFUL_VALUES.get(definition.name)
+            if careful is not None:
+                return careful
+        return definition.default
+
+    def _candidates(self, definition: Definition) -> Iterator[tuple[str, str, int]]:
+        """Yield broker configs that give a default, their values and units, first things first."""
         name = definition.synonym
         if name is None:
-            return definition.default
-        text = self.text(name)
-        if text is not None:
-            return text
-        for other, unit_ms in STAND_INS.get(name, ()):
-            coarse = self.text(other)
-            if coarse is not None:
-                return str(max(int(coarse) * unit_ms, -1))
-        return definition.default
+            return
+        for other, unit_ms in ((name, 1), *STAND_INS.get(name, ())):
+            layers = (self.dynamic, self.dynamic_default, self.static)
+            found = [each[other] for each in layers if other in each]
+            default = BROKER_CONFIGS[other].default
+            yield from ((other, text, unit_ms) for text in found)
+            if default is not None:
+                yield other, default, unit_ms
+
+
+def topic_config_text(
+    configs: Mapping[str, str], layers: BrokerLayers, name: str, on_wrong: OnWrong = ignore
+) -> str | None:
+    """Return what a config of a topic is, given what is set on the topic; it passes all checks.
+
+    on_wrong: see BrokerLayers.default_of; also called for what is set on the topic.
+    """
+    definition = TOPIC_CONFIGS[name]
+    if name in configs:
+        try:
+            parse(definition, configs[name])
+        except InvalidConfig:
+            on_wrong(name, configs[name])
+            if name in CAREFUL_VALUES:
+                return CAREFUL_VALUES[name]
+        else:
+            return configs[name]
+    return layers.default_of(definition, on_wrong)
 
 
 def effective_topic_config(
@@ -128,7 +171,7 @@ def effective_topic_config(
     if name in configs:
         own = Synonym(name, _shown(definition, configs[name]), Source.DYNAMIC_TOPIC)
         synonyms = (own, *synonyms)
-    value = configs[name] if name in configs else layers.default_of(definition)
+    value = topic_config_text(configs, layers, name)
     return _effective(definition, value, synonyms)
 
 
@@ -161,8 +204,29 @@ def effective_broker_config(layers: BrokerLayers, name: str) -> Effective:
     return _effective(BROKER_CONFIGS[name], layers.text(name), layers.synonyms(name))
 
 
+def _usable(definition: Definition, name: str, text: str, unit_ms: int) -> str | None:
+    """Return what a broker config says for a topic or group config; None for nothing it can take.
+
+    Kafka reads every negative retention of a broker as -1 (KafkaConfig).
+    """
+    try:
+        value = parse(BROKER_CONFIGS[name], text)
+        if isinstance(value, int) and (unit_ms > 1 or definition.name == "retention.ms"):
+            text = str(max(value * unit_ms, -1))
+        parse(definition, text)
+    except InvalidConfig:
+        return None
+    return text
+
+
 def _shown(definition: Definition, text: str) -> str | None:
-    return None if definition.is_sensitive else text_of(parse(definition, text))
+    """Return a value as Kafka shows it; one that is stored and wrong as it is."""
+    if definition.is_sensitive:
+        return None
+    try:
+        return text_of(parse(definition, text))
+    except InvalidConfig:
+        return text
 
 
 def _effective(

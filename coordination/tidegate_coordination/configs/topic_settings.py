@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .definition import Value
-from .effective import BrokerLayers
+from .effective import BrokerLayers, OnWrong, ignore, topic_config_text
 from .topic_configs import TOPIC_CONFIGS
 from .validation import parse
 
@@ -38,18 +38,19 @@ class TopicSettings:
     min_cleanable_dirty_ratio: float
 
 
-def compile_topic_settings(configs: Mapping[str, str], layers: BrokerLayers) -> TopicSettings:
+def compile_topic_settings(
+    configs: Mapping[str, str], layers: BrokerLayers, on_wrong: OnWrong = ignore
+) -> TopicSettings:
     """Return a topic's settings, given what is set on the topic and on this gateway.
 
-    Raises:
-      InvalidConfig: never for configs that passed the rules.
+    Never fails, for everybody asks for them all the time.  on_wrong: called for each value that
+    passed the rules of an earlier release, but does not pass these.
     """
 
     def value(name: str) -> Value:
-        definition = TOPIC_CONFIGS[name]
-        text = configs[name] if name in configs else layers.default_of(definition)
+        text = topic_config_text(configs, layers, name, on_wrong)
         assert text is not None, name
-        return parse(definition, text)
+        return parse(TOPIC_CONFIGS[name], text)
 
     def number(name: str) -> int:
         return int(str(value(name)))
