@@ -233,7 +233,7 @@ def searches_past_the_record(patch: pytest.MonkeyPatch) -> None:
 def collects_what_lives(patch: pytest.MonkeyPatch) -> None:
     taken: set[int] = set()
 
-    def wrong(state: Any, grace_ms: int, copied_ms: float) -> list[int]:
+    def wrong(state: Any, grace_ms: int, copied_ms: float, **_: Any) -> list[int]:
         oldest = {each.runs[0].object_number for each in state.partitions.values() if each.runs}
         more = sorted(oldest - taken)
         taken.update(more)

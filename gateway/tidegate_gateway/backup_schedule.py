@@ -15,15 +15,12 @@ import structlog
 import trio
 
 from tidegate_coordination.backup.copier import Copier
-from tidegate_coordination.metadata_log import LogCorrupt, LogUnavailable, MetadataLog
+from tidegate_coordination.metadata_log import LogCorrupt, MetadataLog
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_storage.object_store import (
-    ObjectExists,
-    ObjectStore,
-    StoreMisconfigured,
-    StoreUnavailable,
-)
-from tidegate_storage.ownership import TimelineOver, check_owner
+from tidegate_storage.object_store import ObjectExists, ObjectStore
+from tidegate_storage.ownership import check_owner
+
+from .upkeep import Upkeep
 
 _log = structlog.get_logger("tidegate.backup")
 
@@ -55,8 +52,10 @@ class BackupSchedule:
         check_seconds: float,
         snapshot_entries: int,
         wall_clock: Callable[[], float],
+        upkeep: Upkeep | None = None,
     ) -> None:
         self._state = state
+        self._upkeep = upkeep or Upkeep()
         self._store = store
         self._copier = Copier(
             log, store, state.cluster_id, state.timeline, snapshot_entries=snapshot_entries
@@ -76,22 +75,19 @@ class BackupSchedule:
         """
         while True:
             await trio.sleep(self._pause_seconds)
-            try:
-                await self.check_owner()
-                if self._is_on:
-                    await self.copy_once()
-            except TimelineOver:
-                raise
-            except (
-                LogCorrupt,
-                LogUnavailable,
-                ObjectExists,
-                StoreMisconfigured,
-                StoreUnavailable,
-            ) as error:
-                # A damaged log stops the gateway where it reads it; here older copies stay.
+            if not await self._upkeep.attempt("back the metadata log up", self._look_and_copy):
                 self.status.failures += 1
-                _log.warning("could not back the metadata log up", error=str(error))
+
+    async def _look_and_copy(self) -> None:
+        await self.check_owner()
+        if not self._is_on:
+            return
+        try:
+            await self.copy_once()
+        except (LogCorrupt, ObjectExists) as error:
+            # A damaged log stops the gateway where it reads it; here older copies stay.
+            self.status.failures += 1
+            _log.warning("could not back the metadata log up", error=str(error))
 
     async def check_owner(self) -> None:
         """See that the prefix is still this log's.

@@ -257,7 +257,12 @@ class ReplyFlusher:
         """Send what is ready on all of them."""
         dirty, self._dirty = self._dirty, {}
         for connection in dirty:
-            connection.flush()
+            try:
+                connection.flush()
+            except Exception:
+                # A bug met by one client costs that client its connection, and no other anything.
+                _log.exception("replies could not be sent")
+                connection.abort("internal error")
 
 
 def fill(slot: ReplySlot, header: bytes, body: list[Buffer] | bytearray) -> None:

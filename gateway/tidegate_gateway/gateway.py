@@ -7,8 +7,9 @@ incarnation and starts the tasks in the caller's nursery; serve() is one connect
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 import structlog
@@ -78,6 +79,7 @@ from .segment_disk import MAX_OPEN_FILES
 from .startup import check_cluster, load_state, register
 from .topic_settings import TopicSettingsCache
 from .transport import Transport
+from .upkeep import Upkeep
 from .wal_writer import WalWriter
 from .zone_finder import ZoneFinder
 from .zone_reads import ZoneReads
@@ -140,6 +142,7 @@ class Gateway:
         self.counters = GatewayCounters()
         self.connections: set[Connection] = set()
         self.is_ready = False
+        self.upkeep = Upkeep()
         self.is_stopping = False
         self._has_joined = False
         self._store = store
@@ -193,21 +196,26 @@ class Gateway:
         await own_prefix(self._store, self.coordinator, me.node_id, version=me.software_version)
         self._build()
         nursery.start_soon(self.writer.run)
-        nursery.start_soon(self.produce_deadlines.run)
-        nursery.start_soon(self._watch_connections)
-        nursery.start_soon(tell_of_cuts, self.coordinator)
-        nursery.start_soon(self.read_ahead.run)
-        if self.disk_cache is not None:
-            nursery.start_soon(self.disk_cache.run)
-        nursery.start_soon(self.groups.run)
-        nursery.start_soon(self.draining.run)
-        nursery.start_soon(self.housekeeper.run)
-        if self.neighbours is not None:
-            nursery.start_soon(self.neighbours.run)
-        nursery.start_soon(self.backup.run)
+        for what, run in self._upkeep_tasks():
+            nursery.start_soon(self.upkeep.keep_running, what, run)
         token = self.settings.text("peer.token")
         self.peer_service = PeerService(self.coordinator, self._log, token, self.lender)
         self.is_ready = True
+
+    def _upkeep_tasks(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
+        """Yield what goes on by itself, with what to say where it could not."""
+        yield "time produce requests out", self.produce_deadlines.run
+        yield "watch connections", self._watch_connections
+        yield "tell of cuts", partial(tell_of_cuts, self.coordinator)
+        yield "read ahead", self.read_ahead.run
+        if self.disk_cache is not None:
+            yield "write to the disk cache", self.disk_cache.run
+        yield "serve the timers of groups", self.groups.run
+        yield "heed operators", self.draining.run
+        yield "keep house", self.housekeeper.run
+        if self.neighbours is not None:
+            yield "look whether gateways answer", self.neighbours.run
+        yield "back the metadata log up", self.backup.run
 
     def _make_coordinator(self, state: ClusterState) -> Coordinator:
         when = forwarding(self.settings, self._log)
@@ -287,6 +295,7 @@ class Gateway:
             self.reader,
             max_bytes=min(READ_AHEAD_BYTES, self.cache.max_bytes // 4),
             room_bytes=self.cache.max_bytes // 2,
+            upkeep=self.upkeep,
         )
 
     def _build_writer(self) -> None:
@@ -305,6 +314,7 @@ class Gateway:
             is_append_time=lambda topic: self.topic_settings.of(topic).timestamp_type_is_append,
             on_stored=self.reader.adopt,
             after_answers=self.flusher.flush,
+            upkeep=self.upkeep,
         )
 
     def _build_keepers(self) -> None:
@@ -373,6 +383,7 @@ class Gateway:
             check_owner=self.backup.check_owner,
             copied_log_time_ms=lambda: self.backup.copied_log_time_ms,
             wall_clock=self._wall_clock,
+            upkeep=self.upkeep,
         )
 
     def _make_backup(self) -> BackupSchedule:
@@ -385,6 +396,7 @@ class Gateway:
             check_seconds=settings.int("housekeeping.interval.ms") / 1000,
             snapshot_entries=settings.int("snapshot.interval.entries"),
             wall_clock=self._wall_clock,
+            upkeep=self.upkeep,
         )
 
     def _make_dispatcher(self) -> Dispatcher:

@@ -5,6 +5,9 @@ one that holds the claim "housekeeper"; that is for thrift only, since every pro
 again at its position, and deleting an object twice harms nobody.  All times of rules are log time.
 
 A gateway whose clock is far off the cluster's proposes no expiry (design, section 4).
+
+Each step of a round fails alone (upkeep.py): what one topic, group or object cannot have done
+keeps nothing from the others.
 """
 
 from __future__ import annotations
@@ -18,34 +21,25 @@ import structlog
 import trio
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
-from tidegate_coordination.coordinator import (
-    Coordinator,
-    CoordinatorUnavailable,
-    ProposalFailed,
-)
-from tidegate_coordination.metadata_log import (
-    FIRST_POSITION,
-    LogCorrupt,
-    LogUnavailable,
-    MetadataLog,
-    Trimmed,
-)
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.metadata_log import FIRST_POSITION, LogCorrupt, MetadataLog, Trimmed
 from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.rules.gateways import ExpireGateways, ReleaseClaim, Renew, TakeClaim
 from tidegate_coordination.rules.housekeeping import (
+    MAX_COLLECTED,
     ForgetObjects,
     MoveLogStarts,
     collectable,
     plan_retention,
 )
-from tidegate_coordination.rules.offset_expiry import propose_expiry
+from tidegate_coordination.rules.offset_expiry import MAX_EXPIRED, ExpireOffsets, propose_expiry
 from tidegate_coordination.rules.producer_ids import ExpireProducers
 from tidegate_coordination.snapshots import encode_state, save_verified, trim_below_verified
 from tidegate_coordination.state.topics import Topic
-from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
-from tidegate_storage.ownership import TimelineOver
+from tidegate_storage.object_store import ObjectStore
 
 from .orphans import OrphanScan
+from .upkeep import Upkeep
 
 _log = structlog.get_logger("tidegate.housekeeper")
 
@@ -57,6 +51,8 @@ MAX_CLOCK_LEAP_MS = 3_600_000
 GROUPS_A_ROUND = 1000
 FIRST_SCAN_SECONDS = 3600.0
 RETRIED_SCAN_SECONDS = 600.0
+# So many deletions that fail in one round are a store that is away, not objects that it keeps.
+MAX_FAILED_DELETIONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +78,7 @@ class Housekeeper:
     check_owner: raises TimelineOver when the prefix is another log's; called before objects are
     deleted.
     copied_log_time_ms: see BackupSchedule.
+    upkeep: counts the steps that fail.
     """
 
     def __init__(
@@ -95,8 +92,10 @@ class Housekeeper:
         check_owner: Callable[[], Awaitable[object]],
         copied_log_time_ms: Callable[[], float],
         wall_clock: Callable[[], float],
+        upkeep: Upkeep | None = None,
     ) -> None:
         self._coordinator = coordinator
+        self._upkeep = upkeep or Upkeep()
         self._log = log
         self._store = store
         self._settings = settings
@@ -107,6 +106,7 @@ class Housekeeper:
         self.orphans = OrphanScan(coordinator.state, store, check_owner=check_owner)
         self._snapshot_position = 0
         self._clock_offset_ms = (wall_clock() - trio.current_time()) * 1000
+        self._deleted_at_once = MAX_COLLECTED
         self.collected_objects = 0
         self.failed_snapshots = 0
 
@@ -123,7 +123,7 @@ class Housekeeper:
         lease_seconds = self._coordinator.state.gateways.lease_ms / 1000
         while True:
             await trio.sleep(lease_seconds / RENEWALS_PER_LEASE)
-            await self._try("renew the lease", self._renew_once)
+            await self._upkeep.attempt("renew the lease", self._renew_once)
 
     async def _renew_once(self) -> None:
         gateways = self._coordinator.state.gateways
@@ -182,7 +182,7 @@ class Housekeeper:
     async def _keep_house(self) -> None:
         while True:
             await trio.sleep(self._settings.interval_seconds)
-            await self._try("keep house", self.keep_house_once)
+            await self._upkeep.attempt("keep house", self.keep_house_once)
 
     async def keep_house_once(self) -> None:
         """Do one round, if the claim is ours or free; with a wrong clock, leave it to others."""
@@ -196,13 +196,25 @@ class Housekeeper:
             seconds = (state.expiry_resumes_at_ms - state.log_time_ms) // 1000
             _log.warning("the cluster's time leapt at the start; expiry waits", seconds=seconds)
             return
-        while moves := plan_retention(state, self._settings_of):
+        await self._upkeep.attempt("cut what retention lets go", self._cut)
+        await self._upkeep.attempt("expire producers", self._expire_producers)
+        await self._upkeep.attempt("look for offsets that expired", self._expire_offsets)
+        await self._upkeep.attempt("collect objects", self._collect_all)
+
+    async def _cut(self) -> None:
+        while moves := plan_retention(self._coordinator.state, self._settings_or_none):
             await self._coordinator.propose(MoveLogStarts(tuple(moves)))
+
+    def _settings_or_none(self, topic: Topic) -> TopicSettings | None:
+        """Leave a topic as it is whose settings say nothing that can be followed."""
+        try:
+            return self._settings_of(topic)
+        except Exception as error:
+            self._upkeep.note("make out a topic's retention", error, topic=topic.name)
+            return None
+
+    async def _expire_producers(self) -> None:
         await self._coordinator.propose(ExpireProducers(self._settings.producer_expiration_ms))
-        await self._expire_offsets()
-        copied_ms = self._copied_log_time_ms()
-        while numbers := collectable(state, self._settings.grace_ms, copied_ms):
-            await self._collect(numbers)
 
     async def _look_for_orphans(self) -> None:
         """Now and then, by the one that keeps house; soon after a failure."""
@@ -214,7 +226,7 @@ class Housekeeper:
             before = self.orphans.scans
             claim = self._coordinator.state.claims.get(CLAIM)
             if claim is not None and claim.incarnation == self._coordinator.incarnation:
-                await self._try("look for orphans", self.orphans.run_once)
+                await self._upkeep.attempt("look for orphans", self.orphans.run_once)
             is_done = self.orphans.scans > before
             await trio.sleep(pause if is_done else min(pause, RETRIED_SCAN_SECONDS))
 
@@ -224,8 +236,34 @@ class Housekeeper:
             retention_ms=self._settings.offsets_retention_ms,
             log_time_ms=self._coordinator.state.log_time_ms,
         )
-        for proposal in list(islice(proposals, GROUPS_A_ROUND)):
-            await self._coordinator.propose(proposal)
+        for each in list(islice(proposals, GROUPS_A_ROUND)):
+            step = partial(self._expire_offsets_of, each)
+            await self._upkeep.attempt("expire a group's offsets", step, group=each.group_id)
+
+    async def _expire_offsets_of(self, proposal: ExpireOffsets) -> None:
+        while (await self._coordinator.propose(proposal))[0] == MAX_EXPIRED:
+            pass
+
+    async def _collect_all(self) -> None:
+        """Collect what is due.
+
+        What cannot be deleted is left for the next round, and half as many go at a time then: so
+        in the end an object that stays keeps no other from going.
+        """
+        state, grace_ms = self._coordinator.state, self._settings.grace_ms
+        copied_ms = self._copied_log_time_ms()
+        failed: set[int] = set()
+        failures = 0
+        while failures < MAX_FAILED_DELETIONS and (
+            numbers := collectable(state, grace_ms, copied_ms, left_out=failed)
+        ):
+            numbers = numbers[: self._deleted_at_once]
+            if await self._upkeep.attempt("delete objects", partial(self._collect, numbers)):
+                self._deleted_at_once = min(2 * self._deleted_at_once, MAX_COLLECTED)
+            else:
+                self._deleted_at_once = max(len(numbers) // 2, 1)
+                failed.update(numbers)
+                failures += 1
 
     async def _collect(self, numbers: list[int]) -> None:
         state = self._coordinator.state
@@ -245,7 +283,7 @@ class Housekeeper:
     async def _take_snapshot_or_complain(self) -> None:
         """What is damaged at rest harms who starts; those that run go on, and trim nothing."""
         try:
-            await self._try("take a snapshot", self._take_due_snapshot)
+            await self._upkeep.attempt("take a snapshot", self._take_due_snapshot)
         except LogCorrupt as error:
             self.failed_snapshots += 1
             _log.error(
@@ -281,18 +319,3 @@ class Housekeeper:
         kept = self._settings.kept_entries
         await trim_below_verified(self._log, keep_entries=kept, may_go_on=is_here)
         self._snapshot_position = position
-
-    async def _try(self, what: str, step: Callable[[], Awaitable[object]]) -> None:
-        """Do a step that the next round repeats if log or store do not answer."""
-        try:
-            await step()
-        except TimelineOver:
-            raise  # no later round can help
-        except (
-            CoordinatorUnavailable,
-            ProposalFailed,
-            LogUnavailable,
-            StoreUnavailable,
-            StoreMisconfigured,
-        ) as error:
-            _log.warning(f"could not {what}; trying again later", error=str(error))

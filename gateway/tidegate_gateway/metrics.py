@@ -67,6 +67,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
     yield from _requests(gateway)
     yield from _connections(gateway)
     if gateway.is_ready:
+        yield _upkeep(gateway)
         yield from _writer(gateway)
         yield from _reader(gateway)
         yield from _zones(gateway)
@@ -181,6 +182,17 @@ def _disk_cache(cache: DiskCache) -> Iterator[Metric]:
         ("sent_bytes", "Bytes the kernel sent from files", counters.sent_bytes),
     ):
         yield _counter(f"{prefix}_{name}", help_text, value)
+
+
+def _upkeep(gateway: Gateway) -> Metric:
+    family = CounterMetricFamily(
+        "tidegate_upkeep_failures",
+        "Steps nobody asked for that failed, and are done again later",
+        labels=["step"],
+    )
+    for step, count in sorted(gateway.upkeep.failures.items()):
+        family.add_metric([step], count)
+    return family
 
 
 def _writer(gateway: Gateway) -> Iterator[Metric]:

@@ -96,8 +96,10 @@ class Neighbours:
 
     async def _look_at(self, gateway: Gateway) -> None:
         began = trio.current_time()
-        answers = await self._answers(gateway)
-        self._looked_at.remove(gateway.incarnation)
+        try:
+            answers = await self._answers(gateway)
+        finally:
+            self._looked_at.remove(gateway.incarnation)
         if not self._gateways.is_live(gateway.incarnation):
             return  # it says nothing of the next life
         if answers:

@@ -24,7 +24,7 @@ from tidegate_storage.keys import (
     segment_prefix,
     wal_prefix,
 )
-from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
 
 _log = structlog.get_logger("tidegate.orphans")
 
@@ -50,6 +50,7 @@ class OrphanScan:
         self._state = state
         self._store = store
         self._check_owner = check_owner
+        self._failure: Exception | None = None
         self.deleted = 0
         self.scans = 0
 
@@ -57,7 +58,8 @@ class OrphanScan:
         """List all objects of this timeline, and delete the orphans; return how many there were.
 
         Raises:
-          StoreUnavailable: try again later.
+          StoreUnavailable, StoreMisconfigured: not all could be listed, or deleted; try again
+            later.
         """
         # What ended before this moment is all that is looked at: the names of those are complete.
         last = self._state.gateways.next_incarnation
@@ -65,6 +67,7 @@ class OrphanScan:
         named = await self._named(frozenset(ended))
         keys: list[str] = []
         found = 0
+        self._failure = None
         async for key in self._orphans(frozenset(ended), named):
             keys.append(key)
             found += 1
@@ -73,6 +76,8 @@ class OrphanScan:
                 keys = []
         if keys:
             await self._delete(keys)
+        if self._failure is not None:
+            raise self._failure
         self.scans += 1
         return found
 
@@ -106,7 +111,11 @@ class OrphanScan:
 
     async def _delete(self, keys: list[str]) -> None:
         await self._check_owner()
-        await self._store.delete_many(keys)
+        try:
+            await self._store.delete_many(keys)
+        except (StoreMisconfigured, StoreUnavailable) as error:
+            self._failure = error  # what one of these keeps here keeps no others
+            return
         self.deleted += len(keys)
         _log.info("deleted objects that nothing names", count=len(keys), first=keys[0])
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import partial
 
 import trio
 
@@ -25,6 +26,7 @@ from .fetch_plan import Miss, RunKey
 from .log_reader import Loaded, LogReader
 from .read_groups import MAX_GROUP_BYTES
 from .segment_rows import bytes_to_load, is_chunk, is_segment, rows_from, with_its_chunks
+from .upkeep import Upkeep
 
 PARTITION_BYTES = 4 << 20
 CHUNKS_BYTES = MAX_GROUP_BYTES
@@ -49,13 +51,19 @@ class ReadAhead:
     """Loads runs into the reader's cache.
 
     max_bytes: of what is wanted and not loaded; 0 for no reading ahead.  room_bytes: of what is
-    loaded and not used.
+    loaded and not used.  upkeep: counts the loads that fail.
     """
 
     def __init__(
-        self, reader: LogReader, *, max_bytes: int = MAX_BYTES, room_bytes: int = ROOM_BYTES
+        self,
+        reader: LogReader,
+        *,
+        max_bytes: int = MAX_BYTES,
+        room_bytes: int = ROOM_BYTES,
+        upkeep: Upkeep | None = None,
     ) -> None:
         self._reader = reader
+        self._upkeep = upkeep or Upkeep()
         self._max_bytes = max_bytes
         self._room_bytes = room_bytes
         self._active: OrderedDict[int, float] = OrderedDict()
@@ -166,7 +174,7 @@ class ReadAhead:
                     self._work = trio.Event()
                 await self._work.wait()
             try:
-                await self._reader.load(misses)
+                await self._upkeep.attempt("read ahead", partial(self._reader.load, misses))
             finally:
                 self._settle(misses)
 

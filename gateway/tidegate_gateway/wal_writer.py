@@ -7,7 +7,8 @@ them travel in one log entry.
 
 A PUT is repeated with the same key until its deadline; then its WAL id is abandoned by an event (so
 a late success can never be committed, and the object can be collected), its batches are refused
-with a retriable error, and the order goes on without it.
+with a retriable error, and the order goes on without it.  So it does where another's object has the
+key, which stays as it is then, and where an object's commit could not be made out.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from tidegate_coordination.state.objects import WalName
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.records import BatchHeader, last_sequence
 from tidegate_storage.object_store import (
+    ObjectExists,
     ObjectStore,
     StoreMisconfigured,
     StoreUnavailable,
@@ -44,6 +46,7 @@ from .arenas import Arena
 from .put_budget import PutBudget
 from .seal_pace import Inflow, SealPace
 from .transport import Buffer
+from .upkeep import Upkeep
 
 _log = structlog.get_logger("tidegate.wal")
 
@@ -90,6 +93,7 @@ class _Sealed:
     wal: SealedWal
     stored: bool = False
     given_up: bool = False
+    key_is_taken: bool = False
 
 
 @dataclass(slots=True)
@@ -114,6 +118,7 @@ class WalWriter:
       on_stored: called with the identity and body of an object once it is stored, before its commit
           can wake a reader, so that readers find it in a cache.
       after_answers: called once after the answers of a commit were filled in.
+      upkeep: counts what was not foreseen.
     """
 
     def __init__(
@@ -128,7 +133,9 @@ class WalWriter:
         is_append_time: Callable[[Topic], bool],
         on_stored: Callable[[WalName, bytearray], None],
         after_answers: Callable[[], None],
+        upkeep: Upkeep | None = None,
     ) -> None:
+        self._upkeep = upkeep or Upkeep()
         self._store = store
         self._coordinator = coordinator
         self._settings = settings
@@ -283,12 +290,16 @@ class WalWriter:
 
     async def _upload(self, sealed: _Sealed) -> None:
         began = trio.current_time()
-        with trio.move_on_after(self._settings.put_timeout_seconds):
-            await self._put(sealed)
-            sealed.stored = True
-            seconds = trio.current_time() - began
-            self._pace.stored(seconds)
-            self.counters.put_seconds += seconds
+        try:
+            with trio.move_on_after(self._settings.put_timeout_seconds):
+                await self._put(sealed)
+                sealed.stored = True
+                seconds = trio.current_time() - began
+                self._pace.stored(seconds)
+                self.counters.put_seconds += seconds
+        except ObjectExists as error:
+            sealed.key_is_taken = True
+            self._upkeep.note("store a WAL object, as its key holds another", error)
         if not sealed.stored:
             sealed.given_up = True
             self.counters.abandoned += 1
@@ -308,12 +319,18 @@ class WalWriter:
                     return
                 self.counters.put_retries += 1
                 _log.warning("object store does not answer", key=key)
+                continue
             except (StoreUnavailable, StoreMisconfigured) as error:
                 # Credentials that expired can be mended by a person while this goes on.
                 self.counters.put_retries += 1
                 _log.warning("object store did not take a WAL object", key=key, error=str(error))
-                await trio.sleep(delay)
-                delay = min(delay * 2, LAST_RETRY_SECONDS)
+            except ObjectExists:
+                raise
+            except Exception as error:
+                self.counters.put_retries += 1
+                self._upkeep.note("store a WAL object", error, key=key)
+            await trio.sleep(delay)
+            delay = min(delay * 2, LAST_RETRY_SECONDS)
 
     # -- committing -------------------------------------------------------------------------------
 
@@ -322,10 +339,22 @@ class WalWriter:
             sealed = self._in_flight.popleft()
             if sealed.stored:
                 self._commit(sealed.wal)
+            elif sealed.key_is_taken:
+                # Its id is never proposed.  Were it abandoned, another's object would be deleted.
+                self._settle(sealed.wal, [_ABANDONED] * len(sealed.wal.batches))
             else:
                 self._abandon(sealed.wal)
 
     def _commit(self, wal: SealedWal) -> None:
+        try:
+            proposal = self._proposal(wal)
+            # Where another gateway decides, waiting fetches wake before the answer is here.
+            self._on_stored(proposal.name, wal.body)
+        except Exception as error:
+            # Nothing was proposed, so nothing can come of it.
+            self._upkeep.note("commit a WAL object", error)
+            return self._abandon(wal)
+
         def deliver(outcomes: list[BatchOutcome]) -> None:
             self._settle(wal, outcomes)
 
@@ -338,15 +367,15 @@ class WalWriter:
             _log.error("a WAL object could not be committed", error=str(failure))
             self._abandon(wal)
 
-        facts = [_facts(each) for each in wal.batches]
-        stamped = append_time_topics(self._coordinator.state, facts, self._is_append_time)
-        proposal = CommitWal(_name(wal), len(wal.body), facts, stamped)
         self.counters.objects += 1
         self.counters.bytes += len(wal.body)
         self.counters.batches += len(wal.batches)
-        # Where another gateway decides, waiting fetches wake before the answer is here.
-        self._on_stored(proposal.name, wal.body)
         self._coordinator.submit(proposal, deliver, fail)
+
+    def _proposal(self, wal: SealedWal) -> CommitWal:
+        facts = [_facts(each) for each in wal.batches]
+        stamped = append_time_topics(self._coordinator.state, facts, self._is_append_time)
+        return CommitWal(_name(wal), len(wal.body), facts, stamped)
 
     def _abandon(self, wal: SealedWal) -> None:
         def deliver(abandoned: bool) -> None:
@@ -360,7 +389,10 @@ class WalWriter:
     def _settle(self, wal: SealedWal, outcomes: list[BatchOutcome]) -> None:
         for batch, outcome in zip(wal.batches, outcomes, strict=True):
             _, token = cast(_Appended, batch.token)
-            token.settle(outcome)
+            try:
+                token.settle(outcome)
+            except Exception as error:  # of one client: the others are answered
+                self._upkeep.note("answer a client that waits for a commit", error)
         self._end(wal)
 
     def _end(self, wal: SealedWal) -> None:

@@ -7,7 +7,7 @@ period longer than any reader's plan it is deleted and then forgotten by an even
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field
 from math import inf
 
@@ -23,17 +23,18 @@ MAX_COLLECTED = 1_000
 
 
 def plan_retention(
-    state: ClusterState, settings_of: Callable[[Topic], TopicSettings]
+    state: ClusterState, settings_of: Callable[[Topic], TopicSettings | None]
 ) -> list[tuple[int, int]]:
     """Return (partition number, new log start) for what retention.ms and retention.bytes allow.
 
-    A topic that is only compacted is never cut.  The oldest run goes first; the first that is still
-    needed ends the search, so nothing goes early.  At most MAX_MOVES at once.
+    A topic that is only compacted, or whose settings are None, is never cut.  The oldest run goes
+    first; the first that is still needed ends the search, so nothing goes early.  At most MAX_MOVES
+    at once.
     """
     moves: list[tuple[int, int]] = []
     for topic in state.topics.by_id.values():
         settings = settings_of(topic)
-        if not settings.is_deleted_by_policy:
+        if settings is None or not settings.is_deleted_by_policy:
             continue
         for number in topic.partition_numbers:
             partition = state.partitions[number]
@@ -88,18 +89,22 @@ class MoveLogStarts:
                 yield number, offset
 
 
-def collectable(state: ClusterState, grace_ms: int, copied_ms: float = inf) -> list[int]:
+def collectable(
+    state: ClusterState, grace_ms: int, copied_ms: float = inf, *, left_out: Set[int] = frozenset()
+) -> list[int]:
     """Return the objects that have been dead for the grace period, at most MAX_COLLECTED.
 
     copied_ms: every entry of an earlier log time is in a copy of the log.  What a log restored from
-    it would still read, for it knows nothing of the segments, stays that long.
+    it would still read, for it knows nothing of the segments, stays that long.  left_out: numbers.
     """
     before_ms = state.log_time_ms - grace_ms
     objects = state.objects
     due = (
         number
         for number, since_ms in objects.dead.items()
-        if since_ms <= before_ms and (since_ms < copied_ms or not objects.is_superseded(number))
+        if since_ms <= before_ms
+        and (since_ms < copied_ms or not objects.is_superseded(number))
+        and number not in left_out
     )
     return [number for number, _ in zip(due, range(MAX_COLLECTED), strict=False)]
 

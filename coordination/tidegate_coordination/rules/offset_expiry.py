@@ -24,11 +24,16 @@ from .proposal import TOPICS, Decided, View
 
 EMPTY_GROUP_GRACE_MS = 10 * 60 * 1000
 """How long a group without members and offsets stays: Kafka's interval between two checks."""
+MAX_EXPIRED = 5_000
+"""What one event names: 25 bytes each, so that others have room in the entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpireOffsets:
-    """Delete what has expired of one group.  Answer: how many offsets, and if the group went."""
+    """Delete what has expired of one group, MAX_EXPIRED offsets at most unless all of it goes.
+
+    Answer: how many offsets, and if the group went.  Propose it again after MAX_EXPIRED.
+    """
 
     group_id: str
     retention_ms: int
@@ -53,9 +58,9 @@ class ExpireOffsets:
             return Decided((GroupDeleted(self.group_id),), (len(expired), True))
         if not expired:
             return Decided((), (0, False))
-        keys = tuple((each.topic_id, each.partition) for each in expired)
+        keys = tuple((each.topic_id, each.partition) for each in expired[:MAX_EXPIRED])
         events: list[Event] = [OffsetsDeleted(self.group_id, keys)]
-        return Decided(events, (len(expired), False))
+        return Decided(events, (len(keys), False))
 
 
 def propose_expiry(
