@@ -122,7 +122,10 @@ class Writer:
 async def writers(
     log: MetadataLog, store: ObjectStore, *node_ids: int, highest_version: int = FIRST
 ) -> AsyncIterator[list[Writer]]:
-    """Gateways on a log, up to its end; they end without saying so."""
+    """Gateways on a log, up to its end; they end without saying so.
+
+    highest_version: at least that of the log, so that they may join.
+    """
     async with trio.open_nursery() as nursery:
         made: list[Writer] = []
         for node_id in node_ids:
@@ -130,7 +133,7 @@ async def writers(
             nursery.start_soon(coordinator.run)
             proposal = Register(
                 node_id, f"key {node_id}", "az1", ENDPOINTS, "0", CLUSTER,
-                highest_version=highest_version,
+                highest_version=max(highest_version, coordinator.state.metadata_version),
             )  # fmt: skip
             answer = await coordinator.propose(proposal)
             assert isinstance(answer, int)

@@ -2,7 +2,9 @@
 
     1  the store's marker: from here on the old log owns nothing, whoever still runs on it
     2  the new log's trim boundary, which a log that never held an entry takes anywhere
-    3  a snapshot of the recovered state with TimelineOpened folded: no gateway may use it yet
+    3  a snapshot of the recovered state with TimelineOpened folded: no gateway may use it yet.  All
+       partitions begin a leader epoch, so that consumers notice that offsets are given anew; where
+       the cluster's metadata.version knows none, it is raised (decision 25)
     4  salvage: entries that commit what the store holds and the state does not know
     5  SalvageEnded: gateways may begin.  The new log is backed up at once
 
@@ -26,8 +28,9 @@ from tidegate_storage.ownership import Owner, newest_timeline, open_timeline
 
 from ..coordinator import Coordinator
 from ..entries import ENTRY_FORMAT, Entry, decode_entry
-from ..events import FormerLife, TimelineOpened
+from ..events import FormerLife, MetadataVersionSet, TimelineOpened
 from ..metadata_log import FIRST_POSITION, LogMisconfigured, MetadataLog, Trimmed
+from ..metadata_versions import EPOCHS
 from ..rules.housekeeping import MAX_MOVES, MoveLogStarts
 from ..snapshots import encode_state, save_verified
 from ..state.cluster import ClusterState
@@ -69,7 +72,8 @@ class RestoreReport:
     backup_position: in the lost log, and the log time there; 0 when an earlier call was continued,
     whose report has them.  log_position: of the new log.  cut_partitions: those whose
     first records were deleted after the backup.  lost_runs: stretches of records in the middle of
-    a partition whose objects are gone.
+    a partition whose objects are gone.  raised_from: the metadata.version that the lost log had,
+    where the new one has a higher; else 0.
     """
 
     cluster_id: str
@@ -80,6 +84,7 @@ class RestoreReport:
     continued: bool = False
     cut_partitions: int = 0
     lost_runs: int = 0
+    raised_from: int = 0
     salvage: SalvageReport = field(default_factory=SalvageReport)
     complaints: list[str] = field(default_factory=list[str])
 
@@ -150,7 +155,9 @@ async def restore(work: Work, recovered: Recovered | None, target: Target) -> Re
     else:
         assert recovered is not None
         report = _report_of(recovered)
+        version = recovered.state.metadata_version
         state = await _begun(work, recovered.state, target)
+        report.raised_from = version if state.metadata_version > version else 0
         report.timeline = state.timeline
     coordinator = Coordinator(work.log, state, rng=work.rng, wall_clock=work.wall_clock)
     async with trio.open_nursery() as nursery:
@@ -182,6 +189,12 @@ async def _checked(work: Work, state: ClusterState) -> ClusterState:
             f" unfinished here, but cluster {work.owner.cluster_id} is in timeline {newest} now:"
             " restore to another new log"
         )
+    if state.metadata_version < EPOCHS:
+        raise LogMisconfigured(
+            f"an older release of Tidegate left a restore of cluster {state.cluster_id} unfinished"
+            " here, and consumers cannot notice what offsets it gives anew: restore to another new"
+            " log"
+        )
     return state
 
 
@@ -209,7 +222,8 @@ async def _begun(work: Work, state: ClusterState, target: Target) -> ClusterStat
         restore_id,
     )
     clock_ms = int(work.wall_clock() * 1000)
-    state.apply(state.position + 1, Entry(ENTRY_FORMAT, b"", 0, clock_ms, (opened,)))
+    entry = Entry(ENTRY_FORMAT, b"", 0, clock_ms, (*_raise_to_epochs(state), opened))
+    state.apply(state.position + 1, entry)
     if target.boundary:
         state.position = target.boundary - 1
     else:
@@ -218,6 +232,15 @@ async def _begun(work: Work, state: ClusterState, target: Target) -> ClusterStat
     snapshot = await encode_state(state)
     await save_verified(work.log, snapshot.position, snapshot.chunks)
     return state
+
+
+def _raise_to_epochs(state: ClusterState) -> list[MetadataVersionSet]:
+    """Raise the metadata.version so far that partitions can begin an epoch, and no further.
+
+    Nothing lives in the new log but this command, so no gateway is asked; those of an older release
+    cannot start on it.
+    """
+    return [MetadataVersionSet(EPOCHS)] if state.metadata_version < EPOCHS else []
 
 
 def _place(work: Work) -> tuple[ObjectStore, Owner]:

@@ -19,7 +19,7 @@ from .. import events as ev
 from .. import group_events as gev
 from .. import log_move_events as lev
 from ..entries import Entry
-from ..metadata_versions import FIRST, NEWEST, entry_formats, too_old
+from ..metadata_versions import EPOCHS, FIRST, NEWEST, entry_formats, too_old
 from .broken import StateBroken, expect
 from .claims import ClaimTable
 from .configs import ConfigTable
@@ -205,7 +205,14 @@ class ClusterState:
         self.proposals.end_all()
         self.log_moves.forget()
         self.producer_ids.fold_skipped(event.first_producer_id)
+        if self.metadata_version >= EPOCHS:
+            self._open_epochs(event.timeline - self.timeline)
         self.timeline = event.timeline
+
+    def _open_epochs(self, step: int) -> None:
+        """What follows in any partition is another history than the one that clients may know."""
+        self.keep_partitions([each.number for each in self.partitions.values()])
+        self.partitions.fold_epochs_opened(step)
 
     def _fold_former_lives(self, event: ev.FormerLivesFound) -> None:
         self._expect_restore(event.restore_id)

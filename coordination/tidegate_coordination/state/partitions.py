@@ -9,6 +9,7 @@ from typing import Any
 from ..events import ProducerBatch, Run
 from .broken import StateBroken, expect
 from .cleanings import Cleaning, Cleanings, cleaned_to, with_cleaning
+from .epochs import NO_EPOCHS, Epochs, EpochStart, end_of, epoch_at, latest, with_epoch
 from .frozen import FrozenRows
 from .producers import KeptBatch, ProducerState, with_batch
 from .runs import RunRow, Runs
@@ -21,7 +22,7 @@ class Partition:
     """One partition.
 
     next_offset is the high watermark: what is not committed has no offset.  size_bytes: of all
-    live runs.  cleanings: the rounds of compaction it has been through.
+    live runs.  cleanings: the rounds of compaction it has been through.  epochs: its leader epochs.
     """
 
     number: int
@@ -33,11 +34,25 @@ class Partition:
     runs: Runs = _NO_RUNS
     producers: dict[int, ProducerState] = field(default_factory=dict[int, ProducerState])
     cleanings: Cleanings = ()
+    epochs: Epochs = NO_EPOCHS
 
     @property
     def last_stable_offset(self) -> int:
         """Return the LSO: without transactions, the high watermark."""
         return self.next_offset
+
+    @property
+    def leader_epoch(self) -> int:
+        """Return the present leader epoch."""
+        return latest(self.epochs)
+
+    def epoch_at(self, offset: int) -> int:
+        """Return the leader epoch of an offset."""
+        return epoch_at(self.epochs, offset)
+
+    def epoch_end(self, epoch: int) -> EpochStart | None:
+        """Return where an epoch ends; see end_of()."""
+        return end_of(self.epochs, epoch, self.next_offset)
 
     def fold_run(self, run: Run, object_number: int) -> None:
         """Append a run at the end.  The one fold that happens a million times."""
@@ -137,7 +152,7 @@ class Partition:
             }
 
     def encode(self) -> object:
-        """Return all of it as builtins."""
+        """Return all of it as builtins.  Only snapshots of format 6 can have epochs."""
         return [
             self.number,
             self.topic_id,
@@ -148,6 +163,7 @@ class Partition:
             self.runs.encode() if self.runs is not _NO_RUNS else None,
             [_producer_row(*each) for each in sorted(self.producers.items())],
             self.cleanings,
+            *((self.epochs,) if self.epochs else ()),
         ]
 
     @classmethod
@@ -162,6 +178,7 @@ class Partition:
             partition.producers[producer_id] = ProducerState(epoch, kept, last_write_ms)
         if more:  # format 2 has none
             partition.cleanings = tuple(Cleaning(*each) for each in more[0])
+        partition.epochs = tuple(EpochStart(*each) for each in more[1]) if more[1:] else NO_EPOCHS
         return partition
 
 
@@ -171,11 +188,16 @@ def _producer_row(producer_id: int, state: ProducerState) -> list[object]:
 
 
 class PartitionTable:
-    """All partitions; numbers are given out in order and never again."""
+    """All partitions; numbers are given out in order and never again.
+
+    first_epoch: in which new ones begin.
+    """
 
     def __init__(self) -> None:
         self._partitions: dict[int, Partition] = {}
+        self._shared_epochs: dict[Epochs, Epochs] = {}
         self.next_number = 0
+        self.first_epoch = 0
 
     def __getitem__(self, number: int) -> Partition:
         """Return the partition; KeyError when its topic was deleted."""
@@ -202,8 +224,11 @@ class PartitionTable:
     def add(self, topic_id: bytes, first_index: int, count: int) -> list[int]:
         """Make partitions; return their numbers."""
         numbers = list(range(self.next_number, self.next_number + count))
+        epoch = self.first_epoch
+        epochs = self._shared((EpochStart(epoch, 0),)) if epoch else NO_EPOCHS
         for place, number in enumerate(numbers):
-            self._partitions[number] = Partition(number, topic_id, first_index + place)
+            added = Partition(number, topic_id, first_index + place, epochs=epochs)
+            self._partitions[number] = added
         self.next_number += count
         return numbers
 
@@ -212,6 +237,21 @@ class PartitionTable:
         expect(number in self._partitions, f"partition {number} is unknown")
         return self._partitions.pop(number)
 
+    def fold_epochs_opened(self, step: int) -> None:
+        """Begin a new epoch in all partitions, each at its end; new ones begin in it, too.
+
+        step: as many epochs may have been opened unseen, but for one.
+        """
+        self.first_epoch += step
+        for each in self._partitions.values():
+            epoch = each.leader_epoch + step
+            each.epochs = self._shared(with_epoch(each.epochs, epoch, each.next_offset))
+
+    def _shared(self, epochs: Epochs) -> Epochs:
+        """Return equal histories of partitions that began in them as one: there are few such."""
+        is_first = len(epochs) == 1 and epochs[0].offset == 0
+        return self._shared_epochs.setdefault(epochs, epochs) if is_first else epochs
+
     def frozen(self) -> FrozenRows[int]:
         """Return all rows as they are now."""
         return FrozenRows("partitions", self._partitions, lambda number: self[number].encode())
@@ -219,4 +259,6 @@ class PartitionTable:
     def decode(self, rows: list[Any]) -> None:
         """Add some of the frozen rows, in their order."""
         for row in rows:
-            self._partitions[row[0]] = Partition.decode(row)
+            decoded = self._partitions[row[0]] = Partition.decode(row)
+            if decoded.epochs:
+                decoded.epochs = self._shared(decoded.epochs)

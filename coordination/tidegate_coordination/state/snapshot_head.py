@@ -30,6 +30,7 @@ def encode_head(state: ClusterState, *, as_copy: bool) -> dict[str, object]:
         "metadata_version": state.metadata_version,
         "timelines": state.timelines.encode(),
         "next_partition": state.partitions.next_number,
+        **({"first_epoch": epoch} if (epoch := state.partitions.first_epoch) else {}),
         "gateways": state.gateways.encode(),
         "claims": state.claims.encode(),
         "topics": state.topics.encode(),
@@ -62,6 +63,7 @@ def decode_head(state: ClusterState, table: Mapping[str, Any]) -> None:
     state.timeline = table["timeline"]
     state.timelines.decode(table["timelines"])
     state.partitions.next_number = table["next_partition"]
+    state.partitions.first_epoch = table.get("first_epoch", 0)
     state.gateways.decode(table["gateways"])
     state.claims.decode(table["claims"])
     state.topics.decode(table["topics"])

@@ -17,6 +17,7 @@ from tidegate_coordination.backup.restore import (
 )
 from tidegate_coordination.load import open_log
 from tidegate_coordination.metadata_log import LogMisconfigured
+from tidegate_coordination.metadata_versions import EPOCHS, FEATURE_NAME
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.ownership import Owner, newest_timeline, read_owner
@@ -140,6 +141,11 @@ def lines_of(report: RestoreReport) -> Lines:
         lines.append(
             f"  backup      up to position {report.backup_position} of the lost log, {age} s ago;"
             " what groups committed since is lost"
+        )
+    if report.raised_from:
+        lines.append(
+            f"  raised      {FEATURE_NAME} from {report.raised_from} to {EPOCHS}, so that consumers"
+            " notice offsets that were given anew; older releases cannot use this log"
         )
     lines.append(
         f"  salvaged    {salvage.records} records in {salvage.batches} batches of"

@@ -1,0 +1,71 @@
+"""Leader epochs: where in a partition each one began.  Pure.
+
+As in Kafka (KIP-101, KIP-320), a leader epoch names one history of writes: a record keeps its
+offset in it for ever.  Nobody is elected here, so epochs only change where offsets are given anew:
+when a log is restored (decision 25).
+
+Most partitions have no history: () is epoch 0 from offset 0 on, and costs nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final, NamedTuple, TypeAlias
+
+
+class EpochStart(NamedTuple):
+    """The first offset of an epoch."""
+
+    epoch: int
+    offset: int
+
+
+Epochs: TypeAlias = tuple[EpochStart, ...]
+"""In order; both fields rise.  Offsets in front of the first are of epoch 0."""
+
+NO_EPOCHS: Final[Epochs] = ()
+_BEGINNING: Final = EpochStart(0, 0)
+
+
+def latest(epochs: Epochs) -> int:
+    """Return the present epoch."""
+    return epochs[-1].epoch if epochs else 0
+
+
+def epoch_at(epochs: Epochs, offset: int) -> int:
+    """Return the epoch that gave an offset, or that would give it."""
+    if not epochs:
+        return 0
+    at = bisect_right(epochs, offset, key=_offset)
+    return epochs[at - 1].epoch if at else 0
+
+
+def with_epoch(epochs: Epochs, epoch: int, offset: int) -> Epochs:
+    """Return the history with a new epoch from an offset, the end of the log, on.
+
+    Epochs in which nothing was written leave no trace, as in Kafka.
+    """
+    return (*(each for each in epochs if each.offset < offset), EpochStart(epoch, offset))
+
+
+def end_of(epochs: Epochs, asked: int, next_offset: int) -> EpochStart | None:
+    """Return the largest epoch up to the one asked for, and the first offset behind it.
+
+    As Kafka answers OffsetForLeaderEpoch.  None: the epoch is unknown: none, or later than all.
+    """
+    if asked < 0 or asked > latest(epochs):
+        return None
+    if asked == latest(epochs):
+        return EpochStart(asked, next_offset)
+    starts = epochs if epochs[0].offset == 0 else (_BEGINNING, *epochs)
+    higher = bisect_right(starts, asked, key=_epoch)
+    reached = starts[higher - 1].epoch if higher else asked
+    return EpochStart(reached, starts[higher].offset)
+
+
+def _offset(start: EpochStart) -> int:
+    return start.offset
+
+
+def _epoch(start: EpochStart) -> int:
+    return start.epoch
