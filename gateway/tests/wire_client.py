@@ -184,6 +184,7 @@ async def wire_world(
     *,
     store: MemoryObjectStore | None = None,
     log: MemoryLog | None = None,
+    seed: int = 1,
 ) -> AsyncIterator[WireWorld]:
     """A started gateway, by default with an empty store and log; its wall clock follows trio's."""
     start = trio.current_time()
@@ -193,7 +194,7 @@ async def wire_world(
         BrokerSettings(settings or {}),
         store=store or MemoryObjectStore(),
         log=log or MemoryLog(),
-        rng=Random(1),
+        rng=Random(seed),
         wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
         blocking=Inline(),
     )

@@ -23,7 +23,6 @@ from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
 from tidegate_protocol.batches import HEADER_BYTES, empty_batch
 from tidegate_storage.file_part import FilePart
-from tidegate_storage.prepared_runs import LEADER_EPOCH
 from tidegate_storage.segment_format import SegmentIndex
 
 from .prepared_runs import FileRun, PreparedRun
@@ -117,7 +116,7 @@ class ReadPass:
             base_offset = row.base_offset
             if base_offset >= end_offset:
                 self.behind.append((partition, base_offset))
-                self._get_to_the_end(pieces, offset, end_offset)
+                self._get_to_the_end(partition, pieces, offset, end_offset)
                 break
             run = self._run(partition, row)
             if run is None:
@@ -144,13 +143,16 @@ class ReadPass:
                 self.behind.append((partition, row.next_offset))
                 break
         else:
-            self._get_to_the_end(pieces, offset, end_offset)
+            self._get_to_the_end(partition, pieces, offset, end_offset)
         return pieces
 
-    def _get_to_the_end(self, pieces: list[Piece], offset: int, end_offset: int) -> None:
+    def _get_to_the_end(
+        self, partition: Partition, pieces: list[Piece], offset: int, end_offset: int
+    ) -> None:
         """Where nothing is left up to the end, who wants to read to it must get there."""
         if not pieces:
-            pieces.append(memoryview(empty_batch(offset, end_offset, LEADER_EPOCH)))
+            epoch = partition.epoch_at(end_offset - 1)
+            pieces.append(memoryview(empty_batch(offset, end_offset, epoch)))
             self.bytes_read += HEADER_BYTES
 
     @property

@@ -6,7 +6,6 @@ from tidegate_coordination.events import RUN_LOG_APPEND_TIME
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
 from tidegate_storage.prepared_runs import (
-    LEADER_EPOCH,
     CommittedRun,
     CorruptBatches,
     FileRun,
@@ -18,7 +17,7 @@ from tidegate_storage.segment_format import Chunk
 
 from .segment_rows import is_chunk
 
-__all__ = ["LEADER_EPOCH", "CorruptRun", "FileRun", "PreparedRun", "chunk_of", "prepare_run"]
+__all__ = ["CorruptRun", "FileRun", "PreparedRun", "chunk_of", "prepare_run"]
 
 
 class CorruptRun(Exception):
@@ -66,6 +65,7 @@ def _committed(row: RunRow, partition: Partition) -> CommittedRun:
         row.length,
         row.check,
         row.max_timestamp if row.flags & RUN_LOG_APPEND_TIME else -1,
+        partition.epoch_at(row.base_offset),
     )
 
 

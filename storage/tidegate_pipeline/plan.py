@@ -161,7 +161,7 @@ class Plan:
         work = Work.MERGE if rules is None else Work.COMPACTION
         if self._is_paused((work, partition.number, parents[0].base_offset)):
             return
-        sources = tuple(self._source(row) for row in parents)
+        sources = tuple(self._source(partition, row) for row in parents)
         unit = MergeUnit(self._next_number(), partition.topic_id, partition.index, sources, rules)
         planned = PlannedUnit(unit, partition.number, parents)
         # At once: another round may be planned while this one pauses.
@@ -170,7 +170,7 @@ class Plan:
         self.size_bytes += unit.size_bytes
         self.runs += len(parents)
 
-    def _source(self, row: RunRow) -> Source:
+    def _source(self, partition: Partition, row: RunRow) -> Source:
         number = row.object_number
         objects = self._state.objects
         key = self._keys.get(number)
@@ -186,6 +186,7 @@ class Plan:
             row.max_timestamp if row.flags & RUN_LOG_APPEND_TIME else -1,
             objects.size_bytes(number) - row.position if row.flags & RUN_SEGMENT else 0,
             row.max_timestamp,
+            partition.epoch_at(row.base_offset),
         )
 
 

@@ -188,4 +188,5 @@ def _committed(topic_id: bytes, partition: int, source: Source) -> CommittedRun:
         source.length,
         source.check,
         source.append_time,
+        source.leader_epoch,
     )

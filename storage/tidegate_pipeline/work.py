@@ -21,6 +21,7 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     append_time: ms for LogAppendTime, -1 where clients stamp records; of WAL runs only.
     max_timestamp: ms.
     check: as the cluster state keeps it.
+    leader_epoch: of a run of a WAL object; the batches of a segment say theirs.
     """
 
     key: str
@@ -32,6 +33,7 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     append_time: int
     index_length: int
     max_timestamp: int = -1
+    leader_epoch: int = 0
 
 
 class CompactionRules(msgspec.Struct, array_like=True, frozen=True, gc=False):

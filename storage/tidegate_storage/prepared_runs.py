@@ -35,9 +35,6 @@ from .file_part import FilePart
 from .runs import run_check
 from .segment_format import Chunk
 
-LEADER_EPOCH = 0
-"""Every partition has one history of writes, so its epoch never changes."""
-
 _FIXED_BYTES_PER_RUN = 512
 _FIXED_BYTES_PER_BATCH = 16
 
@@ -55,7 +52,10 @@ class CorruptBatches(Exception):
 
 
 class CommittedRun(NamedTuple):
-    """What the cluster state says of a run.  append_time: ms, -1 where clients stamp records."""
+    """What the cluster state says of a run.
+
+    append_time: ms, -1 where clients stamp records.  leader_epoch: that of all its offsets.
+    """
 
     topic_id: bytes
     partition: int
@@ -64,6 +64,7 @@ class CommittedRun(NamedTuple):
     length: int
     check: int
     append_time: int
+    leader_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ def prepare_wal_run(region: memoryview, run: CommittedRun) -> PreparedRun:
     walk = _verify(region, run)
     starts = walk.starts
     for start, base_offset in zip(starts, walk.base_offsets, strict=False):
-        set_base_offset(region, start, base_offset=base_offset, leader_epoch=LEADER_EPOCH)
+        set_base_offset(region, start, base_offset=base_offset, leader_epoch=run.leader_epoch)
     if run.append_time >= 0:
         for start, end in pairwise(starts):
             set_log_append_time(region, start, size=end - start, timestamp_ms=run.append_time)

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.rules.topic_names import illegal_topic_name
+from tidegate_coordination.state.partitions import PartitionTable
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import describe_topic_partitions as wire
@@ -31,7 +32,6 @@ from ..internal_topics import INTERNAL_TOPICS
 from ..placement import NO_LEADER
 from ..turns import Turns
 from .authorized_operations import ALL_ON_TOPIC
-from .metadata import LEADER_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class DescribeTopicPartitionsHandler:
             await self.coordinator.catch_up()
         limit = self.settings.int("max.request.partition.size.limit")
         room = max(min(limit, request.response_partition_limit), 1)
-        page = _Page(self.cluster_view.of_client(call), room)
+        page = _Page(self.cluster_view.of_client(call), self.coordinator.state.partitions, room)
         cursor = request.cursor
         start = cursor.topic_name if cursor is not None else ""
         turns = Turns()
@@ -76,8 +76,9 @@ class DescribeTopicPartitionsHandler:
 class _Page:
     """An answer that fills."""
 
-    def __init__(self, view: ListenerView, room: int) -> None:
+    def __init__(self, view: ListenerView, partitions: PartitionTable, room: int) -> None:
         self._view = view
+        self._partitions = partitions
         self._room = room
         self.response = DescribeTopicPartitionsResponse()
 
@@ -111,7 +112,7 @@ class _Page:
                     ),
                     partition_index=index,
                     leader_id=leader,
-                    leader_epoch=LEADER_EPOCH,
+                    leader_epoch=self._partitions[topic.partition_numbers[index]].leader_epoch,
                     replica_nodes=replicas,
                     isr_nodes=replicas,
                     eligible_leader_replicas=[],

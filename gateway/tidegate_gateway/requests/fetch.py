@@ -10,7 +10,11 @@ off from the metadata log, once its wait is over, for partitions of which it kno
 
 Differs from Kafka: an answer never ends in a cut batch; an OFFSET_OUT_OF_RANGE names high watermark
 and log start; a fetch with a replica id is refused, since gateways do not follow each other, and
-changes nothing (CVE-2018-1288).  Every partition's leader epoch is 0.
+changes nothing (CVE-2018-1288).
+
+A client that says the epoch of its last record, and read beyond the end of that epoch, is told the
+end (KIP-595).  Consumers ask OffsetForLeaderEpoch for it, once a new epoch fences them (KIP-320).
+
 INCONSISTENT_TOPIC_ID cannot arise: a topic is looked up by its id alone, so one that was deleted
 and created again is UNKNOWN_TOPIC_ID.
 """

@@ -8,13 +8,12 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_protocol.messages.fetch import FetchPartition, PartitionData
+from tidegate_protocol.messages.fetch import EpochEndOffset, FetchPartition, PartitionData
 from tidegate_protocol.primitives import Buffer
 from tidegate_storage.file_part import FileChanged, FilePart
 
 from ..fetch_plan import Miss, Piece, ReadPass, ReadProblem, Unread
 from ..fetch_sessions import Wanted
-from ..prepared_runs import LEADER_EPOCH
 from ..read_steering import STAY, Elsewhere
 
 _OK: Final = ErrorCode.NONE
@@ -148,12 +147,15 @@ class Look:
             unknown_id = self._uses_topic_ids and wanted.topic_id not in self._state.topics.by_id
             self._fail(request.partition, _UNKNOWN[unknown_id], None)
             return
-        code = _check(request, partition)
+        found = _check(request, partition)
         if self._sends_away:
             # Retriable, and consumers look for the leader anew: the metadata name another by now.
-            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if code:
-            self._fail(request.partition, code, partition)
+            found = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if isinstance(found, EpochEndOffset):
+            self._tell_diverging(request.partition, found, partition)
+            return
+        if found:
+            self._fail(request.partition, found, partition)
             return
         high_watermark = partition.next_offset
         stable = partition.last_stable_offset
@@ -194,6 +196,13 @@ class Look:
                 pieces or b"",
             )
         )
+
+    def _tell_diverging(self, index: int, end: EpochEndOffset, partition: Partition) -> None:
+        """Nothing is read before the client has cut what it holds: it must know at once."""
+        self.has_error = True
+        answer = _failed(index, _OK, partition)
+        answer.diverging_epoch = end
+        self.answers.append(answer)
 
     def disown_ends(self) -> None:
         """Send who has read all that is known here to others; nothing may follow.
@@ -237,22 +246,30 @@ def _failed(index: int, code: ErrorCode, partition: Partition | None) -> Partiti
     return answer
 
 
-def epoch_error(current_leader_epoch: int) -> ErrorCode:
+def epoch_error(current_leader_epoch: int, partition: Partition) -> ErrorCode:
     """Return what is wrong with the epoch a client knows; -1 is none."""
-    if current_leader_epoch in (_NO_EPOCH, LEADER_EPOCH):
+    if current_leader_epoch in (_NO_EPOCH, partition.leader_epoch):
         return ErrorCode.NONE
-    is_newer = current_leader_epoch > LEADER_EPOCH
+    is_newer = current_leader_epoch > partition.leader_epoch
     return ErrorCode.UNKNOWN_LEADER_EPOCH if is_newer else ErrorCode.FENCED_LEADER_EPOCH
 
 
-def _check(request: FetchPartition, partition: Partition) -> ErrorCode:
-    """Return the error of a partition's request, in Kafka's order of checks."""
-    if request.current_leader_epoch > LEADER_EPOCH or request.current_leader_epoch < _NO_EPOCH:
-        return epoch_error(request.current_leader_epoch)
-    is_inside = partition.log_start <= request.fetch_offset <= partition.next_offset
-    if not is_inside or request.last_fetched_epoch > LEADER_EPOCH:
+def _check(request: FetchPartition, partition: Partition) -> ErrorCode | EpochEndOffset:
+    """Return the error of a partition's request, in Kafka's order of checks.
+
+    Or where the epoch of the client's last record ended, if it read beyond.  The present epoch has
+    no end that is proven here: beyond it is out of range, where Kafka calls that diverging, too.
+    """
+    present, fetched = partition.leader_epoch, request.last_fetched_epoch
+    if request.current_leader_epoch not in (_NO_EPOCH, present):
+        return epoch_error(request.current_leader_epoch, partition)
+    offset = request.fetch_offset
+    if fetched > present or offset < partition.log_start:
         return ErrorCode.OFFSET_OUT_OF_RANGE
-    return _OK
+    end = partition.epoch_end(fetched) if fetched < present else None
+    if end is not None and (end.epoch < fetched or end.offset < offset):
+        return EpochEndOffset(*end)
+    return _OK if offset <= partition.next_offset else ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def _pieces(pieces: list[Piece], min_file_bytes: int) -> list[Buffer]:

@@ -37,7 +37,7 @@ from ..blocking import Blocking
 from ..call import Call
 from ..fetch_plan import FetchSettings
 from ..log_reader import LogReader
-from ..prepared_runs import LEADER_EPOCH, CorruptRun
+from ..prepared_runs import CorruptRun
 from ..time_search import Found, find_first, find_largest
 from .fetch_look import epoch_error
 
@@ -140,7 +140,7 @@ class ListOffsets:
                 answer.error_code = ErrorCode.NONE
                 if found is not None and found.offset < search.end_offset:
                     answer.offset, answer.timestamp = found
-                    answer.leader_epoch = LEADER_EPOCH
+                    answer.leader_epoch = search.partition.epoch_at(found.offset)
 
     async def _search(self, search: _Search) -> Found | None:
         partition = search.partition
@@ -180,9 +180,10 @@ class _Answers:
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             self.searches.append(_Search(answer, partition, asked.timestamp, self._end(partition)))
         elif asked.timestamp == LATEST:
-            answer.offset, answer.leader_epoch = self._end(partition), LEADER_EPOCH
+            answer.offset, answer.leader_epoch = self._end(partition), partition.leader_epoch
         elif asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
-            answer.offset, answer.leader_epoch = partition.log_start, LEADER_EPOCH
+            answer.offset = partition.log_start
+            answer.leader_epoch = partition.epoch_at(partition.log_start)
         return answer
 
     def _check(
@@ -196,7 +197,7 @@ class _Answers:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return epoch_error(asked.current_leader_epoch)
+        return epoch_error(asked.current_leader_epoch, partition)
 
     def _partition(self, name: str, index: int) -> Partition | None:
         topic = self._state.topics.by_name.get(name)

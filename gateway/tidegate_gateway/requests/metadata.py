@@ -2,7 +2,7 @@
 
 Brokers are the live gateways that advertise the client's listener.  Any of them serves any
 partition; a leader only spreads the load and keeps it in the client's zone (see `placement`).
-Leader epochs are 0 for ever: there is nothing to elect.
+Leader epochs change only when a log is restored (state/epochs.py): there is nothing to elect.
 
 Partitions have a tagged field of ours from version 9 on, tag 10000: all gateways of the client's
 zone, the recommended one first; left out where its zone is not known or has none.  Clients that do
@@ -25,6 +25,7 @@ from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.rules.topic_names import illegal_topic_name
 from tidegate_coordination.rules.topics import NewTopic
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.partitions import PartitionTable
 from tidegate_coordination.state.topics import Topic, collision_key
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import metadata as wire
@@ -49,7 +50,6 @@ from .authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
 FIRST_VERSION_WITH_TOPIC_IDS = 12
-LEADER_EPOCH = 0
 
 _Seen: TypeAlias = tuple[str, str | None]
 """Listener and zone."""
@@ -58,8 +58,9 @@ _Seen: TypeAlias = tuple[str, str | None]
 class PreparedTopics:
     """Answers about topics as one view shows them, kept until topic or gateways change."""
 
-    def __init__(self, view: ListenerView) -> None:
+    def __init__(self, view: ListenerView, partitions: PartitionTable) -> None:
         self.view = view
+        self._partitions = partitions
         self._prepared: dict[bytes, tuple[int, MetadataResponseTopic]] = {}
 
     def cost(self, topic: Topic) -> int:
@@ -90,7 +91,7 @@ class PreparedTopics:
                 ),
                 partition_index=index,
                 leader_id=leader,
-                leader_epoch=LEADER_EPOCH,
+                leader_epoch=self._partitions[topic.partition_numbers[index]].leader_epoch,
                 replica_nodes=replicas,
                 isr_nodes=replicas,
                 recommended_produce_brokers=to_produce,
@@ -146,7 +147,7 @@ class MetadataHandler:
         prepared = self._prepared.get(seen)
         if prepared is None or prepared.view is not view:
             self._forget_former(view)
-            prepared = self._prepared[seen] = PreparedTopics(view)
+            prepared = self._prepared[seen] = PreparedTopics(view, self._state.partitions)
         prepared.forget_deleted(len(self._state.topics.by_id))
         return prepared
 

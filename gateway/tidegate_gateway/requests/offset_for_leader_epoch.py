@@ -1,9 +1,8 @@
 """OffsetForLeaderEpoch: versions 2-4.
 
-A partition has one history of writes, so its one epoch is 0 and ends at the high watermark; any
-other epoch is unknown, which Kafka answers with -1, -1.
-
-Differs from Kafka: nothing is ever truncated, so no client has a reason to go back.
+The answer is the largest epoch up to the one asked for and where it ends: the present one at the
+high watermark, another where the next began.  By it a consumer notices that a restored log gave
+offsets anew (KIP-320); see state/epochs.py.  An epoch that is not known yet is -1, -1, as in Kafka.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from tidegate_protocol.messages.offset_for_leader_epoch import (
 )
 
 from ..call import Call
-from ..prepared_runs import LEADER_EPOCH
 from .fetch_look import epoch_error
 
 
@@ -75,7 +73,8 @@ def _answer(
         return EpochEndOffset(unproven, asked.partition)
     if partition is None:
         return EpochEndOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.partition)
-    code = epoch_error(asked.current_leader_epoch)
-    if code or asked.leader_epoch != LEADER_EPOCH:
+    code = epoch_error(asked.current_leader_epoch, partition)
+    end = partition.epoch_end(asked.leader_epoch)
+    if code or end is None:
         return EpochEndOffset(code, asked.partition)
-    return EpochEndOffset(ErrorCode.NONE, asked.partition, LEADER_EPOCH, partition.next_offset)
+    return EpochEndOffset(ErrorCode.NONE, asked.partition, *end)
