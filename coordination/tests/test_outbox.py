@@ -88,11 +88,12 @@ def test_what_was_handed_over_goes_first_in_its_order() -> None:
     assert numbers(outbox.asking) == [3, 4, 1, 2]
 
 
-def test_only_what_was_never_sent_can_be_withdrawn() -> None:
+def test_what_was_sent_is_withdrawn_by_asking_that_it_fails() -> None:
     outbox, [sent, unsent] = filled(2)
-    sent.was_sent = True
+    sent.asked.again = True
     for each in (sent, unsent):
         outbox.withdraw(each.waiting)
     outbox.end(sent.number)
     outbox.take(encoded)
     assert (outbox.asking, outbox.acknowledged) == ([sent], 2)
+    assert sent.asked.is_withdrawn

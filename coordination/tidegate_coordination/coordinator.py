@@ -6,7 +6,9 @@ One task (`run`) does it all, so nothing needs a lock: it takes what waits, deci
 replica, appends one entry, folds it, and answers.  What arrives meanwhile travels in the next
 entry, so the busier the gateway, the larger the entries.
 
-- A lost race (CONFLICT) means the replica was behind: read the tail, fold it, decide again.
+- A lost race (CONFLICT) means the replica was behind: read the tail, fold it, decide again.  What
+  its caller has withdrawn meanwhile ends there: the caller was told that the log did not answer,
+  and may have gone on through another gateway (decision 22).
 - An append whose outcome is unknown is repeated with the same bytes until the log says what became
   of it.  The nonce tells our entry from another's at the same position.
 - An answer without events (a refusal, a duplicate) is given only once the replica is proven to have
@@ -37,6 +39,7 @@ from .metadata_log import AppendResult, LogCorrupt, LogEntry, LogUnavailable, Me
 from .metadata_versions import LEVELS
 from .movable_log import MovableLog
 from .rules.gateways import Leave, Renew
+from .rules.numbered import WITHDRAWN, Numbered
 from .rules.proposal import Proposal
 from .state.cluster import ClusterState
 
@@ -67,11 +70,15 @@ Failure: TypeAlias = ProposalFailed | CoordinatorUnavailable
 
 @dataclass(eq=False, slots=True)
 class Waiting(Generic[Answer]):
-    """A proposal on its way, and who wants its answer."""
+    """A proposal on its way, and who wants its answer.
+
+    is_withdrawn: its caller waits no more.
+    """
 
     proposal: Proposal[Answer]
     deliver: Callable[[Answer], None]
     fail: Callable[[Failure], None]
+    is_withdrawn: bool = False
 
 
 class Coordinator:
@@ -138,9 +145,19 @@ class Coordinator:
         proposal: Proposal[Answer],
         deliver: Callable[[Answer], None],
         fail: Callable[[Failure], None],
-    ) -> None:
+    ) -> Waiting[Answer]:
         """Do as submit(), and see that it is this gateway that decides and appends."""
-        self._decide_here(Waiting(proposal, deliver, fail))
+        waiting = Waiting(proposal, deliver, fail)
+        self._decide_here(waiting)
+        return waiting
+
+    def withdraw_here(self, waiting: Waiting[Any]) -> bool:
+        """Take back what submit_here() returned; False while it is in the entry under way.
+
+        If nothing comes of that entry it fails, unless waiting.is_withdrawn is unset before.
+        """
+        waiting.is_withdrawn = True
+        return self._forget(waiting)
 
     def _enqueue(self, waiting: Waiting[Any]) -> None:
         self._decide_here(waiting)
@@ -150,7 +167,8 @@ class Coordinator:
         self._work.set()
 
     def _withdraw(self, waiting: Waiting[Any]) -> None:
-        """Nobody waits for it any more."""
+        """See that nothing more comes of a proposal than what is under way already."""
+        waiting.is_withdrawn = True
         self._forget(waiting)
 
     def _forget(self, waiting: Waiting[Any]) -> bool:
@@ -362,9 +380,17 @@ class Coordinator:
                 for waiting, answer in draft.answers:
                     waiting.deliver(answer)
                 return True
-            self._queue.extendleft(waiting for waiting, _ in reversed(draft.answers))
+            self._queue_again(draft)
             self._note_lost_race()
         return False
+
+    def _queue_again(self, lost: Draft[Waiting[Any]]) -> None:
+        """Have decided anew what is still wanted of an entry of which certainly nothing came."""
+        for waiting, _ in reversed(lost.answers):
+            if waiting.is_withdrawn:
+                waiting.fail(ProposalFailed(WITHDRAWN))
+            else:
+                self._queue.appendleft(waiting)
 
     def _note_lost_race(self) -> None:
         """All that waits is in the queue, and has to be decided anew."""
@@ -385,9 +411,21 @@ class Coordinator:
                     self._queue.appendleft(waiting)
                     break
             except CannotCommit as error:
-                waiting.fail(ProposalFailed(str(error)))
+                self._fail(waiting, str(error))
                 break
         return draft
+
+    def _fail(self, waiting: Waiting[Any], text: str) -> None:
+        """Tell that nothing comes of a proposal; where copies of it may wait elsewhere, keep that.
+
+        Else a copy could come true after its author was told that nothing did.
+        """
+        proposal = waiting.proposal
+        if isinstance(proposal, Numbered) and proposal.keeps_failures and not self.has_left:
+            waiting.proposal = proposal.failing(text)
+            self._queue.appendleft(waiting)
+        else:
+            waiting.fail(ProposalFailed(text))
 
     async def _append(self, draft: Draft[Waiting[Any]]) -> bool:
         """Append and fold the draft; False when another entry took the position."""

@@ -39,7 +39,7 @@ from ..coordinator import (
 from ..log_access import GatewayFenced
 from ..metadata_log import MetadataLog
 from ..rules.gateways import Leave, Register
-from ..rules.numbered import NotDecided, Numbered
+from ..rules.numbered import NotDecided, Numbered, failure_text
 from ..rules.proposal import Proposal
 from ..state.cluster import ClusterState
 from ..state.gateways import Gateway
@@ -150,10 +150,10 @@ class ForwardingCoordinator(Coordinator):
         proposal: Proposal[Answer],
         deliver: Callable[[Answer], None],
         fail: Callable[[Failure], None],
-    ) -> None:
+    ) -> Waiting[Answer]:
         """See Coordinator; with numbers, this gateway's own may share an entry with the others'."""
         self._serves_until = trio.current_time() + SERVING_SECONDS
-        super().submit_here(proposal, deliver, fail)
+        return super().submit_here(proposal, deliver, fail)
 
     @property
     def _needs_no_number(self) -> bool:
@@ -195,10 +195,12 @@ class ForwardingCoordinator(Coordinator):
             self.contention.won()
 
     def _withdraw(self, waiting: Waiting[Any]) -> None:
-        """What was sent may have come true: it is asked for until something is known of it."""
+        """See Coordinator; what was sent is asked for until it is known whether it came true."""
         if waiting in self._here:
             outgoing, inner = self._here[waiting]
-            if not outgoing.was_sent and self._forget(inner):
+            outgoing.asked.is_withdrawn = True
+            inner.is_withdrawn = not outgoing.was_sent
+            if inner.is_withdrawn and self._forget(inner):
                 self._end_here(waiting)
             return
         self._outbox.withdraw(waiting)
@@ -250,7 +252,7 @@ class ForwardingCoordinator(Coordinator):
             int(trio.current_time() * 1000),
             waiting.proposal,
             codec.encode,
-            outgoing.was_sent,
+            outgoing.asked,
         )
         inner = Waiting(proposal, deliver, fail)
         self._here[waiting] = (outgoing, inner)
@@ -329,10 +331,10 @@ class ForwardingCoordinator(Coordinator):
             self._outbox.acknowledged,
             int(self._wall_clock() * 1000),
             int(trio.current_time() * 1000),
-            [Sent(each.number, each.kind, each.body, each.was_sent) for each in asking],
+            [_sent(each) for each in asking],
         )
         for each in asking:
-            each.was_sent = True
+            each.asked.again = True
         try:
             told = await self._peers.ask(found, question, ASK_SECONDS)
         except PeerUnavailable as error:
@@ -411,12 +413,20 @@ class ForwardingCoordinator(Coordinator):
             outgoing.waiting.fail(ProposalFailed("this gateway has left and writes no more"))
 
 
+def _sent(each: Outgoing) -> Sent:
+    return Sent(each.number, each.kind, each.body, each.was_sent, each.asked.is_withdrawn)
+
+
 def _deliver(outgoing: Outgoing, body: bytes) -> None:
-    """Give an answer.
+    """Give an answer, or tell the failure that was kept in its place.
 
     One that cannot be read is a newer release's.  It is the same wherever it is asked for, so the
     proposal ends with an outcome that nobody knows, and holds up none behind it.
     """
+    failure = failure_text(body)
+    if failure is not None:
+        outgoing.waiting.fail(ProposalFailed(failure))
+        return
     try:
         result = codec.decode_answer(outgoing.kind, body)
     except codec.Unreadable as error:

@@ -27,12 +27,14 @@ class Sent(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One proposal.  number: from 1 on.  body: see codec.encode_proposal.
 
     again: it was sent before, to whomever, and not answered.
+    is_withdrawn: its author waits for it no more: unless it was decided, nothing may come of it.
     """
 
     number: int
     kind: str
     body: bytes
     again: bool = False
+    is_withdrawn: bool = False
 
 
 class Ask(msgspec.Struct, array_like=True, frozen=True, gc=False):

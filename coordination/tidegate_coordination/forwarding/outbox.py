@@ -4,17 +4,19 @@
                  ^                  |
                  +--ask_for_less()--+
 
-Of what was sent nobody knows whether it came true, so it keeps its number until that is known.
+Of what was sent it is not known whether it came true, so it keeps its number until that is known.
+Once its caller has withdrawn it, others are asked to see that it fails, unless it came true before.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..coordinator import Waiting
+from ..rules.numbered import Asked
 from ..rules.proposal import Proposal
 from .messages import MAX_ASK_BYTES, MAX_PROPOSAL_BYTES
 
@@ -23,13 +25,18 @@ UNNUMBERED: Final = 0
 
 @dataclass(eq=False, slots=True)
 class Outgoing:
-    """A proposal, with the number it has for others; was_sent: to any of them."""
+    """A proposal, with the number it has for others."""
 
     number: int
     kind: str
     waiting: Waiting[Any]
     body: bytes = b""
-    was_sent: bool = False
+    asked: Asked = field(default_factory=Asked)
+
+    @property
+    def was_sent(self) -> bool:
+        """Tell whether another gateway may have heard of it."""
+        return self.asked.again
 
 
 class Outbox:
@@ -71,12 +78,15 @@ class Outbox:
         self._waiting.extendleft(reversed(list(several)))
 
     def withdraw(self, waiting: Waiting[Any]) -> None:
-        """Forget a proposal, if no other gateway ever heard of it."""
-        for outgoing in self._waiting:
-            if outgoing.waiting is waiting and not outgoing.was_sent:
-                self._waiting.remove(outgoing)
-                self.end(outgoing.number)
-                return
+        """Forget a proposal, if no other gateway ever heard of it; else ask that it fails."""
+        for among in (self.asking, self._waiting):
+            for outgoing in among:
+                if outgoing.waiting is waiting:
+                    outgoing.asked.is_withdrawn = True
+                    if not outgoing.was_sent:
+                        among.remove(outgoing)
+                        self.end(outgoing.number)
+                    return
 
     def take(self, encode: Callable[[Proposal[Any]], bytes]) -> list[Outgoing]:
         """Fill a question with what waits; return what no gateway takes, which has ended.

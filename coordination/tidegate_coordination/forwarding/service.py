@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import trio
 
-from ..coordinator import Coordinator, Failure, ProposalFailed
+from ..coordinator import Coordinator, Failure, ProposalFailed, Waiting
 from ..rules.gateways import CannotJoin, NodeIdTaken, Register
-from ..rules.numbered import NotDecided, Numbered
+from ..rules.numbered import Asked, Failing, NotDecided, Numbered, failure_text
 from ..rules.proposal import Proposal
 from . import codec
 from .messages import VERSION, Answered, Ask, Outcome, Sent, Told
@@ -45,7 +45,8 @@ class ProposalService:
     async def answer(self, ask: Ask) -> Told:
         """Decide what is asked, in order, and say what became of it.
 
-        What is not decided in time goes on, and is answered UNKNOWN.
+        What is not decided in time is answered UNKNOWN, and not decided here any more until it is
+        asked again: its author may wait for it no more (decision 22).
 
         Raises:
           OtherCluster: see there.
@@ -60,56 +61,66 @@ class ProposalService:
         round_ = _Round(len(ask.proposals))
         proposals = iter(ask.proposals)
         for sent in proposals:
-            if not self._submit(ask, sent, partial(round_.note, sent.number)):
+            if not self._submit(ask, sent, round_):
                 break
         for sent in proposals:  # decided now, they would overtake the one before them
             round_.note(sent.number, Outcome.UNKNOWN, b"")
-        with trio.move_on_after(ANSWER_SECONDS):
-            await round_.is_over.wait()
+        try:
+            with trio.move_on_after(ANSWER_SECONDS):
+                await round_.is_over.wait()
+        finally:
+            self._let_go(ask, round_)
         answers = [
             Answered(each.number, *round_.answers.get(each.number, (Outcome.UNKNOWN, b"")))
             for each in ask.proposals
         ]
         return Told(VERSION, state.position, answers)
 
-    def _submit(self, ask: Ask, sent: Sent, note: Callable[[Outcome, bytes], None]) -> bool:
+    def _let_go(self, ask: Ask, round_: _Round) -> None:
+        """Forget what was not decided, and is not asked for by a later question."""
+        for sent in ask.proposals:
+            held = self._waiting.get((ask.incarnation, sent.number))
+            if held is None or held.round_ is not round_:
+                continue
+            if held.waiting is not None and self._coordinator.withdraw_here(held.waiting):
+                held.end()
+
+    def _submit(self, ask: Ask, sent: Sent, round_: _Round) -> bool:
         """Take a proposal; False if it is left to be asked for again."""
+        note = partial(round_.note, sent.number)
         try:
             proposal = codec.decode_proposal(sent.kind, sent.body)
         except codec.UnknownKind:
             note(Outcome.NEWER, b"")
             return False
         except codec.Unreadable as error:
-            note(Outcome.FAILED, str(error).encode())
-            return True
+            if not ask.incarnation or not sent.again:
+                note(Outcome.FAILED, str(error).encode())
+                return True
+            proposal = Failing(str(error))  # a newer release may hold it, and decide it
         held = self._waiting.get((ask.incarnation, sent.number)) if ask.incarnation else None
         if held is not None:
-            held.note = note  # it waits since it was asked before
+            held.ask_again(sent, round_)
             return True
         if self._waiting_bytes + len(sent.body) > MAX_WAITING_BYTES:
             note(Outcome.UNKNOWN, b"")
             return False
         if ask.incarnation:
-            self._submit_numbered(ask, sent, proposal, note)
+            self._submit_numbered(ask, sent, proposal, round_)
         else:
             self._submit_unnumbered(proposal, len(sent.body), note)
         return True
 
     def _submit_numbered(
-        self,
-        ask: Ask,
-        sent: Sent,
-        proposal: Proposal[Any],
-        note: Callable[[Outcome, bytes], None],
+        self, ask: Ask, sent: Sent, proposal: Proposal[Any], round_: _Round
     ) -> None:
-        held = self._waiting[ask.incarnation, sent.number] = _Held(note)
-        self._waiting_bytes += len(sent.body)
-
-        def settle(outcome: Outcome, body: bytes) -> None:
+        def end() -> None:
             del self._waiting[ask.incarnation, sent.number]
             self._waiting_bytes -= len(sent.body)
-            held.note(outcome, body)
 
+        asked = Asked(sent.again or sent.is_withdrawn, sent.is_withdrawn)
+        held = self._waiting[ask.incarnation, sent.number] = _Held(end, round_, asked)
+        self._waiting_bytes += len(sent.body)
         numbered = Numbered(
             ask.incarnation,
             sent.number,
@@ -118,16 +129,35 @@ class ProposalService:
             ask.uptime_ms,
             proposal,
             codec.encode,
-            sent.again,
+            asked,
         )
+
+        def settle(outcome: Outcome, body: bytes) -> None:
+            end()
+            held.round_.note(sent.number, outcome, body)
 
         def deliver(answer: bytes | NotDecided) -> None:
             if isinstance(answer, NotDecided):
                 settle(_NOT_DECIDED[answer], b"")
+            elif not asked.again or self._is_kept(numbered):
+                settle(*_told(answer))
+            elif held.is_let_go:
+                settle(Outcome.UNKNOWN, b"")
             else:
-                settle(Outcome.ANSWERED, answer)
+                # Others were asked while this refusal was on its way, and could decide otherwise.
+                held.waiting = self._coordinator.submit_here(numbered, deliver, fail)
 
-        self._coordinator.submit_here(numbered, deliver, partial(self._fail, settle))
+        def fail(failure: Failure) -> None:
+            if held.is_let_go:
+                settle(Outcome.UNKNOWN, b"")
+            else:
+                self._fail(settle, failure)
+
+        held.waiting = self._coordinator.submit_here(numbered, deliver, fail)
+
+    def _is_kept(self, numbered: Numbered) -> bool:
+        proposals = self._coordinator.state.proposals
+        return proposals.answer(numbered.incarnation, numbered.number) is not None
 
     def _submit_unnumbered(
         self, proposal: Proposal[Any], size_bytes: int, note: Callable[[Outcome, bytes], None]
@@ -154,11 +184,32 @@ class ProposalService:
         note(outcome, str(failure).encode())
 
 
+def _told(answer: bytes) -> tuple[Outcome, bytes]:
+    failure = failure_text(answer)
+    return (Outcome.ANSWERED, answer) if failure is None else (Outcome.FAILED, failure.encode())
+
+
 @dataclass(slots=True)
 class _Held:
-    """Who is told of a proposal that waits: whoever asked last."""
+    """A proposal that waits.  end: forgets it; round_: the last question that asked for it."""
 
-    note: Callable[[Outcome, bytes], None]
+    end: Callable[[], None]
+    round_: _Round
+    asked: Asked
+    waiting: Waiting[bytes | NotDecided] | None = None
+
+    @property
+    def is_let_go(self) -> bool:
+        """Tell whether no question asks for it any more."""
+        return self.waiting is not None and self.waiting.is_withdrawn
+
+    def ask_again(self, sent: Sent, round_: _Round) -> None:
+        """Others may hold it by now, so that even a refusal must be kept, and so must a failure."""
+        self.round_ = round_
+        self.asked.again = True
+        self.asked.is_withdrawn |= sent.is_withdrawn
+        if self.waiting is not None:
+            self.waiting.is_withdrawn = False
 
 
 class _Round:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from ..events import Proposed
-from .proposal import GATEWAYS, Decided, Proposal, View
+from ..events import Event, Proposed
+from .proposal import GATEWAYS, NOTHING, Decided, Proposal, View
 
 
 class NotDecided(Enum):
@@ -18,12 +18,53 @@ class NotDecided(Enum):
     ACKNOWLEDGED = "its author had said that it asks no more"
 
 
+WITHDRAWN = "its author waits for it no more"
+# As no msgpack begins, so no answer does: an older release that finds it cannot read it, and takes
+# the outcome for unknown.
+_FAILURE = b"\xc1"
+
+
+def failure_answer(text: str) -> bytes:
+    """Return what is kept of a proposal that failed for good."""
+    return _FAILURE + text.encode()
+
+
+def failure_text(answer: bytes) -> str | None:
+    """Return why a proposal failed for good; None for an answer."""
+    return answer[1:].decode(errors="replace") if answer.startswith(_FAILURE) else None
+
+
+@dataclass(slots=True)
+class Asked:
+    """What becomes known of a numbered proposal while it waits to be decided.
+
+    again: it may have been decided before, or be decided again, so that even a refusal is kept.
+    is_withdrawn: its author waits for it no more.  From here on it fails, everywhere.
+    """
+
+    again: bool = False
+    is_withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """In the place of a proposal that cannot be decided: says so.  Never sent."""
+
+    text: str
+    reads: frozenset[str] = field(default=NOTHING, init=False)
+    writes: frozenset[str] = field(default=NOTHING, init=False)
+
+    def decide(self, view: View) -> Decided[bytes]:
+        """See failure_answer."""
+        return Decided((), failure_answer(self.text))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Numbered:
     """A proposal of `incarnation`, the `number`-th; see events.Proposed for the rest.
 
-    encode_answer: of the proposal's own answers.  Answer: such an encoded one, or NotDecided.
-    again: it may have been decided before, or be decided again, so that even a refusal is kept.
+    encode_answer: of the proposal's own answers.  Answer: such an encoded one, failure_answer(), or
+    NotDecided.
     """
 
     incarnation: int
@@ -33,7 +74,7 @@ class Numbered:
     uptime_ms: int
     proposal: Proposal[Any]
     encode_answer: Callable[[Any], bytes] = field(repr=False)
-    again: bool = False
+    asked: Asked = field(default_factory=Asked)
 
     @property
     def _scope(self) -> frozenset[str]:
@@ -63,10 +104,8 @@ class Numbered:
         known = state.proposals.answer(self.incarnation, self.number)
         if known is not None:
             return Decided((), known)
-        authored = replace(view, writer=self.incarnation, appender=view.writer)
-        decided = self.proposal.decide(authored)
-        answer = self.encode_answer(decided.answer)
-        if not decided.events and not self.again:
+        events, answer = self._decide_anew(view)
+        if not events and not self.asked.again:
             return Decided((), answer)
         view.acknowledged[self.incarnation] = max(
             view.acknowledged.get(self.incarnation, 0), self.acknowledged
@@ -79,7 +118,25 @@ class Numbered:
             self.uptime_ms,
             answer,
         )
-        return Decided((proposed, *decided.events), answer)
+        return Decided((proposed, *events), answer)
+
+    def _decide_anew(self, view: View) -> tuple[Sequence[Event], bytes]:
+        if self.asked.is_withdrawn:
+            return (), failure_answer(WITHDRAWN)
+        authored = replace(view, writer=self.incarnation, appender=view.writer)
+        decided = self.proposal.decide(authored)
+        if isinstance(self.proposal, Failing):
+            return (), decided.answer
+        return decided.events, self.encode_answer(decided.answer)
+
+    @property
+    def keeps_failures(self) -> bool:
+        """Tell whether failing() is to be decided in its place where it cannot be."""
+        return self.asked.again and not isinstance(self.proposal, Failing)
+
+    def failing(self, text: str) -> Numbered:
+        """Return what stands for this proposal if it cannot be decided."""
+        return replace(self, proposal=Failing(text))
 
     def _is_acknowledged(self, view: View) -> bool:
         """Tell whether its author had said so, in the log or earlier in this entry."""

@@ -1,0 +1,197 @@
+"""What a caller was told nothing of, and has left, does not come true behind what came after.
+
+The caller may have gone on through another gateway: there the topic was deleted and made anew, or
+its configs were set again.  See decision 22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tests.forwarding_world import World, forwarding_world
+from tests.test_coordinator import begin, make, registration, running, unexpected
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.forwarding.contention import Contention
+from tidegate_coordination.forwarding.service import ANSWER_SECONDS
+from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.rules.configs import Change, Operation, ResourceChange, SetConfigs
+from tidegate_coordination.rules.gateways import Renew
+from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.topics import (
+    CreateTopics,
+    DeleteRecords,
+    DeleteTopics,
+    Deletion,
+    NewTopic,
+    TopicKey,
+)
+from tidegate_coordination.rules.wal import BatchFacts, CommitWal
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.objects import WalName
+
+FIRST_LIFE, SECOND_LIFE = b"A" * 16, b"B" * 16
+OUTAGE = LogFaults(outage=1.0)
+
+
+def set_retention(value: str) -> SetConfigs:
+    return SetConfigs([ResourceChange(2, "x", [Change("retention.ms", Operation.SET, value)])])
+
+
+async def make_anew(other: Coordinator) -> None:
+    await other.propose(DeleteTopics([TopicKey("x")]))
+    await other.propose(CreateTopics([NewTopic(SECOND_LIFE, "x")]))
+
+
+async def write(other: Coordinator) -> None:
+    facts = BatchFacts(FIRST_LIFE, 0, 60, 100, 500, 1, 7, -1, -1, -1, -1)
+    done = trio.Event()
+    commit = CommitWal(WalName(other.incarnation, 1), 200, [facts])
+    other.submit(commit, lambda _: done.set(), unexpected)
+    await done.wait()
+
+
+async def set_for_ever(other: Coordinator) -> None:
+    await other.propose(set_retention("-1"))
+
+
+def lives(state: ClusterState) -> object:
+    return set(state.topics.by_id)
+
+
+def log_start(state: ClusterState) -> object:
+    [number] = state.topics.by_name["x"].partition_numbers
+    return state.partitions[number].log_start, state.partitions[number].next_offset
+
+
+def configs(state: ClusterState) -> object:
+    return state.topics.by_name["x"].configs
+
+
+@dataclass(frozen=True)
+class Case:
+    """late: proposed in vain.  meanwhile: acknowledged through another gateway, and then holds."""
+
+    late: Any
+    meanwhile: Callable[[Coordinator], Awaitable[None]]
+    look: Callable[[ClusterState], object]
+    holds: object
+
+
+CASES = [
+    Case(DeleteTopics([TopicKey("x")]), make_anew, lives, {SECOND_LIFE}),
+    Case(DeleteRecords([Deletion("x", 0, -1)]), write, log_start, (0, 500)),
+    Case(set_retention("1000"), set_for_ever, configs, {"retention.ms": "-1"}),
+]
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: type(case.late).__name__)
+
+
+async def propose_in_vain(coordinator: Coordinator, proposal: Any) -> None:
+    with pytest.raises(CoordinatorUnavailable):
+        await coordinator.propose(proposal)
+
+
+@each_case
+async def test_it_is_not_decided_again_after_a_lost_race(
+    case: Case, autojump_clock: MockClock
+) -> None:
+    log = MemoryLog()
+    line = FaultyLog(log, LogFaults(), Random(0))
+    away, other = make(line, 1), make(log, 2)
+    async with running(away, other):
+        for node_id, each in ((1, away), (2, other)):
+            each.incarnation = await begin(each, node_id, f"key-{node_id}")
+        await other.propose(CreateTopics([NewTopic(FIRST_LIFE, "x")]))
+        await away.catch_up()
+        line.faults = OUTAGE
+        await propose_in_vain(away, case.late)
+        await case.meanwhile(other)
+        line.faults = LogFaults()
+        await away.catch_up()
+        await away.propose(Renew())
+        assert case.look(away.state) == case.holds
+
+
+async def test_what_waits_for_no_caller_is_decided_again(autojump_clock: MockClock) -> None:
+    """Commits and upkeep are submitted, not proposed: their authors need to know of the end."""
+    log = MemoryLog()
+    line = FaultyLog(log, LogFaults(), Random(0))
+    away, other = make(line, 1), make(log, 2)
+    answers: list[int] = []
+    async with running(away, other):
+        await away.propose(registration(1))
+        line.faults = OUTAGE
+        away.submit(ReserveProducerIds(3), answers.append, unexpected)
+        await trio.sleep(60)
+        assert await other.propose(ReserveProducerIds(2)) == 0
+        line.faults = LogFaults()
+        await away.catch_up()
+        await away.propose(Renew())
+    assert answers == [2]
+    assert away.lost_conflicts == 1
+
+
+async def away_and_other(
+    world: World, contention: Contention | None
+) -> tuple[FaultyLog, Coordinator, Coordinator]:
+    """Return the line of a gateway that decides for itself, it, and another that does so, too."""
+    line = FaultyLog(world.log, LogFaults(), world.rng)
+    away = await world.start(1, log=line, contention=contention)
+    other = await world.start(2, leads=False, contention=Contention())
+    await world.settle()
+    return line, away, other
+
+
+@each_case
+@pytest.mark.parametrize("contends", [True, False], ids=["without numbers", "numbered"])
+async def test_nor_where_gateways_forward(
+    case: Case, contends: bool, autojump_clock: MockClock
+) -> None:
+    async with forwarding_world() as world:
+        line, away, other = await away_and_other(world, Contention() if contends else None)
+        await other.propose(CreateTopics([NewTopic(FIRST_LIFE, "x")]))
+        await away.catch_up()
+        line.faults = OUTAGE
+        await propose_in_vain(away, case.late)
+        await case.meanwhile(other)
+        line.faults = LogFaults()
+        await away.catch_up()
+        await away.propose(Renew())
+        assert case.look(away.state) == case.holds
+
+
+@each_case
+async def test_nor_by_a_gateway_that_was_asked(case: Case, autojump_clock: MockClock) -> None:
+    """Two were asked, and both have lost the log; their copies wait there."""
+    async with forwarding_world() as world:
+        lines = await lines_of_two_leaders(world)
+        author = await world.start(9, leads=False, reaches_log=False)
+        other = await world.start(5, leads=False, contention=Contention())
+        await other.propose(CreateTopics([NewTopic(FIRST_LIFE, "x")]))
+        await world.settle()
+        for line in lines:
+            line.faults = OUTAGE
+        await propose_in_vain(author, case.late)
+        await case.meanwhile(other)
+        await trio.sleep(ANSWER_SECONDS)  # what is asked again is withdrawn by now
+        for line in lines:
+            line.faults = LogFaults()
+            await trio.sleep(10)
+        assert await author.propose(ReserveProducerIds(1)) == 0
+        await world.settle()
+        assert case.look(author.state) == case.holds
+
+
+async def lines_of_two_leaders(world: World) -> list[FaultyLog]:
+    lines: list[FaultyLog] = []
+    for node_id in (1, 2):
+        lines.append(FaultyLog(world.log, LogFaults(), world.rng))
+        await world.start(node_id, log=lines[-1])
+    return lines
