@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from harness import install
-from harness.places import HERE, log_of
+from harness.places import HERE, OLD_KAFKA_PYTHON_VERSIONS, log_of
 from harness.process import Command, run_to_end, tail
 from harness.report import Outcome
 
@@ -48,6 +48,11 @@ def _go(name: str) -> Command:
     return [install.go_clients() / name]
 
 
+def _old_kafka_python(version: str) -> Command:
+    program = HERE / "clients" / "kafka-python-old" / "old_kafka_python.py"
+    return [install.old_kafka_python(version), program]
+
+
 def _check(name: str, command: Callable[[], Command], bootstrap: str) -> Sequence[Outcome]:
     log = log_of(name)
     words = [*command(), bootstrap, str(options.records)]
@@ -66,4 +71,9 @@ CLIENTS: dict[str, Callable[[str], Sequence[Outcome]]] = {
     "kafkajs": partial(_check, "kafkajs", _kafkajs),
     "kafka-go-client": partial(_check, "kafka-go-client", partial(_go, "kafka-go-client")),
     "kgo-client": partial(_check, "kgo-client", partial(_go, "kgo-client")),
+    **{
+        name: partial(_check, name, partial(_old_kafka_python, version))
+        for version in OLD_KAFKA_PYTHON_VERSIONS
+        for name in [f"kafka-python-{version}"]
+    },
 }

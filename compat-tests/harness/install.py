@@ -113,6 +113,20 @@ def kafka_python_suite() -> Path:
     return _once("kafka-python", version, unpack)
 
 
+def old_kafka_python(version: str) -> Path:
+    """The Python of an environment with a kafka-python of years ago."""
+
+    def install(folder: Path) -> None:
+        folder.mkdir(parents=True)
+        python = folder / "bin" / "python"
+        _run([sys.executable, "-m", "venv", folder], cwd=WORK)
+        codecs = ["crc32c", "lz4", "python-snappy", "xxhash", "zstandard"]
+        pip: list[str | Path] = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        _run([*pip, "install", f"kafka-python=={version}", "six", *codecs], cwd=folder)
+
+    return _once(f"kafka-python-{version}", version, install) / "bin" / "python"
+
+
 def node_client(name: str) -> Path:
     """A copy of clients/NAME with its npm dependencies installed."""
     need("node", "npm")

@@ -12,6 +12,7 @@ WORK = HERE / ".work"  # all that is downloaded, built or written by a run; git-
 KAFKA_VERSION = "4.3.1"
 FRANZ_GO_VERSION = "v1.22.2"
 KAFKA_PYTHON_VERSION = "3.0.12"
+OLD_KAFKA_PYTHON_VERSIONS = ("2.0.2", "1.4.7")  # Debian's, and one that knows no zstd
 KAFKA_GO_VERSION = "v0.4.51"
 LIBRDKAFKA_PACKAGE = "@confluentinc/kafka-javascript@1.10.1"  # carries librdkafka 2.15.1
 
