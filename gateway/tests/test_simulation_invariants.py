@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from tidegate_coordination import events as ev
-from tidegate_coordination.entries import AnyEvent, encode_entry
+from tidegate_coordination.entries import AnyEvent, encode_entry, encode_events
 from tidegate_coordination.metadata_versions import LEVELS
+from tidegate_coordination.state.cluster import ClusterState
 from tidegate_simulation.invariants import StateWatch
+from tidegate_simulation.replays import REPLAY_ENTRIES, replay
 
+RENEWED = ev.GatewayRenewed()
 PUBLISHED = ev.SegmentsPublished(1, ())
 EXPIRED = ev.GatewayExpired(1)
 CAME_BACK = ev.GatewayRegistered(2, 1, "key", "zone", (), "0", 1)
@@ -26,26 +28,92 @@ CAME_BACK = ev.GatewayRegistered(2, 1, "key", "zone", (), "0", 1)
     ],
 )
 def test_who_leaves_has_ended_from_there_on(events: list[AnyEvent], kinds: list[str]) -> None:
-    complaints: list[str] = []
-    watch = StateWatch(
-        Mock(),
-        lambda kind, _: complaints.append(kind),
-        Mock(),
-        Mock(),
-        Mock(),
-        hurt=Mock(),
-        on_lost=Mock(),
-        on_moved=Mock(),
-    )
-    register: list[Any] = [
-        ev.ClusterCreated("cluster", 1),
-        ev.GatewayRegistered(1, 1, "key", "zone", (), "0", 0),
-    ]
-    for position, each in enumerate((register, events), start=1):
-        writer = 0 if position == 1 else 1
-        entry_format = LEVELS[watch.state.metadata_version].entry_format
-        payload = encode_entry(
-            b"n" * 12, writer, 1000, each, 1, entry_format=entry_format, position=position
+    world = Watched()
+    world.add(*events)
+    assert world.kinds == kinds
+
+
+def test_a_state_of_the_past_is_known() -> None:
+    world = Watched()
+    for _ in range(REPLAY_ENTRIES + 9):
+        world.add(RENEWED)
+    for position in (1, REPLAY_ENTRIES, REPLAY_ENTRIES + 1, REPLAY_ENTRIES + 10):
+        state = replay(world.watch.payloads[:position])
+        world.watch.replays.compare("a gateway", state)
+        assert world.kinds == []
+        state.log_time_ms += 1
+        world.watch.replays.compare("a gateway", state)
+        assert world.kinds == ["invariant 5"]
+        world.kinds.clear()
+
+
+def test_a_state_that_is_no_fold_of_the_log_is_found() -> None:
+    world = Watched()
+    world.watch.state.gateways.lease_ms += 1
+    for _ in range(REPLAY_ENTRIES - 1):
+        world.add(RENEWED)
+    assert set(world.kinds) == {"invariant 5"}
+
+
+def test_what_shows_only_after_the_last_look_is_found_at_the_end() -> None:
+    world = Watched()
+    world.watch.replays.replay_all()
+    assert world.kinds == []
+    world.watch.state.gateways.lease_ms += 1
+    world.watch.replays.replay_all()
+    assert world.kinds == ["invariant 5"]
+
+
+def test_a_snapshot_from_which_the_log_folds_to_another_state_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decode = ClusterState.decode
+
+    def decoded(data: bytes) -> ClusterState:
+        state = decode(data)
+        state._folds[ev.ConfigsSet] = lambda _: None
+        return state
+
+    monkeypatch.setattr(ClusterState, "decode", decoded)
+    world = Watched()
+    for _ in range(REPLAY_ENTRIES):
+        world.add(RENEWED)
+    assert world.kinds == []
+    world.add(ev.ConfigsSet(4, "1", {"wal.linger.ms": "0"}))
+    for _ in range(REPLAY_ENTRIES - 2):
+        world.add(RENEWED)
+    assert world.kinds == ["invariant 5"]
+
+
+class Watched:
+    """A watch of a cluster with one gateway, and the kinds of what it complained of."""
+
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+        self.watch = StateWatch(
+            Mock(),
+            lambda kind, _: self.kinds.append(kind),
+            Mock(),
+            Mock(),
+            Mock(),
+            hurt=Mock(),
+            on_lost=Mock(),
+            on_moved=Mock(),
         )
-        watch.entry(position, payload)
-    assert complaints == kinds
+        register = ev.GatewayRegistered(1, 1, "key", "zone", (), "0", 0)
+        self.add(ev.ClusterCreated("cluster", 1), register)
+
+    def add(self, *events: AnyEvent) -> None:
+        """Append an entry."""
+        state = self.watch.state
+        position = state.position + 1
+        payload = encode_entry(
+            b"n" * 12,
+            0 if position == 1 else 1,
+            1000,
+            encode_events(events),
+            1,
+            entry_format=LEVELS[state.metadata_version].entry_format,
+            position=position,
+        )
+        self.watch.entry(position, payload)

@@ -35,12 +35,12 @@ from .crash_points import CrashPoint, PointedLog, PointedStore
 from .damaged_log import DamagedLog
 from .deafness import DeafLog, DeafStore
 from .move_plan import FIRST_LOG
+from .replays import COMPARED_ENTRIES
 from .store import FaultyStore, StoreFaults
 from .version_plan import DAMAGE_KIND
 from .world import World
 
 LATE_SECONDS = 40.0
-_COMPARED_ENTRIES = 5
 
 
 @dataclass(slots=True)
@@ -370,11 +370,11 @@ class Host(ABC):
         """Compare its state with the watch's, now and then."""
         self.coordinator = coordinator
         who = f"{self.name}, incarnation {coordinator.incarnation}"
-        self._world.watch.compare(who, coordinator.state)
+        self._world.watch.replays.compare(who, coordinator.state)
 
         def on_change(touched: set[int]) -> None:
-            if coordinator.state.position % _COMPARED_ENTRIES == 0:
-                self._world.watch.compare(who, coordinator.state)
+            if coordinator.state.position % COMPARED_ENTRIES == 0:
+                self._world.watch.replays.compare(who, coordinator.state)
 
         coordinator.listen(on_change)
 

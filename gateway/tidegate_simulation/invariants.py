@@ -1,14 +1,13 @@
 """What must hold after every entry of the metadata log, whatever clients see.
 
 StateWatch folds each entry into a replica of its own at the moment it is appended, and checks the
-invariants 1 to 8 of the cluster state; 1 and 2 are in tiling_checks.py, 6 in sequence_checks.py.
-Gateways compare their states with it byte for byte.
+invariants 1 to 8 of the cluster state; 1 and 2 are in tiling_checks.py, 5 in replays.py, 6 in
+sequence_checks.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from hashlib import blake2b
+from collections.abc import Callable
 from itertools import combinations
 from typing import Final
 
@@ -26,13 +25,15 @@ from tidegate_coordination.state.partitions import Partition
 from .deletion_checks import DeletionWatch, live_objects
 from .losses import Hurt
 from .move_plan import FIRST_LOG
+from .replays import Replays
 from .segment_checks import BodyOf, NotWhole, check_cleaned, check_published
 from .sequence_checks import SequenceWatch
 from .tiling_checks import TilingWatch
 
 Complain = Callable[[str, str], None]
 
-REPLAY_ENTRIES = 25
+# Partitions are looked at in whole where this divides the position.
+_WHOLE_ENTRIES = 25
 
 
 class StateWatch:
@@ -63,6 +64,7 @@ class StateWatch:
     ) -> None:
         self.state = ClusterState()
         self.payloads: list[bytes] = []
+        self.replays: Final = Replays(self.state, self.payloads, self._broken)
         self.sequences: Final = SequenceWatch(self._broken)
         self._tiling: Final = TilingWatch(
             self.state, self._broken, complain, hurt=hurt, on_lost=on_lost
@@ -75,7 +77,6 @@ class StateWatch:
         self._hurt = hurt
         self._on_moved = on_moved
         self._published: set[SegmentName] = set()
-        self._digests: dict[int, bytes] = {}
         self._ended: set[int] = set()  # by what stands before it in the same entry
         self._versions: dict[int, int] = {}
         self._settled: dict[WalName, str] = {}
@@ -102,7 +103,7 @@ class StateWatch:
         """See that a snapshot in a log that was or is moved to is the state there was."""
         state = ClusterState.decode(encoded)
         state.log_moves.is_copy = False
-        self.compare(f"the snapshot in {url}", state)
+        self.replays.compare(f"the snapshot in {url}", state)
 
     def entry(self, position: int, payload: bytes) -> None:
         """Fold an entry that was just appended, and check everything."""
@@ -185,16 +186,13 @@ class StateWatch:
         for number in sorted(self.state.touched):
             partition = self.state.partitions.get(number)
             if partition is not None:
-                self._tiling.check(partition, whole=position % REPLAY_ENTRIES == 0)
+                self._tiling.check(partition, whole=position % _WHOLE_ENTRIES == 0)
                 self._tiling.rising(partition)
         self.state.touched.clear()
         self._after_segments(entry)
         self._deletions.after_entry(self.state)
-        encoded = self.state.encode()
-        self._digests[position] = _digest(encoded)
         self._versions[position] = self.state.metadata_version
-        if position % REPLAY_ENTRIES == 0:
-            self._snapshot(encoded)
+        self.replays.after_entry()
 
     def _broken(self, number: int, text: str) -> None:
         self._complain(f"invariant {number}", f"after entry {self.state.position}: {text}")
@@ -306,20 +304,7 @@ class StateWatch:
         if claim is None or (claim.incarnation, claim.epoch) != (writer, event.claim_epoch):
             self._broken(7, f"incarnation {writer} wrote {event}, but the claim is {claim}")
 
-    def _snapshot(self, encoded: bytes) -> None:
-        """5: a decoded snapshot, and a replay from the start, are the same state."""
-        if ClusterState.decode(encoded).encode() != encoded:
-            self._broken(5, "decoding a snapshot gives another state")
-        if replay(self.payloads).encode() != encoded:
-            self._broken(5, "a replay gives another state")
-
     # -- others -----------------------------------------------------------------------------------
-
-    def compare(self, who: str, state: ClusterState) -> None:
-        """5: a gateway's live state is the fold of the log up to its position."""
-        expected = self._digests.get(state.position)
-        if expected is not None and _digest(state.encode()) != expected:
-            self._broken(5, f"{who} holds another state at {state.position}")
 
     def missing_objects(self) -> list[str]:
         """Return the keys of objects with live runs that the store does not hold."""
@@ -330,17 +315,5 @@ class StateWatch:
         return object_key(self.state, name)
 
 
-def replay(payloads: Sequence[bytes]) -> ClusterState:
-    """Fold entries from the first on."""
-    state = ClusterState()
-    for position, payload in enumerate(payloads, 1):
-        state.apply(position, decode_entry(payload, position))
-    return state
-
-
 def _overlap(one: ev.SegmentsOfPartition, other: ev.SegmentsOfPartition) -> bool:
     return one.base_offset < other.next_offset and other.base_offset < one.next_offset
-
-
-def _digest(encoded: bytes) -> bytes:
-    return blake2b(encoded, digest_size=16).digest()

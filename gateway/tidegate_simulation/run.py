@@ -367,7 +367,8 @@ class _Run:
             self.note("not stored", f"{name} holds live records and is gone")
         for host in hosts:
             if host.coordinator is not None:
-                watch.compare(host.name, host.coordinator.state)
+                watch.replays.compare(host.name, host.coordinator.state)
+        watch.replays.replay_all()
 
 
 def _text(errors: BaseExceptionGroup[BaseException]) -> str:
