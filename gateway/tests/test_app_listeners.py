@@ -59,6 +59,35 @@ def test_port_0_is_advertised_as_the_port_that_was_found() -> None:
     assert advertised_endpoints(given, bound, "h") == (Endpoint("PLAINTEXT", "gw", 40001),)
 
 
+# From config/server.properties of Apache Kafka 4.3.1, both its roles in one process.
+KRAFT = {
+    "process.roles": "broker,controller",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "advertised.listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT",
+}
+
+
+def test_the_listener_of_kafkas_controller_is_left_out() -> None:
+    given = BrokerSettings(KRAFT)
+    assert listen_addresses(given) == (ListenerAddress("PLAINTEXT", "", 9092),)
+    assert endpoints(given) == [Endpoint("PLAINTEXT", "localhost", 9092)]
+
+
+def test_a_brokers_listeners_are_all_served() -> None:
+    """Kafka has a broker say where controllers are, in a listener that it does not have itself."""
+    given = BrokerSettings(KRAFT | {"listeners": "PLAINTEXT://:9092"})
+    assert endpoints(given) == [Endpoint("PLAINTEXT", "localhost", 9092)]
+
+
+def test_a_controllers_file_is_refused() -> None:
+    given = BrokerSettings(KRAFT | {"listeners": "controller://:9093"})
+    with pytest.raises(SettingsError, match=r"those of controller\.listener\.names apart"):
+        listen_addresses(given)
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [

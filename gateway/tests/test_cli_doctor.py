@@ -106,6 +106,16 @@ def test_a_gateway_that_answers_anyone_says_so_at_its_start(tmp_path: Path) -> N
     assert "whoever reaches peer.listener may read all records" in errors
 
 
+def test_the_listener_of_a_controller_is_told_of(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        both = f"listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{port}"
+        controller = ("--set", "controller.listener.names=CONTROLLER")
+        done = tidegate("doctor", "--set", both, *controller, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "CONTROLLER is not served" in done.stdout
+
+
 def test_settings_that_cannot_be_read(tmp_path: Path) -> None:
     done = tidegate("doctor", "--set", "node.id=one", cwd=tmp_path)
     assert done.returncode == 1

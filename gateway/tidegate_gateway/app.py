@@ -29,6 +29,7 @@ from .broker_settings import BrokerSettings
 from .collector import calm_collector
 from .listener_settings import (
     ListenerAddress,
+    controller_listeners,
     url_host,
 )
 from .opening import Parts, max_open_files, opened, serve_peers
@@ -72,6 +73,8 @@ async def run_gateway(
     """
     for name in settings.meaningless:
         _log.info("a setting of Kafka's has no meaning here", setting=name)
+    for name in controller_listeners(settings):
+        _log.info("a listener of Kafka's controllers is not served", listener=name)
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with opened(settings, data, signals) as parts:
             if parts is None:

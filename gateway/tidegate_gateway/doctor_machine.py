@@ -14,6 +14,7 @@ from .instance import LOCK_FILE, is_held, runs_on
 from .listener_settings import (
     ListenerAddress,
     advertised_endpoints,
+    controller_listeners,
     host_port,
     listen_addresses,
 )
@@ -44,6 +45,9 @@ def _check_listeners(settings: BrokerSettings, note: Report, *, runs: bool) -> N
     except SettingsError as error:
         note(Checked("listeners", "can be read", False, str(error)))
         return
+    for name in controller_listeners(settings):
+        what = f"{name} is not served: a gateway has no controller (controller.listener.names)"
+        note(Checked("listeners", what, True))
     for each in addresses:
         _check_port(each, note, runs=runs)
     _check_peers(settings, note, runs=runs)

@@ -2,6 +2,8 @@
 
 An empty host listens everywhere and advertises this machine's name, as in Kafka; 0.0.0.0 and [::]
 listen everywhere too, but nobody can connect to them, so they need an advertised address.
+What controller.listener.names names is for Kafka's controllers alone, which no client may reach; a
+gateway has none, and leaves these listeners out.
 """
 
 from __future__ import annotations
@@ -44,9 +46,12 @@ def listen_addresses(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
     Raises:
       SettingsError: with the item that is wrong.
     """
-    addresses = _parse_all("listeners", settings.items("listeners"))
+    addresses = _without_controllers(settings, "listeners")
     if not addresses:
-        raise SettingsError("listeners is empty: a gateway needs one, such as PLAINTEXT://:9092")
+        apart = ", those of controller.listener.names apart" if settings.text("listeners") else ""
+        raise SettingsError(
+            f"listeners is empty{apart}: a gateway needs one, such as PLAINTEXT://:9092"
+        )
     protocols = _protocols(settings)
     for each in addresses:
         protocol = protocols.get(each.name, "")
@@ -71,14 +76,23 @@ def advertised_endpoints(
     """
     listening = {each.name: each for each in bound}
     advertised = {
-        each.name: each
-        for each in _parse_all("advertised.listeners", settings.items("advertised.listeners"))
+        each.name: each for each in _without_controllers(settings, "advertised.listeners")
     }
     for name in advertised.keys() - listening.keys():
         raise SettingsError(f"advertised.listeners names {name}, which is not in listeners")
     return tuple(
         _endpoint(advertised.get(each.name, each), each, host_name) for each in listening.values()
     )
+
+
+def controller_listeners(settings: BrokerSettings) -> tuple[str, ...]:
+    """Return the names of the listeners that are left out, as Kafka's controllers would have them.
+
+    Raises:
+      SettingsError: with the item that is wrong.
+    """
+    addresses = _parse_all("listeners", settings.items("listeners"))
+    return tuple(each.name for each in addresses if each.name in _controllers(settings))
 
 
 def host_port(name: str, text: str) -> tuple[str, int]:
@@ -106,6 +120,16 @@ def _endpoint(wanted: ListenerAddress, bound: ListenerAddress, host_name: str) -
         )
     # Port 0 means the one that was found, wherever it is written.
     return Endpoint(wanted.name, wanted.host or host_name, wanted.port or bound.port)
+
+
+def _without_controllers(settings: BrokerSettings, name: str) -> tuple[ListenerAddress, ...]:
+    controllers = _controllers(settings)
+    addresses = _parse_all(name, settings.items(name))
+    return tuple(each for each in addresses if each.name not in controllers)
+
+
+def _controllers(settings: BrokerSettings) -> set[str]:
+    return {name.upper() for name in settings.items("controller.listener.names")}
 
 
 def _parse_all(setting: str, items: Iterable[str]) -> tuple[ListenerAddress, ...]:

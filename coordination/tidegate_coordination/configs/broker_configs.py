@@ -32,6 +32,7 @@ _MEANINGS = {
     "compression.type": "Default of the topic config.",
     "compression.zstd.level": "Default of the topic config.",
     "connections.max.idle.ms": "Close a connection that sent nothing for so long.",
+    "controller.listener.names": "Listeners that are left out: those of Kafka's controllers.",
     "default.replication.factor": "Label of topics created without one of their own.",
     "delete.topic.enable": "Whether topics can be deleted.",
     "fetch.max.bytes": "The most that one fetch answer holds, whatever the client asks for.",
