@@ -164,17 +164,6 @@ def test_serve_takes_settings_from_everywhere(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "instance.key").exists()
 
 
-def test_help_is_quick_since_it_loads_nothing() -> None:
-    script = (
-        "import sys, tidegate_gateway.cli.command\n"
-        "print([each for each in ('trio', 'obstore', 'structlog', 'rich') if each in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "[]\n"
-
-
 def test_other_packages_add_commands(tmp_path: Path) -> None:
     (tmp_path / "stranger.py").write_text(
         "import typer\n"
@@ -200,6 +189,62 @@ def test_other_packages_add_commands(tmp_path: Path) -> None:
 
 
 def test_help_and_version(tmp_path: Path) -> None:
-    for command in ("dev", "serve", "doctor", "log"):
-        assert command in tidegate("--help", cwd=tmp_path).stdout
-    assert tidegate("version", cwd=tmp_path).stdout.startswith("tidegate ")
+    for told in (tidegate("--help", cwd=tmp_path).stdout, tidegate(cwd=tmp_path).stderr):
+        for command in ("dev", "serve", "doctor", "log", "simulate"):
+            assert f"\n  {command}" in told
+    said = tidegate("version", cwd=tmp_path).stdout
+    assert said.startswith("tidegate ")
+    assert tidegate("--version", cwd=tmp_path).stdout == said
+
+
+def run_main(cwd: Path, *lines: str) -> subprocess.CompletedProcess[str]:
+    """Call what `tidegate --help` calls, in a process that executes these lines before it."""
+    script = [
+        "import sys",
+        "sys.argv = ['tidegate', '--help']",
+        *lines,
+        "from tidegate_gateway.__main__ import main",
+        "main()",
+    ]
+    command = [sys.executable, "-c", "\n".join(script)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_help_is_quick_since_it_loads_nothing(tmp_path: Path) -> None:
+    heavy = "('trio', 'obstore', 'structlog', 'rich', 'tidegate_gateway.gateway')"
+    lines = (
+        "import atexit",
+        f"atexit.register(lambda: print([x for x in {heavy} if x in sys.modules]))",
+    )
+    assert run_main(tmp_path, *lines).stdout.endswith("\n[]\n")
+
+
+# Ctrl+C while modules are loaded, in a nursery, and beside a bug that must not be hidden.
+INTERRUPTED_AT_IMPORT = """
+class Interrupted:
+    def find_spec(self, name, path, target=None):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+"""
+INTERRUPTED_IN_A_NURSERY = """
+import tidegate_gateway.cli.command as command
+def run():
+    raise BaseExceptionGroup("a nursery", [BaseExceptionGroup("one in it", [KeyboardInterrupt()])])
+command.run = run
+"""
+BESIDE_A_BUG = """
+import tidegate_gateway.cli.command as command
+def run():
+    raise BaseExceptionGroup("a nursery", [KeyboardInterrupt(), ValueError("a bug")])
+command.run = run
+"""
+
+
+def test_an_interrupt_is_quiet(tmp_path: Path) -> None:
+    for lines in (INTERRUPTED_AT_IMPORT, INTERRUPTED_IN_A_NURSERY):
+        done = run_main(tmp_path, lines)
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    done = run_main(tmp_path, BESIDE_A_BUG)
+    assert done.returncode == 1
+    assert "ValueError: a bug" in done.stderr

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Final
+
+# 128 + SIGINT, as shells have it.
+INTERRUPTED: Final = 130
+
 
 def main() -> None:
-    """Run the command line."""
-    from .cli.command import run
+    """Run the command line; Ctrl+C ends it quietly, also while it still loads its modules."""
+    try:
+        from .cli.command import run
 
-    run()
+        run()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BaseExceptionGroup as group:
+        # A nursery's: what it holds beside Ctrl+C is told.
+        others = group.split(KeyboardInterrupt)[1]
+        if others is not None:
+            raise others from None
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

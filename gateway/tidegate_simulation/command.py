@@ -1,28 +1,19 @@
-"""The command `tidegate simulate`, plugged into `tidegate`."""
+"""The command `tidegate simulate`, plugged into `tidegate`.
+
+Only words here; what it does is imported when it is called: `tidegate --help` stays quick.
+"""
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import sys
-import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from .run import Report, simulate
-from .summary import Summary
-from .workers import Workers
 from .zone_plan import MAX_ZONES
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
-
-_LINE_SECONDS = 10.0
 
 
 def _seed_range(text: str) -> range:
@@ -63,73 +54,7 @@ def main(
     wanted = _seed_range(seeds)
     if trace is not None and len(wanted) > 1:
         raise typer.BadParameter("--trace wants a single seed")
-    started, summary, is_whole = time.monotonic(), Summary(zones), False
-    try:
-        if trace is not None:
-            summary.add(_traced(wanted[0], operations, zones, trace))
-        else:
-            count = min(jobs or os.cpu_count() or 1, len(wanted))
-            with Workers(wanted, operations, count, zones) as workers:
-                _run(workers, len(wanted), summary)
-        is_whole = True
-    except KeyboardInterrupt:
-        sys.stderr.write("stopped\n")
-    seconds = time.monotonic() - started
-    if as_json:
-        typer.echo(json.dumps(summary.as_json(seconds, is_whole=is_whole)))
-    else:
-        Console(highlight=False).print(summary.shown(seconds, is_whole=is_whole), soft_wrap=True)
-    raise typer.Exit(_exit_code(summary, is_whole=is_whole))
+    from .run_seeds import SeedsOptions, run_seeds
 
-
-def _exit_code(summary: Summary, *, is_whole: bool) -> int:
-    if summary.failures:
-        return 1
-    return 0 if is_whole else 130
-
-
-def _traced(seed: int, operations: int, zones: int, path: Path) -> Report:
-    report = simulate(seed, operations, zones)
-    path.write_text("".join(f"{line}\n" for line in report.trace), encoding="utf-8")
-    return report
-
-
-def _run(workers: Workers, total: int, summary: Summary) -> None:
-    for report in _shown(workers.reports(), total, Console(stderr=True)):
-        summary.add(report)
-
-
-def _shown(reports: Iterable[Report], total: int, console: Console) -> Iterator[Report]:
-    """Pass reports on; show how far they are."""
-    if console.is_terminal:
-        yield from _with_bar(reports, total, console)
-    else:
-        yield from _with_lines(reports, total)
-
-
-def _with_bar(reports: Iterable[Report], total: int, console: Console) -> Iterator[Report]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    failed = 0
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("seeds", total=total)
-        for report in reports:
-            failed += bool(report.violations)
-            progress.update(task, advance=1, description=f"seeds, {failed} failed")
-            yield report
-
-
-def _with_lines(reports: Iterable[Report], total: int) -> Iterator[Report]:
-    done, failed, said_at = 0, 0, -_LINE_SECONDS
-    for report in reports:
-        yield report
-        done, failed = done + 1, failed + bool(report.violations)
-        if report.violations:
-            sys.stderr.write(f"seed {report.seed} failed: {report.violations[0].kind}\n")
-        if time.monotonic() - said_at > _LINE_SECONDS:
-            said_at = time.monotonic()
-            sys.stderr.write(f"{done} of {total} seeds, {failed} failed\n")
+    options = SeedsOptions(wanted, operations, trace, zones, jobs)
+    raise typer.Exit(run_seeds(options, as_json=as_json))

@@ -1,13 +1,13 @@
 """The command line's words.  What they do is imported when they are called: --help stays quick.
 
 Other packages add commands by entry points of group `tidegate.commands`: each is a typer.Typer,
-whose commands stand below the entry point's name, as in `tidegate pipeline run`.
+whose commands stand below the entry point's name, as in `tidegate pipeline run`.  --help loads the
+module of each for its line, so such a module should hold words only, too.
 """
 
 from __future__ import annotations
 
 import sys
-from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -191,11 +191,35 @@ def zones(
 @app.command("version")
 def show_version() -> None:
     """Print the version."""
+    from importlib.metadata import version
+
     typer.echo(f"tidegate {version('tidegate')}")
 
 
+def _version_asked(asked: bool) -> None:
+    if asked:
+        show_version()
+        raise typer.Exit
+
+
+@app.callback(no_args_is_help=True)
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_version_asked, help="Print the version, and exit."
+        ),
+    ] = False,
+) -> None:
+    """What is said before a command's name: nothing but --version."""
+
+
 def run() -> None:
-    """Run the command that the arguments name."""
+    """Run the command that the arguments name.
+
+    Raises:
+      KeyboardInterrupt: Ctrl+C, perhaps in groups.  Typer ends quietly at one outside of a group.
+    """
     own = {
         "dev",
         "serve",
@@ -206,6 +230,7 @@ def run() -> None:
         "topic",
         "version",
         "zones",
+        "--version",
     }
     if not own.intersection(sys.argv[1:2]):
         _add_plugged_in("".join(sys.argv[1:2]))
@@ -214,6 +239,8 @@ def run() -> None:
 
 def _add_plugged_in(wanted: str) -> None:
     """Add the command that is wanted; all of them for --help, or if there is none of that name."""
+    from importlib.metadata import entry_points
+
     for found in entry_points(group=COMMANDS, name=wanted) or entry_points(group=COMMANDS):
         try:
             app.add_typer(found.load(), name=found.name)
