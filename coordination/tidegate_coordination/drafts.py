@@ -7,11 +7,12 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 import structlog
 
-from .entries import encode_events
+from .entries import check_readable, encode_events
 from .metadata_versions import FEATURE_NAME, allowed_to, needed_for
 from .rules.numbered import Numbered
 from .rules.proposal import Decided, Proposal, View
 from .state.cluster import ClusterState
+from .state.trial import Trial
 
 Whose = TypeVar("Whose")
 
@@ -43,6 +44,7 @@ class Draft(Generic[Whose]):
         self._may_write = may_write
         self._size_bytes = 0
         self._is_numbered = False
+        self._trial = Trial(state)
 
     def may_hold(self, proposal: Proposal[Any]) -> bool:
         """Tell whether one more may share the entry.
@@ -79,10 +81,14 @@ class Draft(Generic[Whose]):
         try:
             decided = proposal.decide(self._view)
             self._check_version(decided)
-            return decided, encode_events(decided.events)
+            encoded = encode_events(decided.events)
+            check_readable(decided.events, encoded)
+            self._trial.check(decided.events)
+            return decided, encoded
         except Exception as error:
             # A bug met by one client's request must not cost the others their gateway: deciding
-            # changes nothing but the overlay, so only this proposal fails.
+            # changes nothing but the overlay, so only this proposal fails.  Nor may it come into
+            # the log, where it would stop every gateway (decision 24).
             _log.exception("a proposal could not be decided", proposal=type(proposal))
             raise CannotCommit(f"internal error: {error}") from error
 

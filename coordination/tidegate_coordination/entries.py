@@ -99,12 +99,30 @@ _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _encoder = msgspec.msgpack.Encoder()
 _room_for_check = msgspec.Raw(_UINT32 + bytes(4))
 _decoder = msgspec.msgpack.Decoder(Entry)
+_event_decoder = msgspec.msgpack.Decoder(AnyEvent)
 _head_decoder = msgspec.msgpack.Decoder(_Head)
 
 
 def encode_events(events: Sequence[ev.Event]) -> list[msgspec.Raw]:
     """Encode each event by itself, so that an entry's size is known while it fills."""
     return [msgspec.Raw(_encoder.encode(each)) for each in events]
+
+
+def check_readable(events: Sequence[ev.Event], encoded: Sequence[msgspec.Raw]) -> None:
+    """See that replicas can read what encode_events() made of the events.
+
+    WAL commits are left out: they are most of what is written, and all their fields are numbers,
+    which their trial looks at (state/trial_runs.py).
+
+    Raises:
+      UnreadableEntry: a field of another type than its class says.
+    """
+    try:
+        for event, data in zip(events, encoded, strict=True):
+            if type(event) is not ev.WalCommitted:
+                _event_decoder.decode(data)
+    except _DECODE_ERRORS as error:
+        raise UnreadableEntry(f"an event that nobody could read: {error}") from error
 
 
 def encode_entry(

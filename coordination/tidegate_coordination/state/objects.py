@@ -107,6 +107,11 @@ class ObjectTable:
         counters = self._counters.get(name.incarnation)
         return counters.status(name.counter) if counters else WalStatus.UNKNOWN
 
+    def next_counter(self, incarnation: int) -> int:
+        """Return the first counter above those of the incarnation that are settled."""
+        counters = self._counters.get(incarnation)
+        return counters.next if counters else 0
+
     @property
     def segment_count(self) -> int:
         """Return how many of the objects are segments."""

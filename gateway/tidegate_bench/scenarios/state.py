@@ -19,6 +19,7 @@ from tidegate_coordination.entries import decode_entry
 from tidegate_coordination.logs.sqlite import SqliteLog, open_file
 from tidegate_coordination.snapshots import encode_state, save_verified, trim_below_verified
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.trial import Trial
 from tidegate_gateway.startup import load_state
 
 from ..figures import Observation
@@ -30,7 +31,7 @@ SLICES: Final = (100_000, 1_000_000)
 QUICK_SLICES: Final = (50_000,)
 LOAD_SECONDS: Final = 300.0
 NOTE: Final = (
-    "replay (decoding and folding entries), encode and decode: CPU time; save and start: wall;"
+    "replay (decoding and folding entries), trial, fold, encode, decode: CPU; save, start: wall;"
     " bytes/slice: of Python's allocations"
 )
 
@@ -56,7 +57,9 @@ async def _measure(folder: Path, slices: int) -> dict[str, float]:
     for position, payload in enumerate(entries(slices), start=1):
         _ = await log.append(position, payload)
     await log.aclose()
-    figures = _replayed(slices) | {"start by entries s": await _start_seconds(folder)}
+    figures = (
+        _replayed(slices) | _tried(slices) | {"start by entries s": await _start_seconds(folder)}
+    )
     log = await open_file(folder / "metadata.db")
     figures |= await _snapshot(log, slices)
     await log.aclose()
@@ -84,6 +87,23 @@ def _replay(payloads: list[bytes]) -> tuple[ClusterState, float]:
     for position, payload in enumerate(payloads, start=1):
         state.apply(position, decode_entry(payload, position))
     return state, time.process_time() - begun
+
+
+def _tried(slices: int) -> dict[str, float]:
+    """Return what a slice costs its writer: the trial before the append, and the fold behind it."""
+    decoded = [
+        decode_entry(payload, position) for position, payload in enumerate(entries(slices), start=1)
+    ]
+    state = ClusterState()
+    tried = folded = 0
+    for position, entry in enumerate(decoded, start=1):
+        begun = time.process_time_ns()
+        Trial(state).check(entry.events)
+        ended = time.process_time_ns()
+        state.apply(position, entry)
+        folded += time.process_time_ns() - ended
+        tried += ended - begun
+    return {"trial us/slice": tried / slices / 1e3, "fold us/slice": folded / slices / 1e3}
 
 
 async def _snapshot(log: SqliteLog, slices: int) -> dict[str, float]:

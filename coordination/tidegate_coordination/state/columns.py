@@ -1,0 +1,99 @@
+"""How large numbers may be: in the columns of the state, in a snapshot, and on Kafka's wire.
+
+What an event says is checked against this before it is written (trial.py), so that no number in the
+log is one that a replica cannot hold, or tell to a client.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from .. import events as ev
+from .broken import StateBroken
+
+MAX_INT64: Final = (1 << 63) - 1
+MAX_UINT32: Final = (1 << 32) - 1
+# Position, length, max time stamp, check, flags of a run, and its records; see runs.py.
+check_run_columns: Final = struct.Struct("<IIqIBI").pack
+# Producer id, epoch, first and last sequence, base offset.
+check_producer_columns: Final = struct.Struct("<qhiiq").pack
+
+_UINT32: Final = range(MAX_UINT32 + 1)
+# A whole number of up to 8 bytes with a sign, as Kafka has it; msgpack would take more.
+_INT64: Final = range(-MAX_INT64 - 1, MAX_INT64 + 1)
+_OTHERS: Final[dict[tuple[type[msgspec.Struct], str], range]] = {
+    (ev.Segment, "size_bytes"): _UINT32,
+    (ev.Segment, "position"): _UINT32,
+    (ev.Segment, "length"): _UINT32,
+    (ev.Segment, "check"): _UINT32,
+    (ev.WalCommitted, "size_bytes"): _UINT32,
+    (ev.ClusterCreated, "lease_ms"): range(1, MAX_UINT32),
+    (ev.TopicCreated, "partition_count"): range(1, MAX_UINT32),
+    (ev.SegmentsOfPartition, "digest"): range(1 << 64),
+}
+
+
+def check_numbers(value: msgspec.Struct) -> None:
+    """See that all numbers of an event, and of what stands in it, fit where they go.
+
+    Raises:
+      StateBroken: naming the field.
+    """
+    for check in _checks_of(type(value)):
+        check(value)
+
+
+@cache
+def _checks_of(kind: type[msgspec.Struct]) -> tuple[Callable[[Any], None], ...]:
+    return tuple(
+        check for name, hint in get_type_hints(kind).items() for check in _field(kind, name, hint)
+    )
+
+
+def _field(kind: type[msgspec.Struct], name: str, hint: Any) -> Iterator[Callable[[Any], None]]:
+    if hint is int:
+        bounds = _OTHERS.get((kind, name), _INT64)
+        yield lambda value: _check_number(kind, name, bounds, getattr(value, name))
+    elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield lambda value: check_numbers(getattr(value, name))
+    elif get_origin(hint) is tuple:
+        yield from _items(kind, name, get_args(hint))
+
+
+def _items(
+    kind: type[msgspec.Struct], name: str, inner: tuple[Any, ...]
+) -> Iterator[Callable[[Any], None]]:
+    """Go into a field that is a tuple of numbers, of pairs with numbers, or of structs."""
+    what = inner[0]
+    if what is int:
+        yield lambda value: _check_all(kind, name, getattr(value, name))
+    elif get_origin(what) is tuple and int in get_args(what):
+        at = [place for place, each in enumerate(get_args(what)) if each is int]
+        yield lambda value: _check_all(
+            kind, name, (item[place] for item in getattr(value, name) for place in at)
+        )
+    elif isinstance(what, type) and issubclass(what, msgspec.Struct):
+        yield lambda value: _check_structs(getattr(value, name))
+
+
+def _check_structs(values: Any) -> None:
+    for each in values:
+        check_numbers(each)
+
+
+def _check_all(kind: type[msgspec.Struct], name: str, numbers: Any) -> None:
+    for each in numbers:
+        _check_number(kind, name, _INT64, each)
+
+
+def _check_number(kind: type[msgspec.Struct], name: str, bounds: range, number: object) -> None:
+    # A bool is a number to Python, and none to who reads the entry.
+    if type(number) is not int or number not in bounds:
+        raise StateBroken(
+            f"{kind.__name__}.{name} is {number!r}, and must be {bounds.start} to {bounds.stop - 1}"
+        )

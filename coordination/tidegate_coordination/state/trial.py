@@ -1,0 +1,294 @@
+"""Whether events can be folded, before they are written: an entry that cannot stops every replica.
+
+A rule should never decide on such an event, as none should ask for more than the level there is.
+Should one do so all the same, it costs its own proposal, not the cluster its life (decision 24).
+
+One Trial goes with one entry under construction.  It looks at the state, which it does not change,
+and remembers what earlier events of the entry will have changed of what it looks at.  Scopes keep
+all but WAL commits from meeting earlier changes (../rules/proposal.py), so that is little: where
+partitions end, and what may happen only once.
+
+It is no second fold: it knows what the fold expects, and what fits in its columns.  Tests hold the
+two against each other: what passes here can be folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from .. import events as ev
+from .. import group_events as gev
+from .. import log_move_events as lev
+from .broken import StateBroken, expect
+from .columns import MAX_INT64, MAX_UINT32, check_numbers
+from .topics import Topic, collision_key
+from .trial_runs import RunTrial
+
+if TYPE_CHECKING:
+    from .cluster import ClusterState
+
+_TOPIC_RESOURCE: Final = 2
+# Of one event: above what any rule allows, and below what a replica could not hold.
+MAX_PARTITIONS: Final = 1_000_000
+
+
+class Trial:
+    """See the module's head."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state: Final = state
+        self._runs: Final = RunTrial(state)
+        self._once: Final[set[tuple[str, object]]] = set()
+        self._registered = 0
+        self._partitions = 0
+        self._acknowledged: Final[dict[int, int]] = {}
+
+    def check(self, events: Iterable[ev.Event]) -> None:
+        """See that the events can be folded behind those of earlier calls.
+
+        Raises:
+          StateBroken, LookupError, struct.error, TypeError: they cannot.  Check no more: what the
+            call had noted already is not taken back.
+        """
+        for event in events:
+            if isinstance(event, ev.WalCommitted):  # often the only one, and large
+                self._runs.wal_committed(event)
+            else:
+                self._check(event)
+
+    def _check(self, event: ev.Event) -> None:
+        kind = type(event)
+        expect(kind in self.checks, f"no trial knows {kind.__name__}: see state/trial.py")
+        check_numbers(event)
+        check = self.checks[kind]
+        if check is not None:
+            check(event)
+
+    @cached_property
+    def checks(self) -> Mapping[type[ev.Event], Callable[[Any], None] | None]:
+        """Return what looks at each type of event."""
+        runs = self._runs
+        return {
+            ev.ClusterCreated: self._cluster_created,
+            ev.GatewayRegistered: self._registered_one,
+            ev.GatewayRenewed: None,
+            ev.GatewayDraining: lambda event: self._lives(event.incarnation),
+            ev.GatewayResumed: self._resumed,
+            ev.GatewayDrained: lambda event: self._drains(event.incarnation),
+            ev.GatewayExpired: lambda event: self._ends(event.incarnation),
+            ev.MetadataVersionSet: self._version_set,
+            ev.ClaimTaken: self._claim_taken,
+            ev.ClaimReleased: self._claim_released,
+            ev.TimelineOpened: self._timeline_opened,
+            ev.FormerLivesFound: self._former_lives,
+            ev.SalvageEnded: lambda event: self._restores(event.restore_id),
+            ev.TopicCreated: self._topic_created,
+            ev.PartitionsAdded: self._partitions_added,
+            ev.TopicDeleted: self._topic_deleted,
+            ev.ConfigsSet: self._configs_set,
+            ev.WalCommitted: runs.wal_committed,
+            ev.WalAbandoned: runs.wal_abandoned,
+            ev.LogStartsMoved: runs.log_starts_moved,
+            ev.ObjectsCollected: runs.objects_collected,
+            ev.SegmentsPublished: runs.segments_published,
+            ev.PartitionsCleaned: runs.partitions_cleaned,
+            ev.PipelineReported: None,
+            ev.RunsSkipped: runs.runs_skipped,
+            ev.ProducerIdsReserved: self._ids_reserved,
+            ev.ProducersExpired: None,
+            ev.Proposed: self._proposed,
+            lev.LogMoveBegun: self._move_begun,
+            lev.LogMoveOffered: self._moves,
+            lev.LogMoveAnswered: self._moves,
+            lev.LogMoved: self._moved,
+            lev.LogMoveCancelled: self._move_ends,
+            gev.GroupChanged: self._group_changed,
+            gev.OffsetsCommitted: None,
+            gev.OffsetsDeleted: self._offsets_deleted,
+            gev.GroupDeleted: self._group_deleted,
+        }
+
+    def _only_once(self, what: str, key: object) -> None:
+        expect((what, key) not in self._once, f"{what} {key!r} twice in an entry")
+        self._once.add((what, key))
+
+    # -- the cluster and its gateways ------------------------------------------------------------
+
+    def _cluster_created(self, event: ev.ClusterCreated) -> None:
+        expect(not self._state.cluster_id, "a cluster is created once")
+        self._only_once("cluster", "")
+
+    def _version_set(self, event: ev.MetadataVersionSet) -> None:
+        state = self._state
+        bounds = range(state.metadata_version + 1, state.highest_version + 1)
+        expect(event.version in bounds, f"metadata.version {event.version} is not one of {bounds}")
+        self._only_once("metadata.version", "")
+
+    def _registered_one(self, event: ev.GatewayRegistered) -> None:
+        gateways = self._state.gateways
+        following = gateways.next_incarnation + self._registered
+        expect(event.incarnation == following, f"incarnation {event.incarnation}")
+        self._registered += 1
+        if event.supersedes:
+            self._ends(event.supersedes)
+
+    def _lives(self, incarnation: int) -> None:
+        lives = self._state.gateways.is_live(incarnation)
+        has_ended = ("the end of incarnation", incarnation) in self._once
+        expect(lives and not has_ended, f"incarnation {incarnation} is not live")
+
+    def _resumed(self, event: ev.GatewayResumed) -> None:
+        self._drains(event.incarnation)
+        self._only_once("return", event.incarnation)
+
+    def _drains(self, incarnation: int) -> None:
+        self._lives(incarnation)
+        expect(self._state.gateways.live[incarnation].draining, f"{incarnation} is not draining")
+
+    def _ends(self, incarnation: int) -> None:
+        self._lives(incarnation)
+        self._only_once("the end of incarnation", incarnation)
+
+    def _claim_taken(self, event: ev.ClaimTaken) -> None:
+        last = self._state.claims.get(event.name)
+        epoch = last.epoch if last is not None else 0
+        expect(event.epoch == epoch + 1, f"claim {event.name}: epoch {event.epoch}")
+        self._only_once("claim", event.name)
+
+    def _claim_released(self, event: ev.ClaimReleased) -> None:
+        known = self._state.claims.get(event.name) is not None
+        known = known and ("claim", event.name) not in self._once
+        expect(known, f"claim {event.name} released, but unknown")
+
+    def _timeline_opened(self, event: ev.TimelineOpened) -> None:
+        state = self._state
+        expect(event.timeline > state.timeline, f"timeline {event.timeline}")
+        later = event.first_incarnation >= state.gateways.next_incarnation
+        expect(later, f"incarnation {event.first_incarnation} again")
+        self._only_once("timeline", "")
+
+    def _former_lives(self, event: ev.FormerLivesFound) -> None:
+        self._restores(event.restore_id)
+        gateways = self._state.gateways
+        for life in event.lives:
+            new = life.incarnation not in gateways.homes
+            past = life.incarnation < gateways.next_incarnation
+            expect(new and past, f"incarnation {life.incarnation} is no former life")
+            self._only_once("former life", life.incarnation)
+
+    def _restores(self, restore_id: str) -> None:
+        timelines = self._state.timelines
+        is_it = timelines.is_restoring and restore_id == timelines.restore_id
+        expect(is_it, f"an entry of another restore {restore_id}")
+
+    def _proposed(self, event: ev.Proposed) -> None:
+        author, number = event.incarnation, event.number
+        expect(author > 0, "a numbered proposal of nobody")
+        self._lives(author)
+        proposals = self._state.proposals
+        is_over = proposals.is_acknowledged(author, number)
+        is_over = is_over or number <= self._acknowledged.get(author, 0)
+        is_decided = proposals.answer(author, number) is not None
+        expect(not is_over and not is_decided, f"proposal {number} of {author} again")
+        self._only_once("proposal", (author, number))
+        self._acknowledged[author] = max(event.acknowledged, self._acknowledged.get(author, 0))
+
+    def _ids_reserved(self, event: ev.ProducerIdsReserved) -> None:
+        expect(event.first == self._state.producer_ids.next_id, f"producer ids from {event.first}")
+        expect(
+            0 < event.count <= MAX_INT64 - event.first,
+            f"{event.count} producer ids from {event.first}: there are not that many",
+        )
+        self._only_once("producer ids", event.first)
+
+    # -- topics, groups, log moves ---------------------------------------------------------------
+
+    def _topic_created(self, event: ev.TopicCreated) -> None:
+        topics, key = self._state.topics, collision_key(event.name)
+        expect(event.topic_id not in topics.by_id, f"topic id of {event.name} is taken")
+        expect(key not in topics.by_collision_key, f"topic name {event.name} is taken")
+        self._only_once("topic id", event.topic_id)
+        self._only_once("topic name", key)
+        self._add_partitions(event.partition_count)
+
+    def _partitions_added(self, event: ev.PartitionsAdded) -> None:
+        present = len(self._topic(event.topic_id).partition_numbers)
+        expect(event.partition_count > present, f"{event.partition_count} is not more partitions")
+        self._only_once("growth of topic", event.topic_id)
+        self._add_partitions(event.partition_count - present)
+
+    def _add_partitions(self, count: int) -> None:
+        self._partitions += count
+        following = self._state.partitions.next_number + self._partitions
+        expect(count <= MAX_PARTITIONS, f"{count} partitions at once")
+        expect(following < MAX_UINT32, "the numbers of partitions have run out")
+
+    def _topic_deleted(self, event: ev.TopicDeleted) -> None:
+        topic = self._topic(event.topic_id)
+        self._only_once("end of topic", event.topic_id)
+        self._runs.topic_deleted(topic)
+
+    def _configs_set(self, event: ev.ConfigsSet) -> None:
+        if event.resource_type == _TOPIC_RESOURCE:
+            topic = self._state.topics.by_name.get(event.resource_name)
+            expect(topic is not None, f"configs of unknown topic {event.resource_name}")
+            if topic is not None:
+                self._topic(topic.topic_id)
+
+    def _topic(self, topic_id: bytes) -> Topic:
+        is_gone = ("end of topic", topic_id) in self._once
+        expect(not is_gone, f"topic {topic_id.hex()} is deleted in the same entry")
+        return self._state.topics.get(topic_id)
+
+    def _group_changed(self, event: gev.GroupChanged) -> None:
+        last = self._state.groups.get(event.group_id)
+        expect(
+            last is None or event.generation >= last.generation,
+            f"group {event.group_id}: generation {event.generation} after a later one",
+        )
+        # Its generation, and whether it has members, is what other events are checked against.
+        self._only_once("group", event.group_id)
+
+    def _offsets_deleted(self, event: gev.OffsetsDeleted) -> None:
+        group = self._state.groups.get(event.group_id)
+        is_gone = ("group", event.group_id) in self._once
+        expect(group is not None and not is_gone, f"unknown group {event.group_id}")
+        for topic_id, partition in event.partitions:
+            found = group is not None and group.offset(topic_id, partition) is not None
+            found = found and ("end of topic", topic_id) not in self._once
+            expect(found, f"group {event.group_id}: no offset to delete")
+            self._only_once("offset", (event.group_id, topic_id, partition))
+
+    def _group_deleted(self, event: gev.GroupDeleted) -> None:
+        group = self._state.groups.get(event.group_id)
+        members: Sequence[object] = group.members if group is not None else ()
+        expect(not members, f"group {event.group_id} deleted, but it has members")
+        self._only_once("group", event.group_id)
+        self._only_once("claim", f"group/{event.group_id}")
+
+    def _move_begun(self, event: lev.LogMoveBegun) -> None:
+        self._lives(event.incarnation)
+        present = self._state.log_moves.present
+        if present is not None:
+            self._only_once("end of log move", present.move_id)
+
+    def _moves(
+        self, event: lev.LogMoveOffered | lev.LogMoveAnswered | lev.LogMoveCancelled | lev.LogMoved
+    ) -> None:
+        move = self._state.log_moves.present
+        if move is None or move.move_id != event.move_id:
+            raise StateBroken(f"log move {event.move_id} is not under way")
+        self._lives(move.mover)
+        has_ended = ("end of log move", event.move_id) in self._once
+        expect(not has_ended, f"log move {event.move_id} has ended in the same entry")
+
+    def _move_ends(self, event: lev.LogMoveCancelled | lev.LogMoved) -> None:
+        self._moves(event)
+        self._only_once("end of log move", event.move_id)
+
+    def _moved(self, event: lev.LogMoved) -> None:
+        self._move_ends(event)
+        move = self._state.log_moves.present
+        expect(move is not None and bool(move.offered_at), "a log move ends before it was offered")

@@ -1,0 +1,164 @@
+"""The part of a trial that is about runs and objects; see trial.py.
+
+A busy cluster commits thousands of runs a second, so that one is to cost a fraction of its fold.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from .. import events as ev
+from .broken import StateBroken, expect
+from .cleanings import cleaned_to
+from .columns import MAX_INT64, MAX_UINT32, check_producer_columns, check_run_columns
+from .objects import WalName, WalStatus
+from .partitions import Partition
+from .topics import Topic
+
+if TYPE_CHECKING:
+    from .cluster import ClusterState
+
+# WAL ids between the highest that is settled and one that is to be: each is remembered.
+MAX_AHEAD: Final = 1 << 24
+# Where no run can begin.
+_NOWHERE: Final = -1
+
+_Stretches = defaultdict[int, list[tuple[int, int]]]
+
+
+class RunTrial:
+    """See the module's head."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state: Final = state
+        self._next_offsets: Final[dict[int, int]] = {}
+        self._log_starts: Final[dict[int, int]] = {}
+        self._settled: Final[set[WalName]] = set()
+        self._collected: Final[set[int]] = set()
+        self._replaced: Final[_Stretches] = defaultdict(list)
+        self._cleaned: Final[dict[int, int]] = {}
+        self._skipped: Final[set[int]] = set()
+        self._gone: Final[set[int]] = set()
+        self._objects = 0
+
+    def wal_committed(self, event: ev.WalCommitted) -> None:
+        """Each run goes on where its partition ends, and fits in its columns."""
+        self._settle(WalName(event.incarnation, event.counter))
+        expect(0 <= event.size_bytes <= MAX_UINT32, f"an object of {event.size_bytes} bytes")
+        ends, partitions = self._next_offsets, self._state.partitions
+        for run in event.runs:
+            check_run_columns(
+                run.position,
+                run.length,
+                run.max_timestamp,
+                run.check,
+                run.flags,
+                run.record_count,
+            )
+            number, base_offset = run.partition, run.base_offset
+            end = ends.get(number)
+            if end is None:
+                end = partitions[number].next_offset
+            following = base_offset + run.record_count
+            if base_offset != end or following > MAX_INT64 or end < 0:
+                raise StateBroken(f"partition {number}: run at {base_offset}, next is {end}")
+            ends[number] = following
+        if event.producers:
+            self._producer_batches(event)
+
+    def _producer_batches(self, event: ev.WalCommitted) -> None:
+        written = {run.partition for run in event.runs}
+        for batch in event.producers:
+            check_producer_columns(
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.first_sequence,
+                batch.last_sequence,
+                batch.base_offset,
+            )
+            if batch.partition not in written:
+                raise StateBroken(f"partition {batch.partition}: a producer's batch without a run")
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """Nothing more comes of its partitions."""
+        self._gone.update(topic.partition_numbers)
+        self._next_offsets.update(dict.fromkeys(topic.partition_numbers, _NOWHERE))
+
+    def _partition(self, number: int) -> Partition:
+        expect(number not in self._gone, f"partition {number} is deleted in the same entry")
+        return self._state.partitions[number]
+
+    def wal_abandoned(self, event: ev.WalAbandoned) -> None:
+        """A WAL id is settled once."""
+        self._settle(WalName(event.incarnation, event.counter))
+
+    def _settle(self, name: WalName) -> None:
+        is_open = self._state.objects.wal_status(name) is WalStatus.UNKNOWN
+        expect(is_open and name not in self._settled, f"{name} is settled already")
+        self._settled.add(name)
+        for number in name:
+            expect(0 <= number <= MAX_UINT32, f"{name} is above what a WAL id can be")
+        ahead = name.counter - self._state.objects.next_counter(name.incarnation)
+        expect(ahead <= MAX_AHEAD, f"{name} is {ahead} ahead of what is known")
+        self._add_objects(1)
+
+    def _add_objects(self, count: int) -> None:
+        self._objects += count
+        following = self._state.objects.next_number + self._objects
+        expect(following <= MAX_UINT32, "the numbers of objects have run out")
+
+    def log_starts_moved(self, event: ev.LogStartsMoved) -> None:
+        """A log start only rises, to the partition's end at most."""
+        for number, offset in event.moves:
+            partition = self._partition(number)
+            start = self._log_starts.get(number, partition.log_start)
+            end = self._next_offsets.get(number, partition.next_offset)
+            fits = start <= offset <= end and number not in self._skipped
+            expect(fits, f"partition {number}: log start {offset}")
+            self._log_starts[number] = offset
+
+    def objects_collected(self, event: ev.ObjectsCollected) -> None:
+        """Only what is dead goes, and once."""
+        for number in event.numbers:
+            is_dead = number in self._state.objects.dead and number not in self._collected
+            expect(is_dead, f"object {number} is not dead")
+            self._collected.add(number)
+
+    def segments_published(self, event: ev.SegmentsPublished) -> None:
+        """Segments stand for live runs, one after the other."""
+        expect(0 <= event.incarnation <= MAX_UINT32, f"incarnation {event.incarnation}")
+        for each in event.partitions:
+            self._replace(each.partition, each.base_offset, each.next_offset)
+            at = each.base_offset
+            for new in each.segments:
+                is_next = new.base_offset == at and at < new.next_offset <= each.next_offset
+                expect(is_next, f"partition {each.partition}: a segment {new} where {at} is next")
+                expect(0 <= new.attempt <= MAX_UINT32, f"attempt {new.attempt}")
+                at = new.next_offset
+            expect(at == each.next_offset, f"partition {each.partition}: segments end at {at}")
+            self._add_objects(len(each.segments))
+
+    def runs_skipped(self, event: ev.RunsSkipped) -> None:
+        """What is given up are whole runs."""
+        for each in event.stretches:
+            self._skipped.add(each.partition)
+            self._replace(each.partition, each.base_offset, each.next_offset)
+
+    def _replace(self, number: int, base_offset: int, next_offset: int) -> None:
+        self._partition(number).runs_between(base_offset, next_offset)
+        expect(number not in self._log_starts, f"partition {number}: its log start moves, too")
+        others = self._replaced[number]
+        apart = all(next_offset <= start or end <= base_offset for start, end in others)
+        expect(apart, f"partition {number}: two changes of {base_offset} to {next_offset}")
+        others.append((base_offset, next_offset))
+
+    def partitions_cleaned(self, event: ev.PartitionsCleaned) -> None:
+        """Rounds of compaction reach further and further."""
+        for each in event.partitions:
+            number = each.partition
+            partition = self._partition(number)
+            last = self._cleaned.get(number, cleaned_to(partition.cleanings))
+            end = self._next_offsets.get(number, partition.next_offset)
+            expect(last < each.end_offset <= end, f"partition {number}: cleaned to {last}")
+            self._cleaned[number] = each.end_offset
