@@ -41,6 +41,7 @@ from .movable_log import MovableLog
 from .rules.gateways import Leave, Renew
 from .rules.numbered import WITHDRAWN, Numbered
 from .rules.proposal import Proposal
+from .standstill import Standstill
 from .state.cluster import ClusterState
 
 Answer = TypeVar("Answer")
@@ -117,6 +118,7 @@ class Coordinator:
         self._round_done = trio.Event()
         self._listeners: list[Callable[[set[int]], None]] = []
         self._is_leaving = False
+        self.standstill = Standstill()
         self.lost_conflicts = 0
 
     @property
@@ -296,6 +298,7 @@ class Coordinator:
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_log)
+            nursery.start_soon(self.standstill.watch)
             while True:
                 await self._work.wait()
                 self._work = trio.Event()

@@ -12,6 +12,7 @@ import trio
 
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.events import Endpoint
+from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
@@ -53,12 +54,20 @@ NOW_SECONDS = 1_700_000_000.0
 
 
 class AdminGateway:
-    """One gateway's admin handlers.  ask() sends both ways through the codec."""
+    """One gateway's admin handlers.  ask() sends both ways through the codec.
+
+    line: its own to the log; breaks nothing unless it is told to.
+    """
 
     def __init__(
-        self, coordinator: Coordinator, settings: BrokerSettings, new_topic_id: Callable[[], bytes]
+        self,
+        coordinator: Coordinator,
+        settings: BrokerSettings,
+        new_topic_id: Callable[[], bytes],
+        line: FaultyLog,
     ) -> None:
         self.coordinator = coordinator
+        self.line = line
         self.state = coordinator.state
         view = ClusterView(
             coordinator.state, ZoneFinder(zone_maps(settings), coordinator.state.gateways)
@@ -136,8 +145,9 @@ async def admin_world(
         for each in settings or ({},):
             node_id = next(numbers)
             static = BrokerSettings({"node.id": str(node_id), **each})
+            line = FaultyLog(log, LogFaults(), Random(node_id))
             coordinator = Coordinator(
-                log, ClusterState(), rng=Random(node_id), wall_clock=lambda: NOW_SECONDS
+                line, ClusterState(), rng=Random(node_id), wall_clock=lambda: NOW_SECONDS
             )
             nursery.start_soon(coordinator.run)
             endpoints = tuple(Endpoint(name, f"h{node_id}", 9092) for name in listeners)
@@ -146,7 +156,7 @@ async def admin_world(
             incarnation = await coordinator.propose(registration)
             assert isinstance(incarnation, int)
             coordinator.incarnation = incarnation
-            gateways.append(AdminGateway(coordinator, static, lambda: rng.randbytes(16)))
+            gateways.append(AdminGateway(coordinator, static, lambda: rng.randbytes(16), line))
         for gateway in gateways:
             await gateway.coordinator.catch_up()
         yield gateways

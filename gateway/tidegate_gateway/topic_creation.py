@@ -8,6 +8,7 @@ from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.rules.topics import Created, CreateTopics, NewTopic, Refused
 
 from .broker_settings import BrokerSettings
+from .looks import Look, is_changed
 
 ENTRY_SHARE = 4
 """Proposals take at most this part of an entry, since they travel together."""
@@ -26,15 +27,21 @@ async def create_topics(
       CoordinatorUnavailable: the outcome is unknown.
       ProposalFailed: the rest was not created.
     """
-    answers: list[Created | Refused] = []
-    for some in _parts(topics, coordinator.max_entry_bytes // ENTRY_SHARE):
-        proposal = CreateTopics(
+    look = Look(coordinator)
+    look.check()
+
+    def proposal(some: Sequence[NewTopic], seen: int) -> CreateTopics:
+        return CreateTopics(
             some,
             default_partition_count=settings.int("num.partitions"),
             default_replication_factor=settings.int("default.replication.factor"),
             validate_only=validate_only,
+            seen=seen,
         )
-        answers += await coordinator.propose(proposal)
+
+    answers: list[Created | Refused] = []
+    for some in _parts(topics, coordinator.max_entry_bytes // ENTRY_SHARE):
+        answers += await look.propose(some, proposal, is_changed)
     return answers
 
 

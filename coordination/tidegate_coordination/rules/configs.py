@@ -19,6 +19,7 @@ from ..configs.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from ..configs.topic_configs import TOPIC_CONFIGS
 from ..configs.validation import InvalidConfig, parse, split_list, validate_all
 from ..events import ConfigsSet, Event
+from .looked_up import found_topic
 from .proposal import GATEWAYS, TOPICS, Decided, View
 
 MAX_CONFIG_BYTES = 64 * 1024
@@ -59,6 +60,7 @@ class ConfigRefusal(Enum):
     UNKNOWN_TOPIC = "the topic does not exist"
     INVALID_CONFIG = "a config is wrong"
     INVALID_REQUEST = "the request makes no sense"
+    CHANGED = "it was changed since it was looked at"
 
 
 class ConfigRefused(NamedTuple):
@@ -88,10 +90,16 @@ class ResourceChange:
 
 @dataclass(frozen=True, slots=True)
 class SetConfigs:
-    """Answer: per resource None when it changed (or would), or ConfigRefused."""
+    """Answer: per resource None when it changed (or would), or ConfigRefused.
+
+    seen, topic_ids: see rules.topics; so a late proposal does not replace what was acknowledged
+    since.
+    """
 
     resources: Sequence[ResourceChange]
     validate_only: bool = False
+    seen: int = 0
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     reads: frozenset[str] = field(default=frozenset({TOPICS, GATEWAYS}), init=False)
     writes: frozenset[str] = field(default=frozenset({TOPICS}), init=False)
 
@@ -101,7 +109,7 @@ class SetConfigs:
         events: list[Event] = []
         for resource in self.resources:
             try:
-                event = _changed(view, resource)
+                event = self._changed(view, resource)
             except _Refusal as refusal:
                 answers.append(refusal.refused)
                 continue
@@ -110,22 +118,23 @@ class SetConfigs:
                 events.append(event)
         return Decided(() if self.validate_only else events, answers)
 
-
-def _changed(view: View, resource: ResourceChange) -> ConfigsSet | None:
-    try:
-        kind = ResourceType(resource.resource_type)
-    except ValueError as error:
-        text = f"Unknown resource type {resource.resource_type}"
-        raise _Refusal(ConfigRefusal.INVALID_REQUEST, text) from error
-    _check_form(resource)
-    present = _present(view, kind, resource.resource_name)
-    configs = {} if resource.replaces else dict(present)
-    for change in resource.changes:
-        _apply(configs, _TABLES[kind], change)
-    _check_configs(view, kind, resource, configs)
-    if configs == present:
-        return None
-    return ConfigsSet(kind.value, resource.resource_name, configs)
+    def _changed(self, view: View, resource: ResourceChange) -> ConfigsSet | None:
+        try:
+            kind = ResourceType(resource.resource_type)
+        except ValueError as error:
+            text = f"Unknown resource type {resource.resource_type}"
+            raise _Refusal(ConfigRefusal.INVALID_REQUEST, text) from error
+        _check_form(resource)
+        present = _present(view, kind, resource.resource_name, self.topic_ids)
+        if view.state.name_changes.is_since(kind.value, resource.resource_name, self.seen):
+            raise _Refusal(ConfigRefusal.CHANGED, "It was changed again and again meanwhile.")
+        configs = {} if resource.replaces else dict(present)
+        for change in resource.changes:
+            _apply(configs, _TABLES[kind], change)
+        _check_configs(view, kind, resource, configs)
+        if configs == present:
+            return None
+        return ConfigsSet(kind.value, resource.resource_name, configs)
 
 
 def _check_form(resource: ResourceChange) -> None:
@@ -161,7 +170,9 @@ _EMPTY_NAME = {
 }
 
 
-def _present(view: View, kind: ResourceType, name: str) -> Mapping[str, str]:
+def _present(
+    view: View, kind: ResourceType, name: str, topic_ids: Mapping[str, bytes]
+) -> Mapping[str, str]:
     """Return what is set of a resource that may be changed."""
     if not name and kind in _EMPTY_NAME:
         raise _Refusal(ConfigRefusal.INVALID_REQUEST, _EMPTY_NAME[kind])
@@ -172,7 +183,7 @@ def _present(view: View, kind: ResourceType, name: str) -> Mapping[str, str]:
         _check_node_id(view, name)
     if kind is not ResourceType.TOPIC:
         return view.state.configs.get(kind.value, name)
-    topic = view.state.topics.by_name.get(name)
+    topic = found_topic(view, name, topic_ids)
     if topic is None:
         raise _Refusal(ConfigRefusal.UNKNOWN_TOPIC, f"The topic '{name}' does not exist.")
     return topic.configs

@@ -3,6 +3,11 @@
 Each proposal holds several topics and answers them one by one, in order.  An event says how many
 partitions a topic has, not which, so 10,000 partitions are as small an entry as one.
 
+What a proposal names was looked up by the gateway that a client asked, with the log read up to
+`seen` (0: not said).  What was changed behind that is refused as CHANGED: the gateway looks again
+if its client still waits, and else a late proposal does nothing (decision 22).  topic_ids: see
+looked_up.py.
+
 Texts are Kafka's.  Differs from Kafka: a replication factor above the number of gateways is taken;
 it is a label.
 """
@@ -19,6 +24,7 @@ from ..events import Event, LogStartsMoved, PartitionsAdded, TopicCreated, Topic
 from ..state.topics import Topic, collision_key
 from .assignments import wrong_assignments, wrong_indexes
 from .configs import checked_topic_configs
+from .looked_up import found_topic
 from .proposal import GATEWAYS, HEADS, TOPICS, Decided, View
 from .topic_names import illegal_topic_name
 
@@ -43,6 +49,7 @@ class TopicRefusal(Enum):
     CONTRADICTION = "the request contradicts itself"
     UNKNOWN_NAME = "no topic has the name"
     UNKNOWN_ID = "no topic has the id"
+    CHANGED = "it was changed since it was looked up"
 
 
 class Refused(NamedTuple):
@@ -98,6 +105,7 @@ class CreateTopics:
     default_partition_count: int = 1
     default_replication_factor: int = 1
     validate_only: bool = False
+    seen: int = 0
     reads: frozenset[str] = field(default=_TOPICS_AND_GATEWAYS, init=False)
     writes: frozenset[str] = field(default=_TOPICS, init=False)
 
@@ -129,6 +137,8 @@ class CreateTopics:
 
     def _create(self, view: View, topic: NewTopic, taken: Mapping[str, str], room: int) -> Created:
         _check_name(view, topic.name, taken)
+        if view.state.name_changes.is_topic_since(topic.name, self.seen):
+            raise _Refusal(TopicRefusal.CHANGED, "")
         count, factor = self._numbers(view, topic)
         if count > room:
             raise _Refusal(TopicRefusal.TOO_MUCH, TOO_MANY_PARTITIONS)
@@ -208,6 +218,7 @@ class DeleteTopics:
     """Answer: per topic Deleted or Refused."""
 
     topics: Sequence[TopicKey]
+    seen: int = 0
     reads: frozenset[str] = field(default=_TOPICS, init=False)
     writes: frozenset[str] = field(default=frozenset({TOPICS, HEADS}), init=False)
 
@@ -225,6 +236,8 @@ class DeleteTopics:
             topic, reason = view.state.topics.by_id.get(wanted.topic_id), TopicRefusal.UNKNOWN_ID
         if topic is None or topic.topic_id in gone:
             return Refused(reason, "")
+        if view.state.name_changes.is_topic_since(topic.name, self.seen):
+            return Refused(TopicRefusal.CHANGED, "")
         gone.add(topic.topic_id)
         return Deleted(topic.topic_id, topic.name)
 
@@ -244,6 +257,8 @@ class CreatePartitions:
 
     topics: Sequence[Growth]
     validate_only: bool = False
+    seen: int = 0
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     reads: frozenset[str] = field(default=_TOPICS_AND_GATEWAYS, init=False)
     writes: frozenset[str] = field(default=_TOPICS, init=False)
 
@@ -260,7 +275,7 @@ class CreatePartitions:
             if each.name in twice:  # two events for one topic could not be folded
                 answers.append(Refused(TopicRefusal.CONTRADICTION, "Duplicate topic name."))
                 continue
-            answers.append(_refused_growth(view, each, room))
+            answers.append(self._refused(view, each, room))
             if answers[-1] is None:
                 present = len(view.state.topics.by_name[each.name].partition_numbers)
                 room -= each.partition_count - present
@@ -271,11 +286,16 @@ class CreatePartitions:
         ]
         return Decided(() if self.validate_only else events, answers)
 
+    def _refused(self, view: View, growth: Growth, room: int) -> Refused | None:
+        topic = found_topic(view, growth.name, self.topic_ids)
+        if topic is None:
+            return Refused(TopicRefusal.UNKNOWN_NAME, "")
+        if view.state.name_changes.is_topic_since(growth.name, self.seen):
+            return Refused(TopicRefusal.CHANGED, "")
+        return _refused_growth(view, topic, growth, room)
 
-def _refused_growth(view: View, growth: Growth, room: int) -> Refused | None:
-    topic = view.state.topics.by_name.get(growth.name)
-    if topic is None:
-        return Refused(TopicRefusal.UNKNOWN_NAME, "")
+
+def _refused_growth(view: View, topic: Topic, growth: Growth, room: int) -> Refused | None:
     present, added = len(topic.partition_numbers), growth.partition_count
     if added == present:
         return Refused(TopicRefusal.PARTITION_COUNT, f"Topic already has {present} partition(s).")
@@ -313,7 +333,11 @@ class DeletionRefusal(Enum):
 
 
 class Deletion(NamedTuple):
-    """Records before the offset go; HIGH_WATERMARK for all."""
+    """Records before the offset go; HIGH_WATERMARK for all, only from gateways of older releases.
+
+    For what is above the high watermark when the proposal is decided may have been acknowledged
+    after its client was told that it failed.
+    """
 
     topic: str
     partition: int
@@ -330,6 +354,7 @@ class DeleteRecords:
 
     deletions: Sequence[Deletion]
     default_policy: str = "delete"
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     reads: frozenset[str] = field(default=frozenset({TOPICS, HEADS}), init=False)
     writes: frozenset[str] = field(default=frozenset({HEADS}), init=False)
 
@@ -343,7 +368,7 @@ class DeleteRecords:
     def _delete(
         self, view: View, deletion: Deletion, moves: dict[int, int]
     ) -> int | DeletionRefusal:
-        topic = view.state.topics.by_name.get(deletion.topic)
+        topic = found_topic(view, deletion.topic, self.topic_ids)
         if topic is None or not 0 <= deletion.partition < len(topic.partition_numbers):
             return DeletionRefusal.UNKNOWN_PARTITION
         if self._is_compact_only(topic):

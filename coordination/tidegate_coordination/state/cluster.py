@@ -27,6 +27,7 @@ from .frozen import FrozenState, split
 from .gateways import GatewayTable
 from .groups import GroupTable
 from .log_moves import LogMoveTable
+from .name_changes import TOPIC_RESOURCE, NameChanges
 from .objects import ObjectTable
 from .partitions import PartitionTable
 from .pipeline_reports import ReportTable
@@ -40,7 +41,6 @@ from .topics import TopicTable
 # How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
 # counts as a leap.
 MAX_LEAP_MS = 3_600_000
-TOPIC_RESOURCE = 2
 
 _Fold = Callable[[Any], None]
 # What an event raises that names an unknown number, or one that does not fit its column.
@@ -72,6 +72,7 @@ class ClusterState:
         self.producer_ids: Final = ProducerIdTable()
         self.groups: Final = GroupTable()
         self.configs: Final = ConfigTable()
+        self.name_changes: Final = NameChanges()
         self.pipeline_reports: Final = ReportTable()
         self.proposals: Final = ProposalTable()
         self.log_moves: Final = LogMoveTable()
@@ -258,15 +259,18 @@ class ClusterState:
     def _fold_topic_created(self, event: ev.TopicCreated) -> None:
         numbers = self.partitions.add(event.topic_id, 0, event.partition_count)
         self.topics.fold_created(event, numbers)
+        self._note_change(TOPIC_RESOURCE, event.name)
 
     def _fold_partitions_added(self, event: ev.PartitionsAdded) -> None:
         present = len(self.topics.get(event.topic_id).partition_numbers)
         expect(event.partition_count > present, f"{event.partition_count} is not more partitions")
         added = self.partitions.add(event.topic_id, present, event.partition_count - present)
         self.topics.fold_grown(event.topic_id, added)
+        self._note_change(TOPIC_RESOURCE, self.topics.get(event.topic_id).name)
 
     def _fold_topic_deleted(self, event: ev.TopicDeleted) -> None:
         topic = self.topics.fold_deleted(event)
+        self._note_change(TOPIC_RESOURCE, topic.name)
         self.keep_partitions(topic.partition_numbers)
         self._keep_groups(self.groups.with_offsets_of(event.topic_id))
         for number in topic.partition_numbers:
@@ -276,7 +280,11 @@ class ClusterState:
                 self.objects.release(partition.runs[index].object_number, self.log_time_ms)
         self.groups.drop_topic(event.topic_id)
 
+    def _note_change(self, resource_type: int, name: str) -> None:
+        self.name_changes.note(resource_type, name, self.position + 1)
+
     def _fold_configs_set(self, event: ev.ConfigsSet) -> None:
+        self._note_change(event.resource_type, event.resource_name)
         if event.resource_type == TOPIC_RESOURCE:
             self.topics.fold_configs(event.resource_name, event.configs)
         else:
@@ -354,6 +362,7 @@ class ClusterState:
         # The version first: what a newer release wrote is not to be taken for damage.
         state._go_to_version(head.get("metadata_version", FIRST))
         decode_head(state, head)
+        state.name_changes.begin_at(state.position)
         for name, rows in pieces:
             expect(name in ("partitions", "groups"), f"a snapshot with a table {name}")
             (state.partitions if name == "partitions" else state.groups).decode(rows)

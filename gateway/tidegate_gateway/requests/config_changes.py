@@ -10,9 +10,13 @@ from tidegate_coordination.rules.configs import (
     ConfigRefusal,
     ConfigRefused,
     ResourceChange,
+    ResourceType,
     SetConfigs,
 )
 
+from ..looks import Look, is_config_changed
+
+TOPIC = ResourceType.TOPIC.value
 RESOURCES_PER_PROPOSAL = 8
 """So many resources fit in an entry even if each has all the configs it may have."""
 
@@ -43,9 +47,16 @@ async def _propose(
     coordinator: Coordinator, resources: Sequence[ResourceChange], *, validate_only: bool
 ) -> list[ConfigRefused | None]:
     answers: list[ConfigRefused | None] = []
+    look = Look(coordinator)
+    await look.take(each.resource_name for each in resources)
+
+    def proposal(part: Sequence[ResourceChange], seen: int) -> SetConfigs:
+        named = (each.resource_name for each in part if each.resource_type == TOPIC)
+        return SetConfigs(part, validate_only, seen, look.topic_ids(named))
+
     for part in _parts(resources):
         try:
-            answers += await coordinator.propose(SetConfigs(part, validate_only=validate_only))
+            answers += await look.propose(part, proposal, is_config_changed)
         except ProposalFailed as failure:
             text = f"Nothing was changed: {failure}"
             answers += [ConfigRefused(ConfigRefusal.INVALID_REQUEST, text)] * len(part)

@@ -5,6 +5,7 @@ One row per topic, always.  A topic grows as a whole or not at all, so a retry f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
@@ -21,6 +22,7 @@ from tidegate_protocol.messages.create_partitions import (
 )
 
 from ..call import Call
+from ..looks import Look, is_changed
 from .topic_errors import topic_error
 
 TOPICS_PER_PROPOSAL = 5_000
@@ -44,10 +46,16 @@ class CreatePartitionsHandler:
             for name in sorted(twice)
         ]
         wanted = [_growth(topic) for topic in request.topics if topic.name not in twice]
+        look = Look(self.coordinator)
+        await look.take(each.name for each in wanted)
+
+        def proposal(part: Sequence[Growth], seen: int) -> CreatePartitions:
+            topic_ids = look.topic_ids(each.name for each in part)
+            return CreatePartitions(part, request.validate_only, seen, topic_ids)
+
         for first in range(0, len(wanted), TOPICS_PER_PROPOSAL):
             part = wanted[first : first + TOPICS_PER_PROPOSAL]
-            proposal = CreatePartitions(part, validate_only=request.validate_only)
-            answers = await self.coordinator.propose(proposal)
+            answers = await look.propose(part, proposal, is_changed)
             results += [_result(each, answer) for each, answer in zip(part, answers, strict=True)]
         return CreatePartitionsResponse(results=results)
 

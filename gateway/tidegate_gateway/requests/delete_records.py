@@ -10,7 +10,12 @@ from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.rules.topics import DeleteRecords, Deletion, DeletionRefusal
+from tidegate_coordination.rules.topics import (
+    HIGH_WATERMARK,
+    DeleteRecords,
+    Deletion,
+    DeletionRefusal,
+)
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import delete_records as wire
 from tidegate_protocol.messages.delete_records import (
@@ -22,6 +27,7 @@ from tidegate_protocol.messages.delete_records import (
 
 from ..broker_settings import BrokerSettings
 from ..call import Call
+from ..looks import Look
 
 PARTITIONS_PER_PROPOSAL = 10_000
 NO_LOW_WATERMARK = -1
@@ -60,13 +66,28 @@ class DeleteRecordsHandler:
         return DeleteRecordsResponse(topics=topics)
 
     async def _delete(self, deletions: list[Deletion]) -> list[int | DeletionRefusal]:
+        """Delete below offsets that are known now: what is acknowledged later must stay."""
+        look = Look(self.coordinator)
+        await look.take(each.topic for each in deletions)
+        deletions = [self._with_offset(look, each) for each in deletions]
         answers: list[int | DeletionRefusal] = []
         layers = self.settings.layers(self.coordinator.state.configs)
         policy = layers.text("log.cleanup.policy") or ""
         for first in range(0, len(deletions), PARTITIONS_PER_PROPOSAL):
             part = deletions[first : first + PARTITIONS_PER_PROPOSAL]
-            answers += await self.coordinator.propose(DeleteRecords(part, policy))
+            topic_ids = look.topic_ids(each.topic for each in part)
+            answers += await self.coordinator.propose(DeleteRecords(part, policy, topic_ids))
         return answers
+
+    def _with_offset(self, look: Look, deletion: Deletion) -> Deletion:
+        """Put the end of the partition in the place of HIGH_WATERMARK."""
+        topic = look.topic(deletion.topic)
+        if deletion.before_offset != HIGH_WATERMARK or topic is None:
+            return deletion
+        if not 0 <= deletion.partition < len(topic.partition_numbers):
+            return deletion
+        partition = self.coordinator.state.partitions[topic.partition_numbers[deletion.partition]]
+        return deletion._replace(before_offset=partition.next_offset)
 
 
 def _result(partition: int, answer: int | DeletionRefusal) -> DeleteRecordsPartitionResult:

@@ -11,7 +11,13 @@ from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.rules.topics import Deleted, DeleteTopics, Refused, TopicKey
+from tidegate_coordination.rules.topics import (
+    Deleted,
+    DeleteTopics,
+    Refused,
+    TopicKey,
+    TopicRefusal,
+)
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import delete_topics as wire
 from tidegate_protocol.messages.delete_topics import (
@@ -24,6 +30,7 @@ from tidegate_protocol.primitives import ZERO_UUID
 
 from ..broker_settings import BrokerSettings
 from ..call import Call
+from ..looks import Look, is_changed
 from .topic_errors import topic_error
 
 TOPICS_PER_PROPOSAL = 5_000
@@ -57,12 +64,25 @@ class DeleteTopicsHandler:
         return DeleteTopicsResponse(responses=results)
 
     async def _delete(self, wanted: list[TopicKey]) -> list[DeletableTopicResult]:
-        results: list[DeletableTopicResult] = []
-        for first in range(0, len(wanted), TOPICS_PER_PROPOSAL):
-            part = wanted[first : first + TOPICS_PER_PROPOSAL]
-            answers = await self.coordinator.propose(DeleteTopics(part))
-            results += [_result(each, answer) for each, answer in zip(part, answers, strict=True)]
-        return results
+        """Delete by id what the names stand for now: a late proposal must hit no later life."""
+        look = Look(self.coordinator)
+        await look.take(each.name for each in wanted if each.name is not None)
+        known = [(each, key) for each in wanted if (key := _known(look, each)) is not None]
+        answers: dict[TopicKey, Deleted | Refused] = {}
+        for first in range(0, len(known), TOPICS_PER_PROPOSAL):
+            part = known[first : first + TOPICS_PER_PROPOSAL]
+            told = await look.propose([key for _, key in part], DeleteTopics, is_changed)
+            answers.update(zip((each for each, _ in part), told, strict=True))
+        unknown = Refused(TopicRefusal.UNKNOWN_NAME, "")
+        return [_result(each, answers.get(each, unknown)) for each in wanted]
+
+
+def _known(look: Look, wanted: TopicKey) -> TopicKey | None:
+    """Return the key by id; None for a name that no topic has."""
+    if wanted.name is None:
+        return wanted
+    topic = look.topic(wanted.name)
+    return TopicKey(None, topic.topic_id) if topic is not None else None
 
 
 def _wrong(name: str | None, topic_id: bytes, count: int) -> str | None:
@@ -78,6 +98,8 @@ def _wrong(name: str | None, topic_id: bytes, count: int) -> str | None:
 def _result(wanted: TopicKey, answer: Deleted | Refused) -> DeletableTopicResult:
     if isinstance(answer, Deleted):
         return DeletableTopicResult(name=answer.name, topic_id=answer.topic_id)
+    if wanted.name is not None and answer.reason is TopicRefusal.UNKNOWN_ID:
+        answer = Refused(TopicRefusal.UNKNOWN_NAME, "")
     topic_id = wanted.topic_id if wanted.name is None else ZERO_UUID
     return _refused(wanted.name, topic_id, *topic_error(answer))
 

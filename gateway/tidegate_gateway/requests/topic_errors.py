@@ -18,12 +18,14 @@ _TOPIC_CODES = {
     TopicRefusal.CONTRADICTION: ErrorCode.INVALID_REQUEST,
     TopicRefusal.UNKNOWN_NAME: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     TopicRefusal.UNKNOWN_ID: ErrorCode.UNKNOWN_TOPIC_ID,
+    TopicRefusal.CHANGED: ErrorCode.REQUEST_TIMED_OUT,
 }
 
 _CONFIG_CODES = {
     ConfigRefusal.UNKNOWN_TOPIC: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ConfigRefusal.INVALID_CONFIG: ErrorCode.INVALID_CONFIG,
     ConfigRefusal.INVALID_REQUEST: ErrorCode.INVALID_REQUEST,
+    ConfigRefusal.CHANGED: ErrorCode.REQUEST_TIMED_OUT,
 }
 
 

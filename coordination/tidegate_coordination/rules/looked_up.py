@@ -1,0 +1,20 @@
+"""Names as they stood when a client's gateway looked them up, with the log read to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..state.topics import Topic
+from .proposal import View
+
+
+def found_topic(view: View, name: str, topic_ids: Mapping[str, bytes]) -> Topic | None:
+    """Return the topic for which a name stood, if it still does.
+
+    topic_ids: by name, b"" for none.  A name that is not in there stands for what it does now: an
+    older release looked nothing up.
+    """
+    topic = view.state.topics.by_name.get(name)
+    if topic is None or topic_ids.get(name, topic.topic_id) != topic.topic_id:
+        return None
+    return topic

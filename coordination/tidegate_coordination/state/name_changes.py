@@ -1,0 +1,45 @@
+"""Where in the log that for which a name stands was changed last: topics and configs, by name.
+
+A request that names a topic or a resource is decided as things stood when the name was looked up,
+or not at all (decision 22).  Only the gateway that decides looks at this, no fold does, so it need
+not agree between replicas and is in no snapshot: what came before a snapshot, or was forgotten,
+counts as changed at its end, and the request is looked up and proposed again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+TOPIC_RESOURCE: Final = 2
+MAX_NAMES: Final = 20_000
+
+
+class NameChanges:
+    """Positions by (resource type, name); Kafka's numbers of resource types."""
+
+    def __init__(self, max_names: int = MAX_NAMES) -> None:
+        self._max_names = max_names
+        self._positions: OrderedDict[tuple[int, str], int] = OrderedDict()
+        self._all_until = 0
+
+    def begin_at(self, position: int) -> None:
+        """Take everything for changed there, as of a snapshot."""
+        self._all_until = position
+
+    def note(self, resource_type: int, name: str, position: int) -> None:
+        """Note a change; positions rise."""
+        key = (resource_type, name)
+        self._positions[key] = position
+        self._positions.move_to_end(key)
+        if len(self._positions) > self._max_names:
+            _, self._all_until = self._positions.popitem(last=False)
+
+    def is_since(self, resource_type: int, name: str, position: int) -> bool:
+        """Tell whether it was changed behind a position, or may have been; never behind 0."""
+        last = self._positions.get((resource_type, name), self._all_until)
+        return bool(position) and last > position
+
+    def is_topic_since(self, name: str, position: int) -> bool:
+        """Tell that of a topic: it was made, grown, set or deleted."""
+        return self.is_since(TOPIC_RESOURCE, name, position)

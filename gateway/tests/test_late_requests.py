@@ -1,0 +1,177 @@
+"""Administrative requests that are decided late do nothing to what came after them.
+
+The gateway that was asked reads the log, and its appends hang; meanwhile another gateway is asked,
+and acknowledges.  See decision 22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tests.admin_world import AdminGateway, admin_world
+from tests.test_admin_topics import write
+from tidegate_coordination.coordinator import CoordinatorUnavailable
+from tidegate_coordination.logs.faulty import LogFaults
+from tidegate_coordination.standstill import AFTER_SECONDS
+from tidegate_gateway.looks import LOOK_SECONDS
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from tidegate_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tidegate_protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from tidegate_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidegate_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+HANGS = LogFaults(lost_append=1.0)
+LATE_SECONDS = LOOK_SECONDS + 1
+
+DELETE = DeleteTopicsRequest([DeleteTopicState(name="x")])
+GROW = CreatePartitionsRequest([CreatePartitionsTopic("x", 3, None)])
+EMPTY = DeleteRecordsRequest([DeleteRecordsTopic("x", [DeleteRecordsPartition(0, -1)])])
+
+
+def set_retention(value: str) -> IncrementalAlterConfigsRequest:
+    config = AlterableConfig("retention.ms", 0, value)
+    return IncrementalAlterConfigsRequest([AlterConfigsResource(2, "x", [config])])
+
+
+async def delete(gateway: AdminGateway) -> None:
+    answer = await gateway.ask(DELETE)
+    assert [each.error_code for each in answer.responses] == [ErrorCode.NONE]
+
+
+async def make_anew(gateway: AdminGateway) -> None:
+    await delete(gateway)
+    await gateway.create("x")
+
+
+@asynccontextmanager
+async def hanging(
+    request: Any, answers: list[Any], seconds: float
+) -> AsyncIterator[tuple[AdminGateway, AdminGateway]]:
+    """Have a request decided only after the block, and so many seconds after it was read."""
+    async with admin_world({}, {}) as [asked, other], trio.open_nursery() as nursery:
+        await other.create("x")
+        await write(other, "x", 10, 100)
+
+        async def ask() -> None:
+            answers.append(await asked.ask(request))
+
+        asked.line.faults = HANGS
+        nursery.start_soon(ask)
+        await trio.sleep(seconds)
+        yield asked, other
+        assert not answers
+        asked.line.faults = LogFaults()
+
+
+async def test_deleting_a_topic_by_name_spares_its_next_life(autojump_clock: MockClock) -> None:
+    for seconds in (1.0, LATE_SECONDS):
+        answers: list[Any] = []
+        async with hanging(DELETE, answers, seconds) as (asked, other):
+            await make_anew(other)
+        assert answers[0].responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert "x" in asked.state.topics.by_name
+
+
+async def test_deleting_records_spares_what_was_written_since(autojump_clock: MockClock) -> None:
+    answers: list[Any] = []
+    async with hanging(EMPTY, answers, 1.0) as (asked, other):
+        await write(other, "x", 500, 100, counter=2)
+    assert answers[0].topics[0].partitions[0].low_watermark == 10
+    [number] = asked.state.topics.by_name["x"].partition_numbers
+    assert asked.state.partitions[number].next_offset == 510
+
+
+@pytest.mark.parametrize(
+    "request_", [EMPTY, GROW, set_retention("7")], ids=lambda it: type(it).__name__
+)
+async def test_nothing_is_done_to_a_topics_next_life(
+    request_: Any, autojump_clock: MockClock
+) -> None:
+    answers: list[Any] = []
+    async with hanging(request_, answers, 1.0) as (asked, other):
+        await make_anew(other)
+        await write(other, "x", 500, 100, counter=2)
+    assert _codes(answers[0]) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    topic = asked.state.topics.by_name["x"]
+    assert not topic.configs
+    [number] = topic.partition_numbers
+    assert asked.state.partitions[number].log_start == 0
+
+
+def _codes(answer: Any) -> list[int]:
+    if hasattr(answer, "topics"):
+        return [each.error_code for topic in answer.topics for each in topic.partitions]
+    rows = answer.results if hasattr(answer, "results") else answer.responses
+    return [each.error_code for each in rows]
+
+
+async def test_an_older_config_does_not_replace_a_newer_one(autojump_clock: MockClock) -> None:
+    answers: list[Any] = []
+    async with hanging(set_retention("1000"), answers, LATE_SECONDS) as (asked, other):
+        assert _codes(await other.ask(set_retention("-1"))) == [ErrorCode.NONE]
+    assert _codes(answers[0]) == [ErrorCode.REQUEST_TIMED_OUT]
+    assert asked.state.topics.by_name["x"].configs == {"retention.ms": "-1"}
+
+
+async def test_two_that_set_a_config_at_once_both_succeed(autojump_clock: MockClock) -> None:
+    answers: list[Any] = []
+    async with hanging(set_retention("1000"), answers, 1.0) as (asked, other):
+        assert _codes(await other.ask(set_retention("-1"))) == [ErrorCode.NONE]
+    assert _codes(answers[0]) == [ErrorCode.NONE]
+    assert asked.state.topics.by_name["x"].configs == {"retention.ms": "1000"}
+
+
+async def test_a_topic_that_was_deleted_since_is_not_created_late(
+    autojump_clock: MockClock,
+) -> None:
+    answers: list[Any] = []
+    create = CreateTopicsRequest([CreatableTopic("y", 1, 1)])
+    async with hanging(create, answers, LATE_SECONDS) as (asked, other):
+        await other.create("y")
+        gone = DeleteTopicsRequest([DeleteTopicState(name="y")])
+        assert (await other.ask(gone)).responses[0].error_code == ErrorCode.NONE
+    assert answers[0].topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert "y" not in asked.state.topics.by_name
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [DELETE, EMPTY, GROW, set_retention("7"), CreateTopicsRequest([CreatableTopic("y", 1, 1)])],
+    ids=lambda it: type(it).__name__,
+)
+async def test_what_is_read_after_a_standstill_may_be_as_old(
+    request_: Any, mock_clock: MockClock
+) -> None:
+    async with admin_world() as [gateway]:
+        await gateway.create("x")
+        before = gateway.state.encode()
+        mock_clock.jump(60.0)
+        with pytest.raises(CoordinatorUnavailable, match="too old"):
+            await gateway.ask(request_)
+        assert gateway.state.encode() == before
+        mock_clock.jump(AFTER_SECONDS)
+        assert set(_all_codes(await gateway.ask(request_))) == {ErrorCode.NONE}
+
+
+def _all_codes(answer: Any) -> list[int]:
+    if not hasattr(answer, "topics") or hasattr(answer.topics[0], "partitions"):
+        return _codes(answer)
+    return [each.error_code for each in answer.topics]
