@@ -15,10 +15,18 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.forwarding_world import World, forwarding_world
+from tests.forwarding_world import CLUSTER, World, forwarding_world
 from tests.test_coordinator import begin, make, registration, running, unexpected
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    Failure,
+    ProposalFailed,
+    Waiting,
+)
+from tidegate_coordination.forwarding import codec
 from tidegate_coordination.forwarding.contention import Contention
+from tidegate_coordination.forwarding.messages import VERSION, Ask, Outcome, Sent
 from tidegate_coordination.forwarding.service import ANSWER_SECONDS
 from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
@@ -195,3 +203,58 @@ async def lines_of_two_leaders(world: World) -> list[FaultyLog]:
         lines.append(FaultyLog(world.log, LogFaults(), world.rng))
         await world.start(node_id, log=lines[-1])
     return lines
+
+
+async def test_a_copy_whose_author_is_gone_has_a_deadline(autojump_clock: MockClock) -> None:
+    """The author died while the gateway that it had asked stood still, its question unread."""
+    async with forwarding_world() as world:
+        await world.start(1)
+        other = await world.start(5, leads=False, contention=Contention())
+        body = codec.encode_proposal(ReserveProducerIds(1))
+        before_ms = other._deadline_ms()
+        outcomes: list[int] = []
+        # Time that passes shows in the log only as the gateways that live write.
+        for number, seconds in ((50, 0), (51, 55), (52, 10)):
+            for _ in range(seconds):
+                await trio.sleep(1)
+                for each in world.gateways.values():
+                    await each.propose(Renew())
+            sent = Sent(number, "ReserveProducerIds", body, again=True, before_ms=before_ms)
+            asked = Ask(VERSION, CLUSTER, other.incarnation, 0, 0, 0, [sent])
+            told = await world.links.services[1].answer(asked)
+            outcomes += [each.outcome for each in told.answers]
+        assert outcomes == [Outcome.ANSWERED, Outcome.ANSWERED, Outcome.FAILED]
+        assert world.gateways[1].state.producer_ids.next_id == 2
+
+
+async def test_what_waited_while_its_gateway_stood_still_has_a_deadline(
+    mock_clock: MockClock,
+) -> None:
+    """It goes on before its caller does, who has waited for too long."""
+    log = MemoryLog()
+    stopped, other = make_on_time(log, 1), make_on_time(log, 2)
+    async with running(stopped, other):
+        for node_id, each in ((1, stopped), (2, other)):
+            each.incarnation = await begin(each, node_id, f"key-{node_id}")
+        await stopped.catch_up()
+        failures: list[Failure] = []
+        for seconds in (30, 31):  # so much is nothing to those that go on
+            mock_clock.jump(seconds)
+            await other.propose(Renew())
+        before_ms = other._deadline_ms() - 61_000
+        late = Waiting(
+            ReserveProducerIds(1), unexpected_answer, failures.append, before_ms=before_ms
+        )
+        stopped._enqueue(late)
+        await stopped.catch_up()
+        assert [type(each) for each in failures] == [ProposalFailed]
+
+
+def unexpected_answer(answer: object) -> None:
+    raise AssertionError(answer)
+
+
+def make_on_time(log: MemoryLog, seed: int) -> Coordinator:
+    return Coordinator(
+        log, ClusterState(), rng=Random(seed), wall_clock=lambda: 1_000_000 + trio.current_time()
+    )

@@ -39,7 +39,7 @@ from .metadata_log import AppendResult, LogCorrupt, LogEntry, LogUnavailable, Me
 from .metadata_versions import LEVELS
 from .movable_log import MovableLog
 from .rules.gateways import Leave, Renew
-from .rules.numbered import WITHDRAWN, Numbered
+from .rules.numbered import TOO_LATE, WITHDRAWN, Numbered
 from .rules.proposal import Proposal
 from .standstill import Standstill
 from .state.cluster import ClusterState
@@ -73,13 +73,15 @@ Failure: TypeAlias = ProposalFailed | CoordinatorUnavailable
 class Waiting(Generic[Answer]):
     """A proposal on its way, and who wants its answer.
 
-    is_withdrawn: its caller waits no more.
+    is_withdrawn: its caller waits no more.  before_ms: nothing comes of it once log time is behind
+    that; 0 for no limit.
     """
 
     proposal: Proposal[Answer]
     deliver: Callable[[Answer], None]
     fail: Callable[[Failure], None]
     is_withdrawn: bool = False
+    before_ms: int = 0
 
 
 class Coordinator:
@@ -201,7 +203,7 @@ class Coordinator:
             failures.append(failure)
             done.set()
 
-        waiting = Waiting(proposal, deliver, fail)
+        waiting = Waiting(proposal, deliver, fail, before_ms=self._deadline_ms())
         self._enqueue(waiting)
         await self._patiently(done, lambda: self._withdraw(waiting))
         if failures:
@@ -209,6 +211,18 @@ class Coordinator:
         if not answers:
             raise CoordinatorUnavailable("the metadata log did not answer in time")
         return answers[0]
+
+    def _deadline_ms(self) -> int:
+        """Return a log time at which no caller waits any more for what is proposed now.
+
+        By a lease later than the deadline: log time may rise by as much at once, when the clocks of
+        gateways that were quiet for a while reach the log.
+        """
+        if not self.incarnation:
+            return 0
+        clock_ms = int(self._wall_clock() * 1000)
+        now_ms = self.state.log_time_after(self.incarnation, clock_ms)
+        return now_ms + int(self._deadline_seconds * 1000) + self.state.gateways.lease_ms
 
     async def _patiently(self, done: trio.Event, withdraw: Callable[[], None]) -> None:
         """Wait for an event until the deadline, or as long as the log is not away.
@@ -400,15 +414,20 @@ class Coordinator:
 
     def _draft(self) -> Draft[Waiting[Any]]:
         """Decide proposals from the queue's head for as long as they may share an entry."""
+        clock_ms = int(self._wall_clock() * 1000)
+        log_time_ms = self.state.log_time_after(self.incarnation, clock_ms)
         draft: Draft[Waiting[Any]] = Draft(
             self.state,
             self.incarnation,
-            int(self._wall_clock() * 1000),
+            clock_ms,
             max_bytes=self._max_entry_bytes,
             may_write=not self.has_left,
         )
         while self._queue and draft.may_hold(self._queue[0].proposal):
             waiting = self._queue.popleft()
+            if waiting.before_ms and log_time_ms > waiting.before_ms:
+                waiting.fail(ProposalFailed(TOO_LATE))
+                continue
             try:
                 if not draft.add(waiting.proposal, waiting):
                     self._queue.appendleft(waiting)

@@ -225,7 +225,7 @@ class ForwardingCoordinator(Coordinator):
             self._end_here(waiting)
             waiting.fail(failure)
 
-        inner = Waiting(waiting.proposal, deliver, fail)
+        inner = Waiting(waiting.proposal, deliver, fail, before_ms=waiting.before_ms)
         self._here[waiting] = (Outgoing(UNNUMBERED, kind, waiting), inner)
         self._decide_here(inner)
 
@@ -253,6 +253,7 @@ class ForwardingCoordinator(Coordinator):
             waiting.proposal,
             codec.encode,
             outgoing.asked,
+            waiting.before_ms,
         )
         inner = Waiting(proposal, deliver, fail)
         self._here[waiting] = (outgoing, inner)
@@ -414,7 +415,8 @@ class ForwardingCoordinator(Coordinator):
 
 
 def _sent(each: Outgoing) -> Sent:
-    return Sent(each.number, each.kind, each.body, each.was_sent, each.asked.is_withdrawn)
+    asked, before_ms = each.asked, each.waiting.before_ms
+    return Sent(each.number, each.kind, each.body, asked.again, asked.is_withdrawn, before_ms)
 
 
 def _deliver(outgoing: Outgoing, body: bytes) -> None:

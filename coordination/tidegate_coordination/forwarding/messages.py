@@ -28,6 +28,7 @@ class Sent(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     again: it was sent before, to whomever, and not answered.
     is_withdrawn: its author waits for it no more: unless it was decided, nothing may come of it.
+    before_ms: nor once log time is behind that; 0 for no limit.
     """
 
     number: int
@@ -35,6 +36,7 @@ class Sent(msgspec.Struct, array_like=True, frozen=True, gc=False):
     body: bytes
     again: bool = False
     is_withdrawn: bool = False
+    before_ms: int = 0
 
 
 class Ask(msgspec.Struct, array_like=True, frozen=True, gc=False):

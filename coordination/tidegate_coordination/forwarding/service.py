@@ -130,6 +130,7 @@ class ProposalService:
             proposal,
             codec.encode,
             asked,
+            sent.before_ms,
         )
 
         def settle(outcome: Outcome, body: bytes) -> None:

@@ -19,6 +19,7 @@ class NotDecided(Enum):
 
 
 WITHDRAWN = "its author waits for it no more"
+TOO_LATE = "it was asked for longer ago than a caller waits"
 # As no msgpack begins, so no answer does: an older release that finds it cannot read it, and takes
 # the outcome for unknown.
 _FAILURE = b"\xc1"
@@ -64,7 +65,7 @@ class Numbered:
     """A proposal of `incarnation`, the `number`-th; see events.Proposed for the rest.
 
     encode_answer: of the proposal's own answers.  Answer: such an encoded one, failure_answer(), or
-    NotDecided.
+    NotDecided.  before_ms: log time from which on nothing comes of it; 0 for no limit.
     """
 
     incarnation: int
@@ -75,6 +76,7 @@ class Numbered:
     proposal: Proposal[Any]
     encode_answer: Callable[[Any], bytes] = field(repr=False)
     asked: Asked = field(default_factory=Asked)
+    before_ms: int = 0
 
     @property
     def _scope(self) -> frozenset[str]:
@@ -123,6 +125,8 @@ class Numbered:
     def _decide_anew(self, view: View) -> tuple[Sequence[Event], bytes]:
         if self.asked.is_withdrawn:
             return (), failure_answer(WITHDRAWN)
+        if self.before_ms and view.log_time_ms > self.before_ms:
+            return (), failure_answer(TOO_LATE)
         authored = replace(view, writer=self.incarnation, appender=view.writer)
         decided = self.proposal.decide(authored)
         if isinstance(self.proposal, Failing):
