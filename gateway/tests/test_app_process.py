@@ -164,6 +164,18 @@ def test_serve_takes_settings_from_everywhere(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "instance.key").exists()
 
 
+@pytest.mark.parametrize("option", ["--object-store", "--log"])
+def test_one_who_forgot_credentials_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    for name in [each for each in os.environ if each.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    done = tidegate(*DEV, option, "s3://nope/x?region=r", cwd=tmp_path, HOME=str(tmp_path))
+    assert done.returncode == 1
+    assert "no credentials were found: set AWS_ACCESS_KEY_ID" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_other_packages_add_commands(tmp_path: Path) -> None:
     (tmp_path / "stranger.py").write_text(
         "import typer\n"

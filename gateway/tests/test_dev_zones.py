@@ -109,6 +109,7 @@ def test_real_servers_come_and_go_with_it(monkeypatch: pytest.MonkeyPatch) -> No
     data = Path(tempfile.mkdtemp(prefix="tidegate-dev-zones-"))
     data.chmod(0o755)
     monkeypatch.setenv("PGPASSWORD", "of-another-server")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
     try:
         with dev_zones("--real", data=data, zones=1) as running:
             produce(running.said["bootstrap_servers"], "a", client_id="app,zone=az-1")
@@ -126,11 +127,25 @@ def test_real_servers_come_and_go_with_it(monkeypatch: pytest.MonkeyPatch) -> No
                 ["sh", "-c", f"{command} --log '{log}'"], capture_output=True, text=True, check=True
             )
             assert "az-1" in done.stdout
+            assert "tidegate-owner.json" in listed("s3://tidegate", data / "environment")
             server = int((data / "postgres" / "cluster" / "postmaster.pid").read_text().split()[0])
             running.popen.kill()
             wait_for_ends([server, *(each["pid"] for each in running.gateways)])
     finally:
         shutil.rmtree(data)
+
+
+def listed(url: str, environment: Path) -> str:
+    """List a store in a shell that has read a file of variables."""
+    script = (
+        "import sys, trio; from tidegate_storage.load import open_store;"
+        "print(trio.run(open_store(sys.argv[1]).list, ''))"
+    )
+    command = f'. {environment}; exec {sys.executable} -c "$1" "$2"'
+    done = subprocess.run(
+        ["sh", "-c", command, "sh", script, url], capture_output=True, text=True, check=True
+    )
+    return done.stdout
 
 
 def test_a_second_one_and_what_cannot_be_is_refused(tmp_path: Path) -> None:

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
 
 from tidegate_storage.file_store import FileObjectStore
 from tidegate_storage.load import open_store
 from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import StoreMisconfigured
+from tidegate_storage.object_store import StoreMisconfigured, StoreUnavailable
 from tidegate_storage.remote_store import RemoteObjectStore
 
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
@@ -45,7 +49,7 @@ def test_each_scheme_opens_its_store(tmp_path: Path) -> None:
         ("s3:", "names no bucket: write s3://BUCKET/PREFIX"),
         ("az:/container/prefix", "names no bucket: write az://CONTAINER/PREFIX"),
         ("s3:///prefix", "names no bucket"),
-        ("s3://bucket?endpint=x", "does not take endpint; it takes endpoint, region"),
+        ("s3://bucket?endpint=x", "does not take endpint; it takes endpoint, machine_role"),
         ("s3://bucket?endpoint=127.0.0.1:8333", "'127.0.0.1:8333' is no URL: write endpoint=http:"),
         ("s3://bucket?endpoint=localhost:8333", "'localhost:8333' is no URL"),
         ("s3://bucket?endpoint=http://", "'http://' is no URL"),
@@ -75,11 +79,133 @@ def test_a_folder_that_cannot_be_made_gets_a_sentence(tmp_path: Path) -> None:
         open_store(f"file:{tmp_path}/taken/below")
 
 
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a person who has no credentials in any file."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in [each for each in os.environ if each.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+REMOTE = {
+    "s3": "s3://bucket/p?region=r",
+    "gs": "gs://bucket/p",
+    "az": "az://container/p?account_name=account",
+}
+
+
+@pytest.mark.parametrize("url", REMOTE.values())
+def test_without_credentials_nothing_is_asked(nowhere: Path, url: str) -> None:
+    """A cloud's address for its machines belongs to others where the machine is no cloud's."""
+    separator = "&" if "?" in url else "?"
+    with pytest.raises(StoreMisconfigured, match="no credentials were found: set ") as refused:
+        open_store(url, environ={})
+    assert f"add {separator}machine_role=true to the URL" in str(refused.value)
+    for text in ("false", "perhaps"):
+        with pytest.raises(StoreMisconfigured, match="machine_role"):
+            open_store(f"{url}{separator}machine_role={text}", environ={})
+    assert isinstance(
+        open_store(f"{url}{separator}machine_role=true", environ={}), RemoteObjectStore
+    )
+
+
+TOKEN_FILE = {"AWS_WEB_IDENTITY_TOKEN_FILE": "/t"}
+POD = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:1"}
+CLIENT = {"AZURE_CLIENT_ID": "c", "AZURE_TENANT_ID": "t"}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "environ", "is_enough"),
+    [
+        ("s3", KEYS, True),
+        ("s3", TOKEN_FILE | {"AWS_ROLE_ARN": "arn:aws:iam::1:role/r"}, True),
+        ("s3", TOKEN_FILE, False),
+        ("s3", {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/x"}, True),
+        ("s3", POD | {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "/t"}, True),
+        ("s3", POD, False),
+        ("gs", {"GOOGLE_APPLICATION_CREDENTIALS": "/f"}, True),
+        ("gs", {"GOOGLE_SKIP_SIGNATURE": "true"}, True),
+        ("gs", {"GOOGLE_SKIP_SIGNATURE": "false"}, False),
+        ("az", {"AZURE_STORAGE_ACCOUNT_KEY": "a2V5"}, True),
+        ("az", CLIENT | {"AZURE_CLIENT_SECRET": "s"}, True),
+        ("az", CLIENT | {"AZURE_FEDERATED_TOKEN_FILE": "/t"}, True),
+        ("az", CLIENT, False),
+    ],
+)
+def test_what_credentials_are(
+    nowhere: Path, scheme: str, environ: dict[str, str], is_enough: bool
+) -> None:
+    if is_enough:
+        open_store(REMOTE[scheme], environ=environ)
+        return
+    with pytest.raises(StoreMisconfigured, match="no credentials were found"):
+        open_store(REMOTE[scheme], environ=environ)
+
+
+def test_a_file_of_googles_tools_holds_credentials(nowhere: Path) -> None:
+    file = nowhere / ".config/gcloud/application_default_credentials.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        '{"type": "authorized_user", "client_id": "i", "client_secret": "s", "refresh_token": "t"}'
+    )
+    open_store(REMOTE["gs"], environ={})
+
+
+@pytest.fixture
+def metadata(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """What is asked for this machine's role, instead of 169.254.169.254; it answers nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        for name in ("AWS_METADATA_ENDPOINT", "AWS_EC2_METADATA_SERVICE_ENDPOINT"):
+            monkeypatch.setenv(name, url)
+        monkeypatch.setenv("AWS_METADATA_SERVICE_TIMEOUT", "1")
+        yield listener
+
+
+def test_profile_files_without_credentials_ask_nobody(
+    nowhere: Path, metadata: socket.socket
+) -> None:
+    (nowhere / ".aws").mkdir()
+    (nowhere / ".aws/config").write_text("[default]\nregion = r\n")
+    with pytest.raises(StoreMisconfigured, match=r"no credentials.*machine_role=true"):
+        open_store("s3://bucket")
+    with pytest.raises(BlockingIOError):
+        metadata.accept()
+
+
+def test_a_profile_that_does_not_exist_gets_a_sentence(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (nowhere / ".aws").mkdir()
+    (nowhere / ".aws/config").write_text("[default]\nregion = r\n")
+    monkeypatch.setenv("AWS_PROFILE", "other")
+    with pytest.raises(StoreMisconfigured, match="other"):
+        open_store("s3://bucket")
+
+
+async def test_a_machine_that_has_a_role_is_asked(metadata: socket.socket) -> None:
+    url = "s3://bucket?region=r&machine_role=true&endpoint=http://127.0.0.1:1"
+    store = open_store(url, deadline_seconds=30)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(store.get, "a")
+        with trio.fail_after(30):
+            asked, _ = await trio.socket.from_stdlib_socket(metadata).accept()
+        asked.close()
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_emulator_of_gs_is_asked_over_http(nowhere: Path) -> None:
+    url = "gs://bucket/p?endpoint=http://127.0.0.1:1&skip_signature=true"
+    with pytest.raises(StoreUnavailable, match="nobody answers there") as refused:
+        await open_store(url, environ={}).get("a")
+    assert "http://127.0.0.1:1/" in str(refused.value)
+
+
 async def test_credentials_are_read_from_profile_files(
     tmp_path: Path, seaweed_s3_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import os
-
     profile = tmp_path / "credentials"
     profile.write_text(
         "[default]\n"

@@ -3,18 +3,18 @@
     memory:                              gone with the process
     file:DIR, file:///DIR                files below a folder
     s3://BUCKET/PREFIX?endpoint=...&region=...
-    gs://BUCKET/PREFIX
+    gs://BUCKET/PREFIX?endpoint=...
     az://CONTAINER/PREFIX?account_name=...
 
-Credentials are never part of the URL; they are found as the clouds' own tools find them.
+Credentials are never part of the URL; they are found as the clouds' own tools find them.  Only
+with machine_role=true a cloud is asked for the role of this machine (credentials.py).
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -22,6 +22,14 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from obstore.exceptions import BaseError
 from obstore.store import from_url
 
+from .credentials import (
+    MACHINE_ROLE,
+    has_credentials,
+    has_profiles,
+    no_credentials,
+    profile_credentials,
+    taken_machine_role,
+)
 from .disk_recipes import sweep_temporary
 from .file_store import FileObjectStore
 from .memory_store import MemoryObjectStore
@@ -44,20 +52,11 @@ _SETTINGS = {
         "request_payer",
         "server_side_encryption",
         "sse_kms_key_id",
+        MACHINE_ROLE,
     },
-    "gs": {"service_account", "skip_signature"},
-    "az": {"account_name", "endpoint", "use_emulator", "skip_signature"},
+    "gs": {"endpoint", "service_account", "skip_signature", MACHINE_ROLE},
+    "az": {"account_name", "endpoint", "use_emulator", "skip_signature", MACHINE_ROLE},
 }
-_PROFILE_FILES = {
-    "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials",
-    "AWS_CONFIG_FILE": "~/.aws/config",
-}
-_KEYS_OBSTORE_FINDS = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-)
 
 
 def open_store(
@@ -104,16 +103,21 @@ def _open_remote(
     url: str, parts: SplitResult, environ: Mapping[str, str], deadline_seconds: float
 ) -> ObjectStore:
     config = _config(url, parts)
-    options: dict[str, Any] = {}
+    machine_role = taken_machine_role(config)
     if parts.scheme == "s3":
         _add_s3_settings(config, environ)
-        options = _profile_credentials(config, environ)
+    is_found = has_credentials(parts.scheme, config, environ)
+    options: dict[str, Any] = {}
+    if parts.scheme == "s3" and not is_found:
+        options = _profile_options(environ, machine_role=machine_role)
     is_plain_http = _endpoint_scheme(config) == "http"
     client: ClientConfig = {
         "allow_http": is_plain_http or "use_emulator" in config,
         "timeout": timedelta(seconds=deadline_seconds),
     }
     place = f"{parts.scheme}://{parts.netloc}{parts.path}"
+    if parts.scheme == "gs" and "endpoint" in config:
+        config["base_url"] = config.pop("endpoint")
 
     def connect(max_retries: int) -> Any:
         retries: RetryConfig = {
@@ -125,12 +129,22 @@ def _open_remote(
         )
 
     try:
-        return RemoteObjectStore(
+        store = RemoteObjectStore(
             connect(0), connect(READ_RETRIES), deadline_seconds=deadline_seconds
         )
     except (BaseError, ValueError) as error:
         reason = str(error).partition("\n\nDebug source")[0]
         raise StoreMisconfigured(f"{url!r} cannot be opened: {reason}") from error
+    if not (is_found or options or machine_role):
+        raise no_credentials(parts.scheme, url)
+    return store
+
+
+def _profile_options(environ: Mapping[str, str], *, machine_role: bool) -> dict[str, Any]:
+    if not has_profiles(environ):
+        return {}
+    provider = profile_credentials(machine_role=machine_role)
+    return {} if provider is None else {"credential_provider": provider}
 
 
 def _config(url: str, parts: SplitResult) -> Any:
@@ -187,24 +201,3 @@ def _add_s3_settings(config: dict[str, Any], environ: Mapping[str, str]) -> None
     # TLS guards the body on its way; hashing it with SHA-256 would cost twice what the rest does.
     config["unsigned_payload"] = True
     config["conditional_put"] = "etag"
-
-
-def _profile_credentials(config: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    """obstore does not read profile files; where there are any, boto3 does, if installed."""
-    if any(environ.get(name) for name in _KEYS_OBSTORE_FINDS) or "skip_signature" in config:
-        return {}
-    has_profiles = any(
-        os.path.exists(os.path.expanduser(environ.get(name, default)))
-        for name, default in _PROFILE_FILES.items()
-    )
-    if not has_profiles:
-        return {}
-    if importlib.util.find_spec("boto3") is None:
-        raise StoreMisconfigured("install boto3: it reads the credentials in ~/.aws")
-    return {"credential_provider": _boto3_provider()}
-
-
-def _boto3_provider() -> Callable[[], Any]:
-    from obstore.auth.boto3 import Boto3CredentialProvider
-
-    return Boto3CredentialProvider()

@@ -14,7 +14,13 @@ from .postgres import password_file, running_postgres
 from .seaweed import running_seaweed
 
 # What a person may have set for other servers, and would win over what is said of ours.
-MISLEADING: Final = ("AWS_SESSION_TOKEN", "PGPASSWORD", "PGSERVICE", "PGSSLMODE")
+MISLEADING: Final = (
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_SESSION_TOKEN",
+    "PGPASSWORD",
+    "PGSERVICE",
+    "PGSSLMODE",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,10 @@ _SECOND_PORT: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class S3Server:
-    """url: of the bucket.  environment: with the credentials, as S3 clients read them."""
+    """url: of the bucket.  environment: credentials and place, as S3 clients read them.
+
+    So `tidegate log verify s3://...` after that asks this server, and no other.
+    """
 
     url: str
     environment: Mapping[str, str]
@@ -57,7 +60,12 @@ async def running_seaweed(folder: Path, log_file: Path) -> AsyncGenerator[S3Serv
     )
     endpoint = f"http://127.0.0.1:{ports[-1]}"
     async with running(program, partial(_takes_objects, endpoint, secret)):
-        environment = {"AWS_ACCESS_KEY_ID": _KEY_ID, "AWS_SECRET_ACCESS_KEY": secret}
+        environment = {
+            "AWS_ACCESS_KEY_ID": _KEY_ID,
+            "AWS_SECRET_ACCESS_KEY": secret,
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_REGION": REGION,
+        }
         yield S3Server(f"s3://{BUCKET}?endpoint={endpoint}&region={REGION}", environment)
 
 

@@ -1,0 +1,139 @@
+"""Whether there are credentials for a store, so that no address of a cloud is asked for nothing.
+
+Where obstore finds none, it asks 169.254.169.254, or metadata.google.internal, for the role that
+this machine has in its cloud.  On other machines that address belongs to a stranger or to no one,
+and a person who forgot a key waits.  So a URL has to say that the machine has a role:
+`machine_role=true`.  boto3, which reads profile files for us, is held to the same.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from .object_store import StoreMisconfigured
+
+MACHINE_ROLE: Final = "machine_role"
+
+_PROFILE_FILES: Final = {
+    "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials",
+    "AWS_CONFIG_FILE": "~/.aws/config",
+}
+_GOOGLE_FILE: Final = "~/.config/gcloud/application_default_credentials.json"
+
+_CLIENT: Final = frozenset({"AZURE_CLIENT_ID", "AZURE_TENANT_ID"})
+_ENOUGH: Final[Mapping[str, tuple[frozenset[str], ...]]] = {
+    "s3": (
+        frozenset({"AWS_ACCESS_KEY_ID"}),  # without its secret key, it is said which is missing
+        frozenset({"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"}),
+        frozenset({"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"}),
+        frozenset({"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"}),
+        frozenset({"AWS_SKIP_SIGNATURE"}),
+    ),
+    "gs": (
+        frozenset({"SERVICE_ACCOUNT"}),
+        frozenset({"GOOGLE_SERVICE_ACCOUNT"}),
+        frozenset({"GOOGLE_SERVICE_ACCOUNT_PATH"}),
+        frozenset({"GOOGLE_SERVICE_ACCOUNT_KEY"}),
+        frozenset({"GOOGLE_APPLICATION_CREDENTIALS"}),
+        frozenset({"GOOGLE_BEARER_TOKEN"}),
+        frozenset({"GOOGLE_SKIP_SIGNATURE"}),
+    ),
+    "az": (
+        frozenset({"AZURE_STORAGE_ACCOUNT_KEY"}),
+        frozenset({"AZURE_STORAGE_ACCESS_KEY"}),
+        frozenset({"AZURE_STORAGE_MASTER_KEY"}),
+        frozenset({"AZURE_STORAGE_SAS_KEY"}),
+        frozenset({"AZURE_STORAGE_SAS_TOKEN"}),
+        frozenset({"AZURE_STORAGE_TOKEN"}),
+        _CLIENT | {"AZURE_CLIENT_SECRET"},
+        _CLIENT | {"AZURE_FEDERATED_TOKEN_FILE"},
+        frozenset({"AZURE_USE_AZURE_CLI"}),
+        frozenset({"AZURE_STORAGE_USE_EMULATOR"}),
+        frozenset({"AZURE_SKIP_SIGNATURE"}),
+    ),
+}
+"""Variables that obstore reads, and that suffice together.  As of obstore 0.12."""
+
+_IN_URL: Final = frozenset({"skip_signature", "use_emulator", "service_account"})
+_ADVICE: Final = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "set GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "set AZURE_STORAGE_ACCOUNT_KEY",
+}
+
+
+def taken_machine_role(config: dict[str, Any]) -> bool:
+    """Take machine_role out of a URL's settings, which are obstore's otherwise.
+
+    Raises:
+      StoreMisconfigured: it is neither true nor false.
+    """
+    text = str(config.pop(MACHINE_ROLE, "false"))
+    if text not in ("true", "false"):
+        raise StoreMisconfigured(f"{MACHINE_ROLE}={text} is neither true nor false")
+    return text == "true"
+
+
+def has_credentials(scheme: str, config: Mapping[str, Any], environ: Mapping[str, str]) -> bool:
+    """Tell whether obstore has credentials for a store, or needs none.
+
+    Args:
+      config: the settings of its URL.
+    """
+    given = {name for name, text in environ.items() if text.lower() not in ("", "false")}
+    if any(names <= given for names in _ENOUGH[scheme]):
+        return True
+    if any(str(config.get(name, "false")).lower() != "false" for name in _IN_URL):
+        return True
+    return scheme == "gs" and os.path.exists(os.path.expanduser(_GOOGLE_FILE))
+
+
+def no_credentials(scheme: str, url: str) -> StoreMisconfigured:
+    """Return what to tell a person who gave none."""
+    separator = "&" if "?" in url else "?"
+    return StoreMisconfigured(
+        f"no credentials were found: {_ADVICE[scheme]}; where this machine has a role in its cloud,"
+        f" add {separator}{MACHINE_ROLE}=true to the URL"
+    )
+
+
+def has_profiles(environ: Mapping[str, str]) -> bool:
+    """Tell whether there are files of AWS's tools, which obstore does not read."""
+    return any(
+        os.path.exists(os.path.expanduser(environ.get(name, default)))
+        for name, default in _PROFILE_FILES.items()
+    )
+
+
+def profile_credentials(*, machine_role: bool) -> Callable[[], Any] | None:
+    """Return what reads credentials by AWS's files; None where they hold none.
+
+    Raises:
+      StoreMisconfigured: boto3 is missing, or cannot use them.
+    """
+    if importlib.util.find_spec("boto3") is None:
+        raise StoreMisconfigured("install boto3: it reads the credentials in ~/.aws")
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        return _boto3_provider(machine_role=machine_role)
+    except BotoCoreError as error:
+        raise StoreMisconfigured(f"the credentials in ~/.aws cannot be used: {error}") from error
+
+
+def _boto3_provider(*, machine_role: bool) -> Callable[[], Any] | None:
+    import boto3
+    from botocore.session import Session
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    session: Any = Session()
+    if not machine_role:
+        # The last of its chain.  A profile that names it as its source may still ask it.
+        session.get_component("credential_provider").remove("iam-role")
+    if session.get_credentials() is None:
+        return None
+    connect: Any = boto3
+    return Boto3CredentialProvider(connect.Session(botocore_session=session))
