@@ -10,6 +10,7 @@ import structlog
 import trio
 
 from .metadata_log import AppendResult, LogEntry, LogUnavailable, MetadataLog, Trimmed
+from .said_again import SaidAgain
 from .whole_entries import whole_ones
 
 Result = TypeVar("Result")
@@ -89,7 +90,7 @@ class LogAccess:
         self.unsure_since = self.asked_at  # what is asked just now may never be answered
 
     async def _retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
-        delay = FIRST_RETRY_SECONDS
+        delay, said = FIRST_RETRY_SECONDS, SaidAgain()
         self.asked_at = trio.current_time()
         if self.unsure_since is None:
             self.unsure_since = self.asked_at
@@ -102,7 +103,8 @@ class LogAccess:
             except LogUnavailable as error:
                 if self._away_since is None:
                     self._away_since = trio.current_time()
-                _log.warning("the metadata log does not answer; trying again", error=str(error))
+                if said.is_due(str(error), trio.current_time()):
+                    _log.warning("the metadata log does not answer; trying again", error=str(error))
                 await trio.sleep(delay)
                 delay = min(delay * 2, LAST_RETRY_SECONDS)
 

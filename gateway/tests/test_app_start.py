@@ -9,6 +9,7 @@ from math import inf
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.app_world import unstarted_gateway
@@ -19,7 +20,7 @@ from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.listener_settings import ListenerAddress
 from tidegate_gateway.opening import Parts
 from tidegate_gateway.server import Listener, PortInUse, bind_listener, open_listener
-from tidegate_gateway.startup import load_state
+from tidegate_gateway.startup import load_state, open_patiently
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, StoreUnavailable
 
@@ -132,3 +133,12 @@ async def test_leaving_takes_no_longer_than_that_while_the_log_is_away(
 async def test_a_second_signal_cuts_that_short(autojump_clock: MockClock) -> None:
     assert await code_of(OneAppend(), 7, 8) == 1
     assert trio.current_time() == pytest.approx(8)
+
+
+async def test_a_log_that_is_away_is_not_told_at_each_try(autojump_clock: MockClock) -> None:
+    async def away() -> MemoryLog:
+        raise LogUnavailable(f"no answer in {trio.current_time()} s")
+
+    with capture_logs() as lines, pytest.raises(LogUnavailable):
+        await open_patiently(away)
+    assert [each["tries_for_seconds"] for each in lines] == [120, 90, 60, 30]

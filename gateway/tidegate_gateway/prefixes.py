@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import structlog
@@ -19,6 +19,7 @@ from tidegate_coordination.backup.shelf import Shelf
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
 from tidegate_coordination.rules.gateways import Renew
+from tidegate_coordination.said_again import SaidAgain
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.keys import OWNER_KEY
 from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
@@ -167,6 +168,7 @@ class _Patience:
 
     until: float
     meanwhile: Callable[[], Awaitable[None]]
+    said: SaidAgain = field(default_factory=SaidAgain)
 
     async def answer_to(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
         """Repeat an attempt until it is answered.
@@ -180,11 +182,12 @@ class _Patience:
             except StoreUnavailable as error:
                 if trio.current_time() >= self.until:
                     raise
-                _log.warning(
-                    "the object store does not answer",
-                    error=str(error),
-                    tries_for_seconds=round(self.until - trio.current_time()),
-                )
+                if self.said.is_due(str(error), trio.current_time()):
+                    _log.warning(
+                        "the object store does not answer",
+                        error=str(error),
+                        tries_for_seconds=round(self.until - trio.current_time()),
+                    )
                 await self.pause()
 
     async def pause(self) -> None:

@@ -23,6 +23,7 @@ from tidegate_coordination.metadata_log import (
 from tidegate_coordination.metadata_versions import NEWEST, too_old
 from tidegate_coordination.movable_log import MovableLog
 from tidegate_coordination.rules.gateways import CannotJoin, Register
+from tidegate_coordination.said_again import SaidAgain
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.url_secrets import without_secrets
 
@@ -48,18 +49,19 @@ async def open_patiently(open_log: Callable[[], Awaitable[MetadataLog]]) -> Meta
       LogMisconfigured: at once.
       LogUnavailable: it is away for too long.
     """
-    give_up_at = trio.current_time() + PATIENCE_SECONDS
+    give_up_at, said = trio.current_time() + PATIENCE_SECONDS, SaidAgain()
     while True:
         try:
             return await open_log()
         except LogUnavailable as error:
             if trio.current_time() >= give_up_at:
                 raise
-            _log.warning(
-                "the metadata log does not answer: is metadata.log right?",
-                error=str(error),
-                tries_for_seconds=round(give_up_at - trio.current_time()),
-            )
+            if said.is_due(str(error), trio.current_time()):
+                _log.warning(
+                    "the metadata log does not answer: is metadata.log right?",
+                    error=str(error),
+                    tries_for_seconds=round(give_up_at - trio.current_time()),
+                )
             await trio.sleep(RETRY_SECONDS)
 
 
@@ -128,11 +130,13 @@ def _reading(log: MetadataLog, position: int) -> Callable[[], Awaitable[list[Log
 
 async def _patiently(attempt: Callable[[], Awaitable[Answer]], *away: type[Exception]) -> Answer:
     """Repeat what could not be done because something is away; the caller has a deadline."""
+    said = SaidAgain()
     while True:
         try:
             return await attempt()
         except away as error:
-            _log.warning("waiting for what does not answer", error=str(error))
+            if said.is_due(str(error), trio.current_time()):
+                _log.warning("waiting for what does not answer", error=str(error))
             await trio.sleep(RETRY_SECONDS)
 
 
