@@ -43,6 +43,11 @@ class Neighboured:
         return [each["reason"] for each in self._logs if "reason" in each]
 
     @property
+    def refused(self) -> list[Any]:
+        """What the log tells of requests that are not served."""
+        return [each for each in self._logs if "advice" in each]
+
+    @property
     def errors(self) -> list[Any]:
         """What the log calls an error: a bug of ours."""
         return [each for each in self._logs if each["log_level"] in ("error", "critical")]

@@ -159,10 +159,14 @@ async def test_coordinator_is_named_with_the_endpoint_of_the_listener(
         assert one.error_code == NONE
 
 
-@pytest.mark.parametrize("version", [1, 3, 4, 6])
 @pytest.mark.parametrize(
-    ("kind", "code"),
-    [(1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), (2, ErrorCode.INVALID_REQUEST)],
+    ("kind", "version", "code"),
+    [
+        (1, 1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (1, 3, ErrorCode.UNSUPPORTED_VERSION),
+        (1, 6, ErrorCode.UNSUPPORTED_VERSION),
+        *((2, version, ErrorCode.INVALID_REQUEST) for version in (1, 3, 4, 6)),
+    ],
 )
 async def test_other_kinds_of_coordinators_are_refused(
     autojump_clock: Clock, version: int, kind: int, code: ErrorCode

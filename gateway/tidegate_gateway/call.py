@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
+from .unserved import Refusal
 from .zones import NOWHERE, ClientZone
 
 
@@ -29,13 +31,21 @@ class Peer:
     fetched_bytes: int = 0
 
 
+def _tell_nobody(refusal: Refusal) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request: its API version and who sent it.  client_id is "" where the client sent null."""
+    """One request: its API version and who sent it.  client_id is "" where the client sent null.
+
+    note_refused: called with what it asks for and is not served; see refused_features.py.
+    """
 
     version: int
     client_id: str
     peer: Peer
+    note_refused: Callable[[Refusal], None] = _tell_nobody
 
 
 class Handler(Protocol):

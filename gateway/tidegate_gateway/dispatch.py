@@ -1,13 +1,15 @@
 """From a frame to its handler, and from its answer to the reply slot.
 
 The table of handlers feeds both this and ApiVersions, so what is announced is what is served.  An
-unknown API or version closes the connection, as in Kafka; only ApiVersions itself answers an
-unknown version, in version 0, so that the client can try again with a lower one (KIP-511).
+unknown API or version closes the connection, as in Kafka, and is told per client and minute
+(refused_features.py); only ApiVersions itself answers an unknown version, in version 0, so that the
+client can try again with a lower one (KIP-511).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import structlog
@@ -21,6 +23,8 @@ from .arenas import Arena
 from .call import Call, Handler
 from .connection import Connection, ReplyFlusher, fill
 from .receiver import CloseConnection
+from .refused_features import RefusedFeatures
+from .unserved import Refusal, unserved_api, unserved_version
 
 _log = structlog.get_logger("tidegate.dispatch")
 
@@ -70,12 +74,14 @@ class Dispatcher:
         handlers: Sequence[Handler],
         flusher: ReplyFlusher,
         counter: RequestCounter,
+        refused: RefusedFeatures,
     ) -> None:
         self._plain_produce = plain_produce
         self._produce = produce
         self._handlers: Mapping[int, Handler] = {each.api_key: each for each in handlers}
         self._flusher = flusher
         self._counter = counter
+        self._refused = refused
 
     def handle_nowait(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
         """See connection.FrameHandler."""
@@ -92,7 +98,7 @@ class Dispatcher:
         if connection.peer.client_id is None:
             connection.peer.client_id = header.client_id or ""
         self._counter.count(header.api_key)
-        facts = _facts(header)
+        facts = self._facts(connection, header)
         body = frame[header.body_position :]
         try:
             if facts.key == PRODUCE:
@@ -108,7 +114,7 @@ class Dispatcher:
     ) -> None:
         handler = self._handlers.get(header.api_key)
         if handler is None:
-            raise CloseConnection(f"request of API {header.api_key}, which is not served")
+            raise self._unserved(connection, unserved_api(header.api_key))
         version = header.api_version
         if not _is_served(APIS[header.api_key], version):
             version = 0
@@ -118,10 +124,24 @@ class Dispatcher:
             if header.api_key in HOLDS_NOTHING:
                 connection.let_go(arena)
         slot = connection.open_slot()
-        call = Call(header.api_version, header.client_id or "", connection.peer)
+        note_refused = partial(self._refused.note, connection.peer)
+        call = Call(header.api_version, header.client_id or "", connection.peer, note_refused)
         encoded = await _handled(handler, call, request, version)
         fill(slot, response_header(header.correlation_id, header.api_key, version), encoded)
         self._flusher.add(connection)
+
+    def _facts(self, connection: Connection, header: RequestHeader) -> ApiFacts:
+        facts = APIS.get(header.api_key)
+        if facts is None:
+            raise self._unserved(connection, unserved_api(header.api_key))
+        if not _is_served(facts, header.api_version) and facts.key != API_VERSIONS:
+            raise self._unserved(connection, unserved_version(facts, header.api_version))
+        return facts
+
+    def _unserved(self, connection: Connection, refusal: Refusal) -> CloseConnection:
+        """Return how the connection ends; without a reason, as that is told here."""
+        self._refused.note(connection.peer, refusal)
+        return CloseConnection()
 
 
 async def _handled(handler: Handler, call: Call, request: Any, version: int) -> Any:
@@ -141,12 +161,3 @@ async def _handled(handler: Handler, call: Call, request: Any, version: int) -> 
 
 def _is_served(facts: ApiFacts, version: int) -> bool:
     return facts.min_version <= version <= facts.max_version
-
-
-def _facts(header: RequestHeader) -> ApiFacts:
-    facts = APIS.get(header.api_key)
-    if facts is None:
-        raise CloseConnection(f"unknown API key {header.api_key}")
-    if not _is_served(facts, header.api_version) and facts.key != API_VERSIONS:
-        raise CloseConnection(f"{facts.name} version {header.api_version} is not served")
-    return facts

@@ -71,6 +71,7 @@ from .read_ahead import ReadAhead
 from .read_steering import ReadSteering
 from .receiver import PATIENCE_STEP_SECONDS
 from .record_checks import RecordChecks
+from .refused_features import RefusedFeatures
 from .reply_memory import reply_memory
 from .requests.plain_produce import PlainProducePath
 from .requests.produce import Produce
@@ -412,6 +413,7 @@ class Gateway:
             rng=self._rng,
             blocking=self._blocking,
         )
+        refused = RefusedFeatures(trio.current_time)
         produce = Produce(
             self.coordinator,
             self.writer,
@@ -423,8 +425,10 @@ class Gateway:
             ),
             self.produce_deadlines,
             self.counters.add_bytes_in,
+            refused,
         )
-        return Dispatcher(PlainProducePath(produce), produce, handlers, self.flusher, self.counters)
+        plain = PlainProducePath(produce)
+        return Dispatcher(plain, produce, handlers, self.flusher, self.counters, refused)
 
     def now_ms(self) -> int:
         """Return the wall clock in ms."""

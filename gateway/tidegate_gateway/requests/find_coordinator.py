@@ -6,10 +6,11 @@ group cannot be reached from there, so all gateways should have all listeners.  
 cut off from the metadata log names others as far as it knows them: clients that ask only the
 address they were given (kafka-go) get no further else.
 
-Differs from Kafka: there are no transactions yet, so a transactional id is refused with
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which both the Java client and librdkafka take as fatal here;
-at INVALID_REQUEST, say, librdkafka would ask again for ever.  A share group's key gets
-INVALID_REQUEST.
+Differs from Kafka: there are no transactions yet, so a transactional id is refused.  The Java
+client, which asks with version 3 or later, shows our text at a code that it does not expect here,
+such as UNSUPPORTED_VERSION, and none at TRANSACTIONAL_ID_AUTHORIZATION_FAILED, so that people look
+for ACLs.  librdkafka, which asks with versions up to 2, takes that one alone as fatal, with our
+text; at any other it asks again for ever.  A share group's key gets INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -37,12 +38,15 @@ from ..call import Call
 from ..group_manager import GroupManager
 from ..internal_topics import OFFSETS_TOPIC, OffsetsTopic
 from ..turns import Turns
+from ..unserved import TRANSACTIONS
 
 _log = structlog.get_logger("tidegate.groups")
 
 SEVERAL_SINCE = 4
 GROUP = 0
 TRANSACTION = 1
+# librdkafka asks with lower ones; see the module's head.
+TEXT_SHOWN_SINCE = 3
 NO_NODE = -1
 
 
@@ -59,12 +63,15 @@ class FindCoordinator:
     async def handle(self, call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         """Name a gateway per key."""
         listener = call.peer.listener
-        if request.key_type == GROUP:
-            await self._ensure_offsets_topic()
+        keys = request.coordinator_keys if call.version >= SEVERAL_SINCE else [request.key]
+        if request.key_type == TRANSACTION:
+            call.note_refused(TRANSACTIONS)
+            found = _no_transactions(keys, call.version)
+        else:
+            found = await self._find_all(keys, request.key_type, listener)
         if call.version >= SEVERAL_SINCE:
-            found = await self._find_all(request.coordinator_keys, request.key_type, listener)
             return FindCoordinatorResponse(coordinators=found)
-        [one] = await self._find_all([request.key], request.key_type, listener)
+        [one] = found
         return FindCoordinatorResponse(
             error_code=one.error_code,
             error_message=one.error_message,
@@ -83,6 +90,8 @@ class FindCoordinator:
     async def _find_all(
         self, keys: Sequence[str], key_type: int, listener: str
     ) -> list[Coordinator]:
+        if key_type == GROUP:
+            await self._ensure_offsets_topic()
         turns = Turns()
         among = self.groups.candidates(listener)
         found: list[Coordinator] = []
@@ -97,12 +106,6 @@ class FindCoordinator:
     ) -> Coordinator:
         if key_type == GROUP:
             return self._find_group(key, listener, among)
-        if key_type == TRANSACTION:
-            return _refused(
-                key,
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                "Tidegate does not support transactions yet: unset transactional.id",
-            )
         return _refused(
             key, ErrorCode.INVALID_REQUEST, f"Coordinators of type {key_type} are not supported"
         )
@@ -145,6 +148,14 @@ class FindCoordinator:
         me = self.coordinator.incarnation
         others = {node: each for node, each in among.items() if each.incarnation != me}
         return found if found in others.values() else chosen(group_id, others)
+
+
+def _no_transactions(keys: Sequence[str], version: int) -> list[Coordinator]:
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if version >= TEXT_SHOWN_SINCE:
+        code = ErrorCode.UNSUPPORTED_VERSION
+    text = f"Tidegate does not support transactions yet: {TRANSACTIONS.advice}"
+    return [_refused(key, code, text) for key in keys]
 
 
 def _refused(key: str, code: ErrorCode, message: str) -> Coordinator:

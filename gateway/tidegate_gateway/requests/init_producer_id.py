@@ -2,7 +2,7 @@
 
 Ids come in blocks from the coordinator and are unique for ever; what is left of a block when the
 gateway stops is never used.  A transactional id is refused with a code that all clients take as
-fatal.
+fatal, should one come so far: it asks for its coordinator first (find_coordinator.py).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tidegate_protocol.messages.init_producer_id import (
 )
 
 from ..call import Call
+from ..unserved import TRANSACTIONS
 
 BLOCK = 1000
 
@@ -62,6 +63,7 @@ class InitProducerId:
     async def handle(self, call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
         """Give out an id with epoch 0."""
         if request.transactional_id is not None:
+            call.note_refused(TRANSACTIONS)
             code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             if not request.transactional_id:
                 code = ErrorCode.INVALID_REQUEST

@@ -45,8 +45,10 @@ from ..internal_topics import INTERNAL_TOPICS
 from ..produce_deadlines import ProduceDeadlines
 from ..receiver import CloseConnection
 from ..refusals import BatchRefused
+from ..refused_features import RefusedFeatures
 from ..replies import ReplySlot
 from ..transport import Buffer
+from ..unserved import TRANSACTIONS
 from ..wal_writer import WalWriter
 
 _log = structlog.get_logger("tidegate.produce")
@@ -240,6 +242,7 @@ class Produce:
     deep_check: DeepCheck
     deadlines: ProduceDeadlines
     on_topic_bytes: Callable[[str, int], None]
+    refused: RefusedFeatures
 
     @property
     def is_leaving(self) -> bool:
@@ -256,6 +259,8 @@ class Produce:
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
         received = _Received(header.api_version, connection.peer, arena, pending, room_by)
+        if request.transactional_id is not None:
+            self.refused.note(connection.peer, TRANSACTIONS)
         whole = _error_of_all(request)
         if whole is None:
             whole = self._error_here()

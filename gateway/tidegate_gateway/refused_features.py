@@ -1,0 +1,77 @@
+"""What clients ask for and is not served: a warning per client id and minute.
+
+A client is told by an error code or a closed connection; many show no text for it, or ask again for
+ever.  So the gateway says in its own log which client wants what, and which setting of the client
+to change.  What comes again within the minute is counted, and told with the next warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+import structlog
+
+from .call import Peer
+from .unserved import Refusal
+
+_log = structlog.get_logger("tidegate.clients")
+
+SAY_AGAIN_SECONDS: Final = 60.0
+MAX_KEPT: Final = 1024
+# Of all clients: one that makes up a new id each time may not fill the log.
+MAX_LINES: Final = 100
+MAX_NAME_CHARACTERS: Final = 128
+
+
+@dataclass(slots=True)
+class _Said:
+    at: float
+    untold: int = 0
+
+
+class RefusedFeatures:
+    """Bounded: of more than MAX_KEPT clients and features, what was told first is forgotten.
+
+    Args:
+      now: seconds on a clock that never goes back.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._said: dict[tuple[str, str], _Said] = {}
+        self._lines_since = -inf
+        self._lines = 0
+
+    def note(self, peer: Peer, refusal: Refusal) -> None:
+        """Take note that a client was refused something."""
+        key = (peer.client_id or "")[:MAX_NAME_CHARACTERS], refusal.what
+        said = self._said.get(key)
+        now = self._now()
+        if said is not None and now - said.at < SAY_AGAIN_SECONDS:
+            said.untold += 1
+            return
+        self._keep(key, now)
+        if self._may_say(now):
+            _log.warning(
+                "a client asks for what is not served",
+                client_id=key[0],
+                peer=f"{peer.host}:{peer.port}",
+                what=refusal.what,
+                advice=refusal.advice,
+                times=1 + (said.untold if said is not None else 0),
+            )
+
+    def _keep(self, key: tuple[str, str], now: float) -> None:
+        _ = self._said.pop(key, None)
+        while len(self._said) >= MAX_KEPT:
+            del self._said[next(iter(self._said))]
+        self._said[key] = _Said(now)
+
+    def _may_say(self, now: float) -> bool:
+        if now - self._lines_since >= SAY_AGAIN_SECONDS:
+            self._lines_since, self._lines = now, 0
+        self._lines += 1
+        return self._lines <= MAX_LINES

@@ -1,0 +1,65 @@
+"""What is not served, by Kafka's names, and which setting of the client does without it."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tidegate_protocol.apis import ApiFacts
+
+
+class Refusal(NamedTuple):
+    """what: of few kinds, short.  advice: for the person who set up the client."""
+
+    what: str
+    advice: str
+
+
+TRANSACTIONS: Final = Refusal(
+    "transactions are not served yet",
+    "unset transactional.id; Kafka Streams: processing.guarantee=at_least_once;"
+    " Kafka Connect: exactly.once.source.support=disabled",
+)
+_SASL: Final = Refusal(
+    "SASL is not served yet", "set security.protocol=PLAINTEXT, and keep the port private"
+)
+_NEW_GROUPS: Final = Refusal(
+    "consumer groups of KIP-848 are not served yet", "set group.protocol=classic"
+)
+_SHARE_GROUPS: Final = Refusal(
+    "share groups are not served yet", "use a KafkaConsumer with a group.id instead"
+)
+_STREAMS_GROUPS: Final = Refusal(
+    "streams groups are not served yet", "set group.protocol=classic in Kafka Streams"
+)
+_TELEMETRY: Final = Refusal(
+    "client metrics (KIP-714) are not served yet", "set enable.metrics.push=false"
+)
+
+_BY_KEY: Final = {
+    17: _SASL,  # SaslHandshake
+    36: _SASL,  # SaslAuthenticate
+    **dict.fromkeys((24, 25, 26, 27, 28, 65, 66), TRANSACTIONS),
+    **dict.fromkeys((68, 69), _NEW_GROUPS),
+    **dict.fromkeys((71, 72), _TELEMETRY),
+    **dict.fromkeys((76, 77, 78, 79, 90, 91, 92), _SHARE_GROUPS),
+    **dict.fromkeys((88, 89), _STREAMS_GROUPS),
+}
+
+
+def unserved_api(key: int) -> Refusal:
+    """Return what to say of an API that no handler has."""
+    found = _BY_KEY.get(key)
+    if found is not None:
+        return found
+    return Refusal(f"unknown API key {key}", "use a client that asks for ApiVersions first")
+
+
+def unserved_version(facts: ApiFacts, version: int) -> Refusal:
+    """Return what to say of a version of an API that is served in others."""
+    newest = facts.max_version
+    versions = f"{facts.min_version} to {newest}" if newest > facts.min_version else f"{newest}"
+    advice = (
+        f"served is {facts.name} {versions}: use a newer client, or let it find out what is served"
+        " (kafka-python: no api_version; librdkafka: api.version.request=true)"
+    )
+    return Refusal(f"{facts.name} version {version} is not served", advice)
