@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from math import inf
 
+import pytest
 import trio
 from trio.testing import MockClock
 
 from tests.test_backup_gateway import ends_with, produce, restored, start
 from tests.wire_client import wire_world
+from tidegate_coordination.entries import encode_entry
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import AppendResult, LogMisconfigured, Trimmed
+from tidegate_coordination.metadata_log import AppendResult, LogEntry, LogMisconfigured, Trimmed
 from tidegate_gateway.prefixes import see_prefix
 from tidegate_gateway.startup import load_state
+from tidegate_storage.keys import wal_key
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import ObjectInfo, StoreUnavailable
 
@@ -49,18 +52,119 @@ async def test_it_is_refused_and_nothing_is_written(autojump_clock: MockClock) -
     assert [each.key for each in await store.list("")] == keys
 
 
-async def test_one_that_lost_only_what_was_not_copied_cannot_be_told(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_life_that_began_is_not_lost_unnoticed(autojump_clock: MockClock) -> None:
+    """Its incarnation would be given out again: what it registered with is copied at once."""
     store = MemoryObjectStore()
     log = await copied_cluster(store)
     state = await load_state(log, deadline_seconds=inf)
     async with wire_world(store=store, log=log) as world:
+        await trio.sleep(1)
         await produce(world, "t", b"2")
     entries = await log.read(state.position + 1, 1 << 30)
     assert not isinstance(entries, Trimmed)
-    async with wire_world(store=store, log=await without_last(log, len(entries))) as world:
+    with ends_with(LogMisconfigured, LOST):
+        await start(store, await without_last(log, len(entries)))
+
+
+async def test_nothing_is_lost_unnoticed_behind_gateways_that_left(
+    autojump_clock: MockClock,
+) -> None:
+    store = MemoryObjectStore()
+    log = await copied_cluster(store)
+    async with wire_world(store=store, log=log) as world:
+        await trio.sleep(1)
+        await produce(world, "t", b"2")
+        await world.gateway.drain()
+    with ends_with(LogMisconfigured, LOST):
+        await start(store, await without_last(log, 1))
+
+
+async def test_one_that_lost_only_what_was_not_copied_cannot_be_told(
+    autojump_clock: MockClock,
+) -> None:
+    """All gateways were killed, and what they did since the last copy is gone."""
+    store = MemoryObjectStore()
+    log = await copied_cluster(store)
+    async with wire_world(store=store, log=log) as world:
+        await trio.sleep(1)
+        await produce(world, "t", b"2")
+    async with wire_world(store=store, log=await without_last(log, 1)) as world:
         assert await world.connect().fetch_values("t", 0, 0) == [b"0", b"1"]
+
+
+async def written_on(log: MemoryLog, count: int) -> MemoryLog:
+    """As a standby holds it that lagged behind by so many entries, and was written to since."""
+    fork = await without_last(log, count)
+    position = (await load_state(fork, deadline_seconds=inf)).position
+    for at in range(1, count + 5):
+        entry = encode_entry(b"fork", 0, 0, [], position=position + at, entry_format=2)
+        assert await fork.append(position + at, entry) is AppendResult.APPENDED
+    return fork
+
+
+async def test_one_that_was_cut_and_then_grew_is_refused(autojump_clock: MockClock) -> None:
+    store = MemoryObjectStore()
+    fork = await written_on(await copied_cluster(store), 2)
+    keys = [each.key for each in await store.list("")]
+    with ends_with(LogMisconfigured, "another entry than its copies"):
+        await start(store, fork)
+    assert [each.key for each in await store.list("")] == keys
+
+
+class Switched(MemoryLog):
+    """A log in whose place another one is from some moment on, under the gateways that use it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.other: MemoryLog | None = None
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        if self.other is not None:
+            return await self.other.append(position, payload)
+        return await super().append(position, payload)
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        if self.other is not None:
+            return await self.other.read(from_position, max_bytes)
+        return await super().read(from_position, max_bytes)
+
+
+async def test_under_gateways_that_run_it_is_noticed_and_no_orphan_is_deleted(
+    autojump_clock: MockClock,
+) -> None:
+    """What looks like an orphan may be what the lost entries named."""
+    store, log = MemoryObjectStore(), Switched()
+    async with wire_world(store=store, log=log) as world:
+        await world.create_topic("t", 1)
+    orphan = wal_key("cluster-of-tests", 1, "az1", 1, 1, 99)
+    await store.put(orphan, b"named by what is lost")
+    with ends_with(LogMisconfigured, "another entry than its copies"):
+        async with wire_world(store=store, log=log) as world:
+            await produce(world, "t", b"0")
+            await world.gateway.backup.copy_once()
+            await produce(world, "t", b"1")
+            log.other = await written_on(log, 3)
+            with pytest.raises(LogMisconfigured):
+                await world.gateway.housekeeper.orphans.run_once()
+            assert await store.get(orphan)
+            await trio.sleep(61)
+            raise AssertionError("it runs on")
+
+
+async def test_the_orphan_scan_copies_the_log_before_it_deletes(autojump_clock: MockClock) -> None:
+    store, log = MemoryObjectStore(), MemoryLog()
+    async with wire_world(store=store, log=log) as world:
+        await world.create_topic("t", 1)
+    orphan = wal_key("cluster-of-tests", 1, "az1", 1, 1, 99)
+    await store.put(orphan, b"left behind")
+    async with wire_world(store=store, log=log) as world:
+        await trio.sleep(1)
+        await produce(world, "t", b"0")
+        position = world.gateway.coordinator.state.position
+        assert world.gateway.backup.status.position < position
+        assert await world.gateway.housekeeper.orphans.run_once() == 1
+        assert world.gateway.backup.status.position >= position
+    assert not [each for each in await store.list("") if each.key == orphan]
 
 
 async def test_its_restore_is_taken(autojump_clock: MockClock) -> None:

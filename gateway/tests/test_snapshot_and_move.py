@@ -48,6 +48,9 @@ def housekeeper(coordinator: Coordinator, log: MovableLog) -> Housekeeper:
     async def is_ours() -> None:
         await trio.lowlevel.checkpoint()
 
+    async def is_copied(position: int) -> None:
+        await trio.lowlevel.checkpoint()
+
     return Housekeeper(
         coordinator,
         log,
@@ -56,6 +59,7 @@ def housekeeper(coordinator: Coordinator, log: MovableLog) -> Housekeeper:
         settings_of=lambda _: pytest.fail("no topics"),
         check_owner=is_ours,
         copied_log_time_ms=lambda: 0.0,
+        see_copied=is_copied,
         wall_clock=trio.current_time,
     )
 

@@ -202,6 +202,9 @@ class Expiring:
             await self.coordinator.propose(Renew())
 
     def housekeeper(self) -> Housekeeper:
+        async def is_copied(position: int) -> None:
+            await trio.lowlevel.checkpoint()
+
         return Housekeeper(
             self.coordinator,
             MemoryLog(),
@@ -210,6 +213,7 @@ class Expiring:
             settings_of=lambda _: pytest.fail("no topic is cut"),
             check_owner=trio.lowlevel.checkpoint,
             copied_log_time_ms=lambda: 0.0,
+            see_copied=is_copied,
             wall_clock=trio.current_time,
         )
 

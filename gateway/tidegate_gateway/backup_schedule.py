@@ -3,6 +3,10 @@
 Every gateway copies at its own moments; one that sees that another copied since its last look does
 nothing, so the work is shared without a claim.  Each round begins with a look at the store's
 markers: a gateway whose log was restored elsewhere stops there.
+
+A gateway copies at once when it starts, and once more when it leaves.  No gateway starts on a log
+that lacks what is copied (prefixes.py).  So only what follows the last copy can be lost unnoticed,
+and only where all gateways were killed.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import structlog
 import trio
 
 from tidegate_coordination.backup.copier import Copier
-from tidegate_coordination.metadata_log import LogCorrupt, MetadataLog
+from tidegate_coordination.metadata_log import LogCorrupt, LogUnavailable, MetadataLog
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.object_store import ObjectExists, ObjectStore
 from tidegate_storage.ownership import check_owner
@@ -65,6 +69,7 @@ class BackupSchedule:
         self._wall_clock = wall_clock
         self._copied_log_time_ms = 0 if self._is_on else inf
         self._awaited = (0, 0)
+        self._one_at_a_time = trio.Lock()
         self.status = BackupStatus()
 
     async def run(self) -> None:
@@ -72,13 +77,31 @@ class BackupSchedule:
 
         Raises:
           TimelineOver: this gateway's log is the old one.  Stop.
+          LogMisconfigured: it is not the one that was copied.  Stop.
         """
         while True:
-            await trio.sleep(self._pause_seconds)
-            if not await self._upkeep.attempt("back the metadata log up", self._look_and_copy):
+            if not await self._upkeep.attempt("back the metadata log up", self.look_and_copy):
                 self.status.failures += 1
+            await trio.sleep(self._pause_seconds)
 
-    async def _look_and_copy(self) -> None:
+    async def cover(self, position: int) -> None:
+        """See that the log is copied up to a position, if it is copied at all.
+
+        Raises:
+          LogMisconfigured: it is not the log that was copied.  Stop.
+          LogUnavailable, StoreUnavailable: it is not; try again later.
+        """
+        if not self._is_on or self.status.position >= position:
+            return
+        try:
+            await self.copy_once(even_if_others_do=True)
+        except (LogCorrupt, ObjectExists) as error:
+            raise LogUnavailable(f"it could not be copied: {error}") from error
+        if self.status.position < position:
+            raise LogUnavailable(f"the log shows no entry {position} yet, so none was copied")
+
+    async def look_and_copy(self) -> None:
+        """See that the prefix is this log's, and copy what is new; raises as run()."""
         await self.check_owner()
         if not self._is_on:
             return
@@ -104,11 +127,15 @@ class BackupSchedule:
         """Return a log time: all entries of earlier ones are copied, or need not be."""
         return self._copied_log_time_ms
 
-    async def copy_once(self) -> None:
+    async def copy_once(self, *, even_if_others_do: bool = False) -> None:
         """Copy what is new."""
+        async with self._one_at_a_time:
+            await self._copy(even_if_others_do=even_if_others_do)
+
+    async def _copy(self, *, even_if_others_do: bool) -> None:
         began_ms = int(self._wall_clock() * 1000)
         now = (self._state.position, self._state.log_time_ms)
-        report = await self._copier.copy(even_if_others_do=False)
+        report = await self._copier.copy(even_if_others_do=even_if_others_do)
         # Where others are always faster, what was here a round ago is in their copies by now.
         for position, log_time_ms in (self._awaited, now):
             if report.position >= position:

@@ -93,6 +93,7 @@ LOAD_SECONDS = 120.0
 # Half of the shortest session of a group's member: see the coordinator's head.
 AWAY_SECONDS = 3.0
 SAY_AGAIN_SECONDS = 0.5
+LAST_COPY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +384,7 @@ class Gateway:
             settings_of=self.topic_settings.of,
             check_owner=self.backup.check_owner,
             copied_log_time_ms=lambda: self.backup.copied_log_time_ms,
+            see_copied=self.backup.cover,
             wall_clock=self._wall_clock,
             upkeep=self.upkeep,
         )
@@ -498,6 +500,8 @@ class Gateway:
         await _say(self.groups.hand_over)
         await self.writer.drain()
         await _say(self.coordinator.leave)
+        with trio.move_on_after(LAST_COPY_SECONDS):
+            await self.upkeep.attempt("back the metadata log up", self.backup.look_and_copy)
 
 
 async def _say(step: Callable[[], Awaitable[object]]) -> None:

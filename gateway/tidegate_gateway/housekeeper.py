@@ -91,6 +91,7 @@ class Housekeeper:
         settings_of: Callable[[Topic], TopicSettings],
         check_owner: Callable[[], Awaitable[object]],
         copied_log_time_ms: Callable[[], float],
+        see_copied: Callable[[int], Awaitable[object]],
         wall_clock: Callable[[], float],
         upkeep: Upkeep | None = None,
     ) -> None:
@@ -103,7 +104,9 @@ class Housekeeper:
         self._check_owner = check_owner
         self._copied_log_time_ms = copied_log_time_ms
         self._wall_clock = wall_clock
-        self.orphans = OrphanScan(coordinator.state, store, check_owner=check_owner)
+        self.orphans = OrphanScan(
+            coordinator.state, store, check_owner=check_owner, see_copied=see_copied
+        )
         self._snapshot_position = 0
         self._clock_offset_ms = (wall_clock() - trio.current_time()) * 1000
         self._deleted_at_once = MAX_COLLECTED

@@ -5,6 +5,10 @@ attempts that came to nothing.  Once their incarnation has ended, no entry of it
 (invariant 8), so what the state does not name then is nobody's.  Those of live incarnations may be
 named by the very next entry and are never looked at; neither are those of other timelines, which a
 restore may need.
+
+What ended in entries that are not copied yet may be found alive, and may have named more, in a log
+that lost its end.  So the log is copied first, which compares it with its copies: by a log that is
+not the one that was copied nothing is deleted.
 """
 
 from __future__ import annotations
@@ -38,6 +42,7 @@ class OrphanScan:
     """See the module's head.
 
     check_owner: raises when the prefix is another log's; called before objects are deleted.
+    see_copied: raises unless the log is copied up to a position; called before, too.
     """
 
     def __init__(
@@ -46,10 +51,12 @@ class OrphanScan:
         store: ObjectStore,
         *,
         check_owner: Callable[[], Awaitable[object]],
+        see_copied: Callable[[int], Awaitable[object]],
     ) -> None:
         self._state = state
         self._store = store
         self._check_owner = check_owner
+        self._see_copied = see_copied
         self._failure: Exception | None = None
         self.deleted = 0
         self.scans = 0
@@ -60,7 +67,9 @@ class OrphanScan:
         Raises:
           StoreUnavailable, StoreMisconfigured: not all could be listed, or deleted; try again
             later.
+          LogUnavailable: the log is not copied up to its end; try again later.
         """
+        position = self._state.position
         # What ended before this moment is all that is looked at: the names of those are complete.
         last = self._state.gateways.next_incarnation
         ended = [each for each in range(1, last) if not self._state.gateways.is_live(each)]
@@ -72,10 +81,10 @@ class OrphanScan:
             keys.append(key)
             found += 1
             if len(keys) == DELETED_AT_ONCE:
-                await self._delete(keys)
+                await self._delete(keys, position)
                 keys = []
         if keys:
-            await self._delete(keys)
+            await self._delete(keys, position)
         if self._failure is not None:
             raise self._failure
         self.scans += 1
@@ -109,7 +118,8 @@ class OrphanScan:
                     if name not in named[name.incarnation]:
                         yield info.key
 
-    async def _delete(self, keys: list[str]) -> None:
+    async def _delete(self, keys: list[str], position: int) -> None:
+        await self._see_copied(position)
         await self._check_owner()
         try:
             await self._store.delete_many(keys)

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 import structlog
 import trio
 
+from tidegate_coordination.backup.same_log import newest_mark, see_same
 from tidegate_coordination.backup.shelf import Shelf
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
@@ -86,7 +87,7 @@ async def _see_end(
     patience: _Patience,
     deadline_seconds: float,
 ) -> ClusterState:
-    """See that the log still ends where its copies end, or behind that; return the state.
+    """See that the log holds what its copies hold, up to their end; return the state.
 
     One that is cut short would give positions and incarnations out again, and to the orphan scan
     the objects of what it lost are nobody's.
@@ -94,7 +95,11 @@ async def _see_end(
     if state.timelines.is_restoring or state.log_moves.is_copy:
         return state  # no gateway begins on it anyway
     shelf = Shelf(store, state.cluster_id, state.timeline)
-    copied = (await patience.answer_to(shelf.look)).last
+    copies = await patience.answer_to(shelf.look)
+    mark = await patience.answer_to(lambda: newest_mark(shelf, copies.entries))
+    if mark is not None and mark.position <= state.position:
+        await see_same(log, mark)
+    copied = copies.last
     if copied <= state.position:
         return state
     # Others may have appended and copied since.  What is copied was in the log before.

@@ -3,7 +3,8 @@
 Anyone may copy, and several at once: see copies.py.  What is there already is not copied again, and
 where another gateway has copied since the last look, this one leaves it at that.  A snapshot is
 whole by itself, so the entries below it are not needed: should the log be trimmed in the middle of
-a copy, its newest snapshot takes the place of what is gone.
+a copy, its newest snapshot takes the place of what is gone.  Before anything is copied, the log is
+compared with what was copied last (same_log.py).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ..metadata_log import (
 )
 from ..whole_entries import expect_whole
 from .copies import EntriesName, chain, obsolete
+from .same_log import Mark, mark_of, newest_mark, see_same
 from .shelf import Copies, Shelf
 
 READ_BYTES: Final = 4 << 20
@@ -62,6 +64,7 @@ class Copier:
         self._base = 0
         self._snapshot_due = 0
         self._last_key = ""
+        self._last: Mark | None = None
 
     async def copy(self, *, even_if_others_do: bool = True) -> CopyReport:
         """Copy what is new.
@@ -69,12 +72,15 @@ class Copier:
         Raises:
           LogUnavailable, StoreUnavailable: try again later; what was copied stays.
           LogCorrupt: the log is damaged.  Older copies are untouched.
+          LogMisconfigured: it is not the one that was copied.  They are untouched, too.
         """
         report = CopyReport()
         if self._covered < 0:
             await self._look()
         elif await self._others_went_on() and not even_if_others_do:
             report.by_others = True
+        if self._last is not None:
+            await see_same(self._log, self._last)
         if not report.by_others:
             # Entries first: with the older snapshot they replace a newer one that is damaged.
             await self._copy_entries(report)
@@ -90,6 +96,7 @@ class Copier:
         self._snapshot_due = self._base + self._snapshot_entries
         if copies.entries:
             self._last_key = max(map(self._shelf.key_of, copies.entries))
+            self._last = await newest_mark(self._shelf, copies.entries)
 
     async def _others_went_on(self) -> bool:
         found = await self._shelf.new_entries(self._last_key)
@@ -97,8 +104,10 @@ class Copier:
             return False
         self._last_key = self._shelf.key_of(found[-1][0])
         before = self._covered
-        for name in chain([name for name, _ in found], before):
+        news = chain([name for name, _ in found], before)
+        for name in news:
             self._covered = name.last
+        self._last = await newest_mark(self._shelf, news) or self._last
         return self._covered > before
 
     async def _copy_snapshot_if_due(self, report: CopyReport) -> None:
@@ -131,6 +140,7 @@ class Copier:
             expect_whole(entries)  # a copy of damage would be found when it is needed
             name, size_bytes = await self._shelf.put_entries(entries)
             self._note(name)
+            self._last = mark_of(entries[-1])
             report.bytes += size_bytes
             report.objects += 1
             report.entries += len(entries)

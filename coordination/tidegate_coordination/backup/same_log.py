@@ -1,0 +1,62 @@
+"""Is a log still the one that was copied?
+
+One that lost its end, and was then written on, holds other entries where its copies hold the lost
+ones.  Its positions and incarnations were given out twice, and objects that the lost entries named
+count as nobody's.  So whoever copies compares first, and a gateway does not start on such a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final, NamedTuple
+
+from ..metadata_log import LogEntry, LogMisconfigured, MetadataLog, Trimmed
+from .copies import DamagedCopy, EntriesName, digest_of
+from .shelf import Shelf
+
+_LOOKS: Final = 3
+
+
+class Mark(NamedTuple):
+    """What an entry was, as far as is needed to know it again."""
+
+    position: int
+    digest: str
+
+
+def mark_of(entry: LogEntry) -> Mark:
+    """Return the mark of an entry."""
+    return Mark(entry.position, digest_of(entry.payload))
+
+
+async def newest_mark(shelf: Shelf, names: Iterable[EntriesName]) -> Mark | None:
+    """Return the mark of the newest entry that was copied; None without one that can be read.
+
+    Raises:
+      StoreUnavailable: try again later.
+    """
+    for name in islice(sorted(names, key=lambda each: each.last, reverse=True), _LOOKS):
+        try:
+            return mark_of((await shelf.read_entries(name))[-1])
+        except DamagedCopy:
+            continue
+    return None
+
+
+async def see_same(log: MetadataLog, copied: Mark) -> None:
+    """See that the log holds an entry as it was copied; one that it trimmed passes.
+
+    Raises:
+      LogMisconfigured: it holds another one there.
+      LogUnavailable, LogCorrupt: as reading it.
+    """
+    found = await log.read(copied.position, 1)
+    if isinstance(found, Trimmed) or not found or mark_of(found[0]) == copied:
+        return
+    raise LogMisconfigured(
+        f"at position {copied.position} it holds another entry than its copies in the object store:"
+        " it lost its end and was written on, or gateways use two logs. Stop all gateways, and give"
+        " the log that was copied; if there is none any more, `tidegate log restore` makes a new"
+        " one from the copies, and from the records written since"
+    )
