@@ -21,7 +21,7 @@ def test_what_lives_long_holds_nothing_back() -> None:
         table.supersede(number, 1000)
         table.fold_collected([number])
         if counter % 100 == 0:
-            sizes.append(len(msgspec.msgpack.encode(table.encode())))
+            sizes.append(len(msgspec.msgpack.encode(table.encode(is_wide=True))))
     assert list(table.numbers()) == [kept]
     assert table.name(kept) == WalName(1, 0)
     assert table.next_number == 20_000

@@ -266,7 +266,7 @@ class Holes(RuleBasedStateMachine):
         partition = self.world.state.partitions[0]
         assert partition.size_bytes == sum(each.length for each in self.model)
         gaps = sum(one.next_offset != other.base_offset for one, other in pairwise(self.model))
-        encoded = cast("list[list[object]]", partition.runs.encode())
+        encoded = cast("list[list[object]]", partition.runs.encode(is_wide=False))
         assert sum(len(each) for each in encoded[3:]) == gaps
         for offset in range(self.log_start, self.next_offset + 1):
             behind = [at for at, each in enumerate(self.model) if each.next_offset > offset]

@@ -11,6 +11,7 @@ from .entries import check_readable, encode_events
 from .metadata_versions import FEATURE_NAME, allowed_to, needed_for
 from .rules.numbered import Numbered
 from .rules.proposal import Decided, Proposal, View
+from .state.broken import NumbersRunOut
 from .state.cluster import ClusterState
 from .state.trial import Trial
 
@@ -85,6 +86,9 @@ class Draft(Generic[Whose]):
             check_readable(decided.events, encoded)
             self._trial.check(decided.events)
             return decided, encoded
+        except NumbersRunOut as error:
+            _log.error("numbers have run out", proposal=type(proposal), error=str(error))
+            raise CannotCommit(str(error)) from error
         except Exception as error:
             # A bug met by one client's request must not cost the others their gateway: deciding
             # changes nothing but the overlay, so only this proposal fails.  Nor may it come into

@@ -41,12 +41,18 @@ LEVELS: Final = {
         5,
         "a checksum in each entry of the metadata log; repeats of old batches are told as such",
     ),
-    3: Level(2, 6, "snapshots of format 6; leader epochs"),
+    3: Level(
+        2,
+        6,
+        "leader epochs; more bits for numbers that rise for ever; producer ids of a cluster's own",
+    ),
 }
 FIRST: Final = 1
 NEWEST: Final = max(LEVELS)
 EPOCHS: Final = 3
 """From here on partitions have a history of leader epochs; see decision 25."""
+WIDE_NUMBERS: Final = 3
+"""From here on objects have 40 bits, and WAL ids 64; below they have 32 each."""
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 EVENT_LEVELS: Final[dict[type[Event], int]] = {}

@@ -132,12 +132,10 @@ def sequences_never_wrap(patch: pytest.MonkeyPatch) -> None:
 def takes_old_epochs(patch: pytest.MonkeyPatch) -> None:
     real = wal_rules._Judge._judge_sequence
 
-    def wrong(self: Any, batch: Any, partition: Partition, append_time_ms: int) -> Any:
-        key = (partition.number, batch.producer_id)
-        known = self._producer(key)
+    def wrong(self: Any, batch: Any, partition: Partition) -> Any:
+        known = self._producer((partition.number, batch.producer_id))
         if known is None or batch.producer_epoch >= known.epoch:
-            return real(self, batch, partition, append_time_ms)
-        self._accept_producer(batch, key, append_time_ms)
+            return real(self, batch, partition)
         return None
 
     patch.setattr(wal_rules._Judge, "_judge_sequence", wrong)

@@ -18,8 +18,9 @@ from typing import NamedTuple
 from tidegate_storage.runs import run_check
 
 from ..events import RUN_LOG_APPEND_TIME, ProducerBatch, Run, WalAbandoned, WalCommitted
-from ..metadata_versions import DUPLICATES_TOLD
+from ..metadata_versions import DUPLICATES_TOLD, WIDE_NUMBERS
 from ..state.cluster import ClusterState
+from ..state.columns import MAX_INT64
 from ..state.objects import WalName, WalStatus
 from ..state.partitions import Partition
 from ..state.producers import KeptBatch, ProducerState, with_batch
@@ -54,6 +55,7 @@ class Refusal(Enum):
     UNKNOWN_TOPIC = "the topic or partition does not exist (any more)"
     STALE_PRODUCER_EPOCH = "a newer epoch of the producer has written"
     OUT_OF_ORDER_SEQUENCE = "the sequence number does not follow the last one"
+    OFFSETS_RUN_OUT = "the offsets of its records would be above the highest there is"
     DUPLICATE_SEQUENCE = "it was written long ago; where is not known any more"
     ABANDONED = "the object was given up before it was committed"
 
@@ -168,11 +170,16 @@ class _Judge:
         if partition is None:
             return _REFUSED[Refusal.UNKNOWN_TOPIC]
         if producer_id > NO_PRODUCER_ID:  # below it is none either, as in Kafka
-            settled = self._judge_sequence(batch, partition, self._stamp_ms)
+            settled = self._judge_sequence(batch, partition)
             if settled is not None:
                 return settled
         base_offset = self._next_offset
-        self._next_offset = base_offset + record_count
+        following = base_offset + record_count
+        if following > MAX_INT64:
+            return self._out_of_offsets()
+        if producer_id > NO_PRODUCER_ID:
+            self._accept_producer(batch, (partition.number, producer_id), self._stamp_ms)
+        self._next_offset = following
         stamp_ms = self._stamp_ms
         if stamp_ms >= 0:
             timestamp = stamp_ms
@@ -209,9 +216,16 @@ class _Judge:
         if self._partition is not None:
             self._next_offsets[self._partition.number] = self._next_offset
 
-    def _judge_sequence(
-        self, batch: BatchFacts, partition: Partition, append_time_ms: int
-    ) -> BatchOutcome | None:
+    def _out_of_offsets(self) -> BatchOutcome:
+        """Refuse a batch whose last record would have no offset; a smaller one may have.
+
+        A batch claims how many records it has, and nobody counts them: so 2^32 small requests can
+        bring a partition here.  Below the level, who asked may not know this answer.
+        """
+        is_told = self._view.state.metadata_version >= WIDE_NUMBERS
+        return _REFUSED[Refusal.OFFSETS_RUN_OUT if is_told else Refusal.ABANDONED]
+
+    def _judge_sequence(self, batch: BatchFacts, partition: Partition) -> BatchOutcome | None:
         key = (partition.number, batch.producer_id)
         known = self._producer(key)
         if known is None:
@@ -230,7 +244,6 @@ class _Judge:
                 )
             if batch.first_sequence != known.expected_sequence():
                 return _REFUSED[self._not_next(batch, known)]
-        self._accept_producer(batch, key, append_time_ms)
         return None
 
     def _not_next(self, batch: BatchFacts, known: ProducerState) -> Refusal:

@@ -1,4 +1,4 @@
-"""The one error of the fold."""
+"""The errors of the fold, and of the trial before it."""
 
 
 class StateBroken(Exception):
@@ -6,6 +6,23 @@ class StateBroken(Exception):
 
     Stop this gateway and show the text; going on would answer clients from a wrong state.
     """
+
+
+class NumbersRunOut(StateBroken):
+    """A number that rises for ever is at its end; nothing is broken.
+
+    Refuse what needs one more, with the text; what needs none goes on.
+    """
+
+
+def expect_left(are_left: bool, text: str) -> None:
+    """Assert that there are numbers left.
+
+    Raises:
+      NumbersRunOut: there are none.
+    """
+    if not are_left:
+        raise NumbersRunOut(text)
 
 
 def expect(holds: bool, text: str) -> None:

@@ -34,7 +34,7 @@ from .pipeline_reports import ReportTable
 from .producer_ids import ProducerIdTable
 from .proposals import ProposalTable
 from .run_folds import RunFolds
-from .snapshot_head import decode_head, encode_head
+from .snapshot_head import decode_head, encode_head, is_wide
 from .timelines import TimelineTable
 from .topics import TopicTable
 
@@ -336,7 +336,8 @@ class ClusterState:
         as_copy: for a log that is being made as a copy of this one.
         """
         head = encode_head(self, as_copy=as_copy)
-        frozen = FrozenState(self.position, head, self.partitions.frozen(), self.groups.frozen())
+        partitions = self.partitions.frozen(is_wide=is_wide(self))
+        frozen = FrozenState(self.position, head, partitions, self.groups.frozen())
         self._frozen.append(frozen)
         try:
             yield frozen

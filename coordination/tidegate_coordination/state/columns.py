@@ -18,8 +18,10 @@ from .broken import StateBroken
 
 MAX_INT64: Final = (1 << 63) - 1
 MAX_UINT32: Final = (1 << 32) - 1
-# Position, length, max time stamp, check, flags of a run, and its records; see runs.py.
-check_run_columns: Final = struct.Struct("<IIqIBI").pack
+# Of objects, in runs.py; older releases have MAX_UINT32.
+MAX_OBJECTS: Final = 1 << 40
+# Position, length, max time stamp, check, flags of a run; see runs.py.
+check_run_columns: Final = struct.Struct("<IIqIB").pack
 # Producer id, epoch, first and last sequence, base offset.
 check_producer_columns: Final = struct.Struct("<qhiiq").pack
 

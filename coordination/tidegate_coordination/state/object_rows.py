@@ -14,6 +14,7 @@ from itertools import compress
 from typing import Any, Final
 
 _PAGE_BITS: Final = 12
+_NUMBER: Final = "Q"
 
 
 class _Page:
@@ -56,6 +57,16 @@ def _selected(column: array[int], stays: list[bool]) -> array[int]:
     return array(column.typecode, compress(column, stays))
 
 
+def _as(code: str, column: array[int]) -> bytes:
+    return (column if column.typecode == code else array(code, column)).tobytes()
+
+
+def _read(code: str, was: str, data: bytes) -> array[int]:
+    column: array[int] = array(was)
+    column.frombytes(data)
+    return column if was == code else array(code, column)
+
+
 class ObjectRows:
     """See the module's head.
 
@@ -76,7 +87,7 @@ class ObjectRows:
         number = self.next_number
         page = self._pages.get(number >> _PAGE_BITS)
         if page is None:
-            page = _Page(array("I"), tuple(array(code) for code in self._codes))
+            page = _Page(array(_NUMBER), tuple(array(code) for code in self._codes))
             self._pages[number >> _PAGE_BITS] = page
         page.numbers.append(number)
         for column, value in zip(page.columns, row, strict=True):
@@ -122,28 +133,30 @@ class ObjectRows:
             gone = frozenset(page.gone)
             yield from (number for number in list(page.numbers) if number not in gone)
 
-    def encode(self) -> dict[str, object]:
-        """Return all of it as builtins."""
+    def encode(self, codes: str = "", number_code: str = _NUMBER) -> dict[str, object]:
+        """Return all of it as builtins.
+
+        codes, number_code: of what older releases read; all numbers must fit.
+        """
         pages = self._pages.values()
+        narrow = codes or self._codes
         return {
             "next": self.next_number,
-            "numbers": b"".join([page.numbers.tobytes() for page in pages]),
+            "numbers": b"".join([_as(number_code, page.numbers) for page in pages]),
             "columns": [
-                b"".join([page.columns[at].tobytes() for page in pages])
-                for at in range(len(self._codes))
+                b"".join([_as(code, page.columns[at]) for page in pages])
+                for at, code in enumerate(narrow)
             ],
             "collected": [number for page in pages for number in sorted(page.gone)],
         }
 
-    def decode(self, table: Mapping[str, Any]) -> None:
-        """Fill empty rows from encode()'s answer."""
-        numbers = array("I")
-        numbers.frombytes(table["numbers"])
+    def decode(self, table: Mapping[str, Any], codes: str = "", number_code: str = _NUMBER) -> None:
+        """Fill empty rows from encode()'s answer, which was given the same codes."""
         columns: list[array[int]] = []
-        for code, data in zip(self._codes, table["columns"], strict=True):
-            column: array[int] = array(code)
-            column.frombytes(data)
-            columns.append(column)
+        read = codes or self._codes
+        for code, was, data in zip(self._codes, read, table["columns"], strict=True):
+            columns.append(_read(code, was, data))
+        numbers = _read(_NUMBER, number_code, table["numbers"])
         self.fill(table["next"], numbers, columns, table["collected"])
 
     def fill(

@@ -70,7 +70,10 @@ class _Counters:
 
 # Incarnation, counter, size, committed at, live runs; for a segment its attempt is the counter, and
 # its place is a partition's number and a base offset.
-_COLUMNS = "IIIqIIq"
+_COLUMNS = "IQIqIIq"
+# Snapshots up to format 5 have fewer bits for counters, and for the objects' own numbers.
+_NARROW_COLUMNS = "IIIqIIq"
+_NARROW_NUMBER = "I"
 _SIZE, _COMMITTED_AT, _LIVE, _PARTITION = 2, 3, 4, 5
 _NO_PARTITION = (1 << 32) - 1
 
@@ -228,10 +231,11 @@ class ObjectTable:
         """Forget the counters of an incarnation that may commit no more."""
         self._counters.pop(incarnation, None)
 
-    def encode(self) -> object:
-        """Return all of it as builtins."""
+    def encode(self, *, is_wide: bool) -> object:
+        """Return all of it as builtins; is_wide: with 64 bits for what rises for ever."""
+        rows = self._rows
         return {
-            **self._rows.encode(),
+            **(rows.encode() if is_wide else rows.encode(_NARROW_COLUMNS, _NARROW_NUMBER)),
             "counters": [
                 [incarnation, each.next, sorted(each.missing), sorted(each.abandoned)]
                 for incarnation, each in sorted(self._counters.items())
@@ -244,12 +248,14 @@ class ObjectTable:
             ],
         }
 
-    def decode(self, table: Mapping[str, Any]) -> None:
+    def decode(self, table: Mapping[str, Any], *, is_wide: bool) -> None:
         """Fill an empty table from encode()'s answer."""
         if "first" in table:
             self._decode_rows_without_gaps(table)
-        else:
+        elif is_wide:
             self._rows.decode(table)
+        else:
+            self._rows.decode(table, _NARROW_COLUMNS, _NARROW_NUMBER)
         for incarnation, following, missing, abandoned in table["counters"]:
             self._counters[incarnation] = _Counters(following, set(missing), set(abandoned))
         self.dead = {number: since for number, since in table["dead"]}
@@ -259,12 +265,13 @@ class ObjectTable:
 
     def _decode_rows_without_gaps(self, table: Mapping[str, Any]) -> None:
         """Up to format 3 a row stayed until all in front of it were gone."""
-        columns: list[array[int]] = [array(code) for code in _COLUMNS]
+        columns: list[array[int]] = [array(code) for code in _NARROW_COLUMNS]
         for column, data in zip(columns, table["columns"], strict=False):
             column.frombytes(data)
         first, count = table["first"], len(columns[0])
         if len(table["columns"]) < len(columns):  # format 2 knew no segments
             columns[_PARTITION].extend([_NO_PARTITION] * count)
             columns[-1].extend([0] * count)
-        numbers = array("I", range(first, first + count))
-        self._rows.fill(first + count, numbers, columns, table["collected"])
+        numbers = array("Q", range(first, first + count))
+        wide = [array(code, column) for code, column in zip(_COLUMNS, columns, strict=True)]
+        self._rows.fill(first + count, numbers, wide, table["collected"])

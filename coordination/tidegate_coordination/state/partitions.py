@@ -151,8 +151,11 @@ class Partition:
                 if state.last_write_ms >= before_ms
             }
 
-    def encode(self) -> object:
-        """Return all of it as builtins.  Only snapshots of format 6 can have epochs."""
+    def encode(self, *, is_wide: bool) -> object:
+        """Return all of it as builtins.  Only snapshots of format 6 can have epochs.
+
+        is_wide: see Runs.encode().
+        """
         return [
             self.number,
             self.topic_id,
@@ -160,7 +163,7 @@ class Partition:
             self.log_start,
             self.next_offset,
             self.size_bytes,
-            self.runs.encode() if self.runs is not _NO_RUNS else None,
+            self.runs.encode(is_wide=is_wide) if self.runs is not _NO_RUNS else None,
             [_producer_row(*each) for each in sorted(self.producers.items())],
             self.cleanings,
             *((self.epochs,) if self.epochs else ()),
@@ -252,9 +255,13 @@ class PartitionTable:
         is_first = len(epochs) == 1 and epochs[0].offset == 0
         return self._shared_epochs.setdefault(epochs, epochs) if is_first else epochs
 
-    def frozen(self) -> FrozenRows[int]:
-        """Return all rows as they are now."""
-        return FrozenRows("partitions", self._partitions, lambda number: self[number].encode())
+    def frozen(self, *, is_wide: bool) -> FrozenRows[int]:
+        """Return all rows as they are now; is_wide: see Runs.encode()."""
+
+        def encode(number: int) -> object:
+            return self[number].encode(is_wide=is_wide)
+
+        return FrozenRows("partitions", self._partitions, encode)
 
     def decode(self, rows: list[Any]) -> None:
         """Add some of the frozen rows, in their order."""

@@ -1,9 +1,12 @@
-"""The runs of one partition: where its batches lie, 33 bytes a run.
+"""The runs of one partition: where its batches lie, 34 bytes a run.
 
 Rows are in offset order, appended at the end and cut at the front, and stretches of them replaced
 by segments, or taken out.  The cut only moves an index; the columns shrink once half of them is
 dead.  Base offsets are a column of their own, to be searched; the rest of a row is packed, since it
 is written and read as a whole, and a partition with few runs should cost few objects.
+
+Numbers of objects have 40 bits: 32, as they always had, and 8 behind all else, which snapshots up
+to format 5 leave out, as they are zero there.
 
 A run ends where the next one begins, or at end_offset.  Only in front of a hole, where runs were
 taken out, this is not so; where such a run ends is kept apart, for there are few.
@@ -33,9 +36,13 @@ class RunRow(NamedTuple):
     flags: int
 
 
-_REST: Final = Struct("<IIIqIB")  # object number, position, length, max time stamp, check, flags
+# Object number's low bits, position, length, max time stamp, check, flags; the number's high bits.
+_REST: Final = Struct("<IIIqIBB")
 _REST_BYTES: Final = _REST.size
+_LOW_BITS: Final = 32
+_LOW: Final = (1 << _LOW_BITS) - 1
 _pack = _REST.pack
+_unpack = _REST.unpack_from
 
 
 class Runs:
@@ -60,7 +67,13 @@ class Runs:
             self._ends[self._base[-1]] = self.end_offset
         self._base.append(base_offset)
         self._rest += _pack(
-            object_number, run.position, run.length, run.max_timestamp, run.check, run.flags
+            object_number & _LOW,
+            run.position,
+            run.length,
+            run.max_timestamp,
+            run.check,
+            run.flags,
+            object_number >> _LOW_BITS,
         )
         self.end_offset = base_offset + run.record_count
 
@@ -73,7 +86,9 @@ class Runs:
         behind = base[at + 1] if at + 1 < len(base) else self.end_offset
         if self._ends:
             behind = self._ends.get(base[at], behind)
-        return RunRow(base[at], behind, *_REST.unpack_from(self._rest, at * _REST_BYTES))
+        low, position, length, timestamp, check, flags, high = _unpack(self._rest, at * _REST_BYTES)
+        number = low | high << _LOW_BITS
+        return RunRow(base[at], behind, number, position, length, timestamp, check, flags)
 
     def find(self, offset: int) -> int:
         """Return the index of the run that holds the offset, or of the next one above a gap.
@@ -106,12 +121,7 @@ class Runs:
         before = [self[start - 1]] if start else []
         first, last = self._first + start, self._first + stop
         self._base[first:last] = array("q", [row.base_offset for row in rows])
-        packed = b"".join(
-            _pack(
-                row.object_number, row.position, row.length, row.max_timestamp, row.check, row.flags
-            )
-            for row in rows
-        )
+        packed = b"".join(map(_packed, rows))
         self._rest[first * _REST_BYTES : last * _REST_BYTES] = packed
         for row in dropped:
             self._ends.pop(row.base_offset, None)
@@ -142,14 +152,17 @@ class Runs:
             self._first = 0
         return dropped
 
-    def encode(self) -> object:
-        """Return the live rows, column by column; then where runs in front of holes end, if any."""
+    def encode(self, *, is_wide: bool) -> object:
+        """Return the live rows, column by column; then where runs in front of holes end, if any.
+
+        is_wide: with all bits of the objects' numbers; else they must be low.
+        """
         first = self._first
-        row: list[object] = [
-            self.end_offset,
-            self._base[first:].tobytes(),
-            bytes(self._rest[first * _REST_BYTES :]) if first else bytes(self._rest),
-        ]
+        rest = self._rest[first * _REST_BYTES :] if first else self._rest
+        if not is_wide:
+            rest = rest[:]
+            del rest[_REST_BYTES - 1 :: _REST_BYTES]
+        row: list[object] = [self.end_offset, self._base[first:].tobytes(), bytes(rest)]
         return [*row, sorted(self._ends.items())] if self._ends else row
 
     @classmethod
@@ -158,7 +171,28 @@ class Runs:
         end_offset, base, rest, *ends = row
         runs = cls(end_offset)
         runs._base.frombytes(base)
-        runs._rest += rest
+        runs._rest += rest if len(rest) == len(runs._base) * _REST_BYTES else _widened(rest)
         for pairs in ends:
             runs._ends = {base_offset: next_offset for base_offset, next_offset in pairs}
         return runs
+
+
+def _packed(row: RunRow) -> bytes:
+    return _pack(
+        row.object_number & _LOW,
+        row.position,
+        row.length,
+        row.max_timestamp,
+        row.check,
+        row.flags,
+        row.object_number >> _LOW_BITS,
+    )
+
+
+def _widened(rest: bytes) -> bytearray:
+    """Return rows of a snapshot up to format 5 as they are now."""
+    narrow = _REST_BYTES - 1
+    wide = bytearray(len(rest) // narrow * _REST_BYTES)
+    for at in range(narrow):
+        wide[at::_REST_BYTES] = rest[at::narrow]
+    return wide

@@ -12,10 +12,17 @@ if TYPE_CHECKING:
     from .cluster import ClusterState
 
 # The format that is written is one that all gateways can load; see metadata_versions.py.  Formats
-# 5 and 6 are 4 of a cluster at a higher metadata.version.  Format 3 has no holes, compaction and
+# 5 and 6 are 4 of a cluster at a higher metadata.version; 6 has more bits for numbers that rise for
+# ever, and leader epochs.  Format 3 has no holes, compaction and
 # reports of the pipeline, and keeps rows of objects that were collected; format 2 has no segments
 # either.
 _READABLE_FORMATS = (2, 3, 4, 5, 6)
+_WIDE_FORMAT = 6
+
+
+def is_wide(state: ClusterState) -> bool:
+    """Tell whether snapshots have all bits of numbers that rise for ever; see columns.py."""
+    return LEVELS[state.metadata_version].snapshot_format >= _WIDE_FORMAT
 
 
 def encode_head(state: ClusterState, *, as_copy: bool) -> dict[str, object]:
@@ -34,7 +41,7 @@ def encode_head(state: ClusterState, *, as_copy: bool) -> dict[str, object]:
         "gateways": state.gateways.encode(),
         "claims": state.claims.encode(),
         "topics": state.topics.encode(),
-        "objects": state.objects.encode(),
+        "objects": state.objects.encode(is_wide=is_wide(state)),
         "producer_ids": state.producer_ids.encode(),
         "configs": state.configs.encode(),
         "pipeline": state.pipeline_reports.encode(),
@@ -67,7 +74,7 @@ def decode_head(state: ClusterState, table: Mapping[str, Any]) -> None:
     state.gateways.decode(table["gateways"])
     state.claims.decode(table["claims"])
     state.topics.decode(table["topics"])
-    state.objects.decode(table["objects"])
+    state.objects.decode(table["objects"], is_wide=table["format"] >= _WIDE_FORMAT)
     state.producer_ids.decode(table["producer_ids"])
     state.configs.decode(table["configs"])
     state.pipeline_reports.decode(table.get("pipeline", []))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .. import events as ev
 from .. import group_events as gev
 from .. import log_move_events as lev
-from .broken import StateBroken, expect
+from .broken import StateBroken, expect, expect_left
 from .columns import MAX_INT64, MAX_UINT32, check_numbers
 from .topics import Topic, collision_key
 from .trial_runs import RunTrial
@@ -130,6 +130,7 @@ class Trial:
         gateways = self._state.gateways
         following = gateways.next_incarnation + self._registered
         expect(event.incarnation == following, f"incarnation {event.incarnation}")
+        expect_left(following < MAX_UINT32, "the numbers of incarnations have run out")
         self._registered += 1
         if event.supersedes:
             self._ends(event.supersedes)
@@ -223,7 +224,7 @@ class Trial:
         self._partitions += count
         following = self._state.partitions.next_number + self._partitions
         expect(count <= MAX_PARTITIONS, f"{count} partitions at once")
-        expect(following < MAX_UINT32, "the numbers of partitions have run out")
+        expect_left(following < MAX_UINT32, "the numbers of partitions have run out")
 
     def _topic_deleted(self, event: ev.TopicDeleted) -> None:
         topic = self._topic(event.topic_id)

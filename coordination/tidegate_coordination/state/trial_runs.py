@@ -9,9 +9,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from .. import events as ev
-from .broken import StateBroken, expect
+from ..metadata_versions import FEATURE_NAME, WIDE_NUMBERS
+from .broken import StateBroken, expect, expect_left
 from .cleanings import cleaned_to
-from .columns import MAX_INT64, MAX_UINT32, check_producer_columns, check_run_columns
+from .columns import MAX_INT64, MAX_OBJECTS, MAX_UINT32, check_producer_columns, check_run_columns
 from .objects import WalName, WalStatus
 from .partitions import Partition
 from .topics import Topic
@@ -41,6 +42,7 @@ class RunTrial:
         self._skipped: Final[set[int]] = set()
         self._gone: Final[set[int]] = set()
         self._objects = 0
+        self._is_wide: Final = state.metadata_version >= WIDE_NUMBERS
 
     def wal_committed(self, event: ev.WalCommitted) -> None:
         """Each run goes on where its partition ends, and fits in its columns."""
@@ -54,14 +56,14 @@ class RunTrial:
                 run.max_timestamp,
                 run.check,
                 run.flags,
-                run.record_count,
             )
             number, base_offset = run.partition, run.base_offset
             end = ends.get(number)
             if end is None:
                 end = partitions[number].next_offset
             following = base_offset + run.record_count
-            if base_offset != end or following > MAX_INT64 or end < 0:
+            # Batches claim how many records they have: of a run it may be more than 32 bits.
+            if base_offset != end or not 0 <= end <= following <= MAX_INT64:
                 raise StateBroken(f"partition {number}: run at {base_offset}, next is {end}")
             ends[number] = following
         if event.producers:
@@ -97,16 +99,28 @@ class RunTrial:
         is_open = self._state.objects.wal_status(name) is WalStatus.UNKNOWN
         expect(is_open and name not in self._settled, f"{name} is settled already")
         self._settled.add(name)
-        for number in name:
-            expect(0 <= number <= MAX_UINT32, f"{name} is above what a WAL id can be")
+        self._incarnation(name.incarnation)
+        highest = MAX_INT64 if self._is_wide else MAX_UINT32
+        expect_left(0 <= name.counter <= highest, f"{name}: {self._has_run_out}")
         ahead = name.counter - self._state.objects.next_counter(name.incarnation)
         expect(ahead <= MAX_AHEAD, f"{name} is {ahead} ahead of what is known")
         self._add_objects(1)
 
+    @staticmethod
+    def _incarnation(number: int) -> None:
+        expect(0 <= number <= MAX_UINT32, f"incarnation {number}")
+
+    @property
+    def _has_run_out(self) -> str:
+        if self._is_wide:
+            return "its kind of numbers has run out"
+        return f"its kind of numbers has run out: raise {FEATURE_NAME} to {WIDE_NUMBERS}"
+
     def _add_objects(self, count: int) -> None:
         self._objects += count
         following = self._state.objects.next_number + self._objects
-        expect(following <= MAX_UINT32, "the numbers of objects have run out")
+        highest = MAX_OBJECTS if self._is_wide else MAX_UINT32
+        expect_left(following <= highest, f"object {following}: {self._has_run_out}")
 
     def log_starts_moved(self, event: ev.LogStartsMoved) -> None:
         """A log start only rises, to the partition's end at most."""
@@ -127,7 +141,7 @@ class RunTrial:
 
     def segments_published(self, event: ev.SegmentsPublished) -> None:
         """Segments stand for live runs, one after the other."""
-        expect(0 <= event.incarnation <= MAX_UINT32, f"incarnation {event.incarnation}")
+        self._incarnation(event.incarnation)
         for each in event.partitions:
             self._replace(each.partition, each.base_offset, each.next_offset)
             at = each.base_offset

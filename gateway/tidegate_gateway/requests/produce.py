@@ -70,6 +70,8 @@ _REFUSAL_CODES = {
     Refusal.STALE_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
     Refusal.OUT_OF_ORDER_SEQUENCE: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     Refusal.DUPLICATE_SEQUENCE: ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+    # No offset is left for it, and trying again gives it none.
+    Refusal.OFFSETS_RUN_OUT: ErrorCode.INVALID_RECORD,
     # Nothing was written and nothing will be: the client may send the batch again.
     Refusal.ABANDONED: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
