@@ -127,5 +127,5 @@ async def test_nobody_there_is_an_outage() -> None:
 
 async def test_without_psycopg_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "tidegate_coordination.logs.postgres_log", None)
-    with pytest.raises(LogMisconfigured, match=r"pip install 'tidegate\[postgres\]'"):
+    with pytest.raises(LogMisconfigured, match=r"python\S* -m pip install 'psycopg\[binary\]'"):
         await open_log("postgres://h/db")

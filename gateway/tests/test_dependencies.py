@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tidegate_pipeline.options import PACKAGES
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -24,6 +26,11 @@ def imported(path: Path) -> Iterator[str]:
             yield from (each.name.partition(".")[0] for each in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:
             yield str(node.module).partition(".")[0]
+
+
+def test_the_pipelines_packages_are_named_alike_everywhere() -> None:
+    extra = project()["project"]["optional-dependencies"]["pipeline"]
+    assert sorted(PACKAGES) == sorted(extra)
 
 
 def test_each_dependency_is_imported_by_what_is_installed() -> None:

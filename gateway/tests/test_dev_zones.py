@@ -76,7 +76,7 @@ def says_what_ends_by_itself(running: DevZones) -> None:
 def drains(running: DevZones) -> None:
     running.say("drain 3")
     running.hear("gateway 3 is drained and may be stopped")
-    assert states(running.status()) == ["serving", "serving", "serving, but draining"]
+    assert states(running.status()) == ["serving", "serving", "drained"]
     running.say("undrain 3")
     running.hear("gateway 3 takes new work again")
     assert states(running.status()) == ["serving", "serving", "serving"]

@@ -69,6 +69,8 @@ def test_help_names_each_command() -> None:
         (Verb.KILL, Phase.STOPPING, (Step.KILL,)),
         (Verb.DRAIN, Phase.SERVING, (Step.DRAIN,)),
         (Verb.UNDRAIN, Phase.DRAINING, (Step.UNDRAIN,)),
+        (Verb.UNDRAIN, Phase.DRAINED, (Step.UNDRAIN,)),
+        (Verb.STOP, Phase.DRAINED, (Step.STOP,)),
     ],
 )
 def test_what_commands_come_to(verb: Verb, phase: Phase, wanted: tuple[Step, ...]) -> None:
@@ -83,6 +85,7 @@ def test_what_commands_come_to(verb: Verb, phase: Phase, wanted: tuple[Step, ...
         (Verb.DRAIN, Phase.DOWN, "is stopped; start it first"),
         (Verb.START, Phase.SERVING, "runs already"),
         (Verb.START, Phase.DRAINING, "undrain makes it take new work"),
+        (Verb.START, Phase.DRAINED, "is drained; undrain makes it take new work"),
         (Verb.START, Phase.STOPPING, "is stopping just now"),
     ],
 )

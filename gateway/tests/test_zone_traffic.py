@@ -134,6 +134,7 @@ def test_totals_are_exact_and_the_one_that_crossed_least_goes(
             0,
             "Zone mars has no gateway that takes new work",
         ),
+        (ClientZone("zone1", Source.RACK), 1, 0, "Did you mean zone-1? Zone zone1 has no gateway"),
         (ClientZone("b", Source.RACK), 1, 0, "It produces before its rack is known: add ,zone=b"),
         (ClientZone("b", Source.RACK), 0, 1, "Its client.rack alone moves it only where topics"),
         (ClientZone("b", Source.ADDRESS), 1, 1, "It knows gateways of zone b from its next"),
@@ -147,7 +148,7 @@ def test_each_cause_has_its_advice(
     client = ClientTraffic("app", zone)
     client.bytes.produced[Kind.CROSS] = produced
     client.bytes.fetched[Kind.CROSS] = fetched_
-    found = advice(client, {"a", "b"}, "a")
+    found = advice(client, {"a", "b", "zone-1"}, "a")
     assert found.startswith(sentence)
     assert bool(found) == bool(sentence)
 
@@ -159,7 +160,22 @@ async def test_the_page_is_there_once_the_gateway_is() -> None:
         answer = await AdminPages(gateway, "0").answer("GET", "/v1/zones")
     report = json.loads(answer.body)
     assert (report["zone"], report["zones"], report["clients"]) == ("az1", ["az1"], [])
-    assert text_of(report).endswith("Nobody crosses zones here.")
+    assert text_of(report).endswith("All gateways are of one zone: nothing crosses zones here.")
+
+
+def test_where_there_is_one_zone_nobody_has_to_say_it() -> None:
+    traffic = ZoneTraffic(finder("a"), "a")
+    traffic.book(Peer("h", 1, "A", client_id="app", produced_bytes=1))
+    report = zone_report(traffic, {"a"}, moved=0, without_gateway=0)
+    assert text_of(report).endswith("All gateways are of one zone: nothing crosses zones here.")
+
+
+def test_zones_that_look_like_one_are_told() -> None:
+    zones = {"az-1", "az-2", "AZ2", "az-12"}
+    report = zone_report(ZoneTraffic(finder("az-1"), "az-1"), zones, moved=0, without_gateway=0)
+    text = text_of(report)
+    assert "Zones AZ2 and az-2 look like one" in text
+    assert text.count("look like one") == 1
 
 
 def test_what_clients_say_does_not_reach_the_terminal_raw() -> None:

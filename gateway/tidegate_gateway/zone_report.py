@@ -6,6 +6,8 @@ The figures are those of one gateway, since it started.
 from __future__ import annotations
 
 from collections.abc import Collection
+from difflib import get_close_matches
+from itertools import combinations
 
 from .zone_traffic import OTHERS, ClientTraffic, Kind, ZoneTraffic
 from .zones import Source
@@ -49,6 +51,8 @@ def advice(client: ClientTraffic, zones: Collection[str], own_zone: str) -> str:
     zone, source = client.zone
     if client.client_id == OTHERS:
         return "There are too many client ids to tell apart; give clients of one program one id."
+    if not zone and len(zones) <= 1:
+        return ""  # there is no other one to cross into
     if not zone:
         return (
             "Its zone is not known: add ,zone=<its zone> to its client.id, or set client.rack if it"
@@ -57,7 +61,7 @@ def advice(client: ClientTraffic, zones: Collection[str], own_zone: str) -> str:
     if not produced[Kind.CROSS] and not fetched[Kind.CROSS]:
         return ""
     if zone not in zones:
-        return (
+        return _nearest(zone, zones) + (
             f"Zone {zone} has no gateway that takes new work: if they drain, that is why; if there"
             f" is none, run one there with broker.rack={zone}, or, if that is another name of a"
             " zone that has one, say so in zone.id.map."
@@ -78,6 +82,21 @@ def advice(client: ClientTraffic, zones: Collection[str], own_zone: str) -> str:
         f"It knows gateways of zone {zone} from its next metadata on; if it goes on, it reaches"
         f" none of them: check their advertised.listeners from zone {zone}."
     )
+
+
+def _nearest(zone: str, zones: Collection[str]) -> str:
+    near = get_close_matches(zone, zones, n=1)
+    return f"Did you mean {near[0]}? " if near else ""
+
+
+def look_alikes(zones: Collection[str]) -> list[tuple[str, str]]:
+    """Return pairs of zones whose names differ in case and punctuation only."""
+    pairs = combinations(sorted(zones), 2)
+    return [(one, other) for one, other in pairs if _letters(one) == _letters(other)]
+
+
+def _letters(zone: str) -> str:
+    return "".join(filter(str.isalnum, zone)).casefold()
 
 
 def _by_kind(counts: dict[Kind, int]) -> dict[str, int]:

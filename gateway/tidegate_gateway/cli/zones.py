@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ..broker_settings import SettingsError
 from ..listener_settings import host_port, url_host
+from ..zone_report import look_alikes
 from .zone_sums import summed
 
 ANSWER_SECONDS: Final = 10.0
@@ -78,8 +79,17 @@ def text_of(report: Mapping[str, Any]) -> str:
             f"  produced {_kinds(each['produced'])}; fetched {_kinds(each['fetched'])}",
             f"  {_shown(each['advice'])}",
         ]
+    for pair in look_alikes(report["zones"]):
+        one, other = map(_shown, pair)
+        lines += [
+            "",
+            f"Zones {one} and {other} look like one: if they are, give their gateways the same"
+            f" broker.rack, or set zone.id.map={one}={other} at all.",
+        ]
     if not advised:
-        lines += ["", "Nobody crosses zones here."]
+        is_one = len(report["zones"]) <= 1
+        only = "All gateways are of one zone: nothing crosses zones here."
+        lines += ["", only if is_one else "Nobody crosses zones here."]
     return "\n".join(lines)
 
 

@@ -165,7 +165,8 @@ class LocalGateway:
         try:
             if is_draining:
                 options = DrainOptions(number, stops=False, timeout_seconds=DRAIN_SECONDS)
-                await drain(cluster, options, self._voice.say)
+                if await drain(cluster, options, self._voice.say) == 0:
+                    self._note_drained()
             else:
                 await undrain(cluster, number, self._voice.say)
         except Exception as error:
@@ -175,6 +176,11 @@ class LocalGateway:
             self._voice.warn(sentence)
             if self._child is not None and not is_wanted(self.phase):
                 self.phase = before
+
+    def _note_drained(self) -> None:
+        # It may have been stopped meanwhile, or taken back.
+        if self.phase is Phase.DRAINING:
+            self.phase = Phase.DRAINED
 
 
 class LocalCluster:

@@ -15,6 +15,7 @@ class Phase(Enum):
     STARTING = "starting"
     SERVING = "serving"
     DRAINING = "serving, but draining"
+    DRAINED = "drained"
     STOPPING = "stopping"
     DYING = "being killed"
 
@@ -33,7 +34,8 @@ class Refused(Exception):
     """A command that makes no sense now.  Show the text."""
 
 
-_RUNS = frozenset({Phase.SERVING, Phase.DRAINING})
+_RUNS = frozenset({Phase.SERVING, Phase.DRAINING, Phase.DRAINED})
+_SENT_AWAY = frozenset({Phase.DRAINING, Phase.DRAINED})
 _WANTED = frozenset({Phase.STOPPING, Phase.DYING})
 
 _OF_RUNNING = {
@@ -63,8 +65,9 @@ def steps(verb: Verb, phase: Phase) -> tuple[Step, ...]:
 
 
 def _why_not(verb: Verb, phase: Phase) -> str:
-    if phase is Phase.DRAINING and verb is Verb.START:
-        return "runs already, but drains; undrain makes it take new work"
+    if phase in _SENT_AWAY and verb is Verb.START:
+        how = "drains" if phase is Phase.DRAINING else "is drained"
+        return f"runs already, but {how}; undrain makes it take new work"
     if phase in _RUNS:
         return "runs already"
     if phase is Phase.DOWN:
