@@ -26,6 +26,7 @@ APIS = """
     CreatePartitions DeleteGroups IncrementalAlterConfigs OffsetDelete DescribeCluster
     ListConfigResources DescribeTopicPartitions AlterReplicaLogDirs ElectLeaders
     AlterPartitionReassignments ListPartitionReassignments DescribeQuorum UpdateFeatures
+    DescribeAcls CreateAcls DeleteAcls DescribeProducers
 """
 PLAIN = "RequestHeader ResponseHeader ConsumerProtocolSubscription ConsumerProtocolAssignment"
 

@@ -19,6 +19,11 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.call import Call, Peer
 from tidegate_gateway.cluster_view import ClusterView
+from tidegate_gateway.requests.acls import (
+    CreateAclsHandler,
+    DeleteAclsHandler,
+    DescribeAclsHandler,
+)
 from tidegate_gateway.requests.alter_configs import AlterConfigsHandler
 from tidegate_gateway.requests.alter_partition_reassignments import (
     AlterPartitionReassignmentsHandler,
@@ -32,6 +37,7 @@ from tidegate_gateway.requests.delete_topics import DeleteTopicsHandler
 from tidegate_gateway.requests.describe_cluster import DescribeClusterHandler
 from tidegate_gateway.requests.describe_configs import DescribeConfigsHandler
 from tidegate_gateway.requests.describe_log_dirs import DescribeLogDirsHandler
+from tidegate_gateway.requests.describe_producers import DescribeProducersHandler
 from tidegate_gateway.requests.describe_quorum import DescribeQuorumHandler
 from tidegate_gateway.requests.describe_topic_partitions import DescribeTopicPartitionsHandler
 from tidegate_gateway.requests.elect_leaders import ElectLeadersHandler
@@ -92,6 +98,10 @@ class AdminGateway:
             DescribeQuorumHandler(coordinator, view),
             ApiVersions((18, 57), coordinator.state),
             UpdateFeaturesHandler(coordinator),
+            DescribeProducersHandler(coordinator),
+            DescribeAclsHandler(),
+            CreateAclsHandler(),
+            DeleteAclsHandler(),
         ]
         self._by_request = {_request_class(each): each for each in handlers}
 

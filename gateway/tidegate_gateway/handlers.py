@@ -20,6 +20,7 @@ from .log_reader import LogReader
 from .read_ahead import ReadAhead
 from .read_steering import ReadSteering
 from .reply_memory import ReplyMemory
+from .requests.acls import CreateAclsHandler, DeleteAclsHandler, DescribeAclsHandler
 from .requests.alter_configs import AlterConfigsHandler
 from .requests.alter_partition_reassignments import AlterPartitionReassignmentsHandler
 from .requests.alter_replica_log_dirs import AlterReplicaLogDirsHandler
@@ -33,6 +34,7 @@ from .requests.describe_cluster import DescribeClusterHandler
 from .requests.describe_configs import DescribeConfigsHandler
 from .requests.describe_groups import DescribeGroups
 from .requests.describe_log_dirs import DescribeLogDirsHandler
+from .requests.describe_producers import DescribeProducersHandler
 from .requests.describe_quorum import DescribeQuorumHandler
 from .requests.describe_topic_partitions import DescribeTopicPartitionsHandler
 from .requests.elect_leaders import ElectLeadersHandler
@@ -145,6 +147,10 @@ def _admin_handlers(
         ListPartitionReassignmentsHandler(),
         DescribeQuorumHandler(coordinator, view),
         UpdateFeaturesHandler(coordinator),
+        DescribeProducersHandler(coordinator),
+        DescribeAclsHandler(),
+        CreateAclsHandler(),
+        DeleteAclsHandler(),
     ]
 
 

@@ -21,7 +21,8 @@ ANNOUNCED = """
     DescribeLogDirs 1-5 CreatePartitions 0-3 DeleteGroups 0-2 IncrementalAlterConfigs 0-1
     OffsetDelete 0-0 DescribeCluster 0-2 ListConfigResources 0-1 DescribeTopicPartitions 0-0
     AlterReplicaLogDirs 1-2 ElectLeaders 0-2 AlterPartitionReassignments 0-1
-    ListPartitionReassignments 0-0 DescribeQuorum 0-2 UpdateFeatures 0-2
+    ListPartitionReassignments 0-0 DescribeQuorum 0-2 UpdateFeatures 0-2 DescribeAcls 1-3
+    CreateAcls 1-3 DeleteAcls 1-3 DescribeProducers 0-0
 """
 
 

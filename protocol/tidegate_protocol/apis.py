@@ -43,6 +43,9 @@ APIS: dict[int, ApiFacts] = {
     21: ApiFacts(21, "DeleteRecords", 0, 2, 2, 0),
     22: ApiFacts(22, "InitProducerId", 0, 5, 2, 0),
     23: ApiFacts(23, "OffsetForLeaderEpoch", 2, 4, 4, 2),
+    29: ApiFacts(29, "DescribeAcls", 1, 3, 2, 1),
+    30: ApiFacts(30, "CreateAcls", 1, 3, 2, 1),
+    31: ApiFacts(31, "DeleteAcls", 1, 3, 2, 1),
     32: ApiFacts(32, "DescribeConfigs", 1, 4, 4, 1),
     33: ApiFacts(33, "AlterConfigs", 0, 2, 2, 0),
     34: ApiFacts(34, "AlterReplicaLogDirs", 1, 2, 2, 1),
@@ -57,6 +60,7 @@ APIS: dict[int, ApiFacts] = {
     55: ApiFacts(55, "DescribeQuorum", 0, 2, 0, 0),
     57: ApiFacts(57, "UpdateFeatures", 0, 2, 0, 0),
     60: ApiFacts(60, "DescribeCluster", 0, 2, 0, 0),
+    61: ApiFacts(61, "DescribeProducers", 0, 0, 0, 0),
     74: ApiFacts(74, "ListConfigResources", 0, 1, 0, 0),
     75: ApiFacts(75, "DescribeTopicPartitions", 0, 0, 0, 0),
 }
