@@ -8,6 +8,7 @@ at once; so one case has each of its answers wait as long as those of S3 do.
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from typing import Final
 from tidegate_pipeline.limits import MergeSettings
 from tidegate_pipeline.options import MAX_FAILURES, Options
 
-from .. import samples, workers
+from .. import java, samples, workers
 from ..bare_reads import Reading, read_all
 from ..clients.spec import Produce, Read
 from ..delayed_store import delayed
@@ -35,6 +36,8 @@ MANY_READERS_BYTES: Final = 100_000_000
 READERS: Final = 50
 READERS_A_PROCESS: Final = 25
 CACHE: Final = {"fetch.cache.bytes": str(64 << 20)}
+JAVA_PARTITIONS: Final = 16
+JAVA_BATCH_BYTES: Final = 16_000
 S3_DELAY_MS: Final = 30.0
 SECONDS: Final = 300.0
 _GET_BYTES: Final = "tidegate_store_get_bytes_total"
@@ -46,14 +49,23 @@ NOTE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """folder: which objects are read.  delay_ms: of each GET."""
+    """folder: which objects are read.  delay_ms: of each GET.
+
+    is_java: each reader is a ConsumerPerformance, a group of its own.  is_small: memory is smaller
+    than what they read by far.
+    """
 
     folder: str
     readers: int
     delay_ms: float = 0.0
+    is_java: bool = False
+    is_small: bool = False
 
     @property
     def label(self) -> str:
+        if self.is_java:
+            groups = f"{self.readers} group{'s' if self.readers > 1 else ''}"
+            return f"WAL objects, Java, {groups}{', memory of 64 MiB' if self.is_small else ''}"
         what = "segments" if self.folder == "/segments/" else "WAL objects"
         delay = f", GET +{self.delay_ms:g} ms" if self.delay_ms else ""
         return f"{what}, {self.readers} reader{'s' if self.readers > 1 else ''}{delay}"
@@ -66,6 +78,11 @@ _CASES: Final = (
     _Case("/wal/", 1),
     _Case("/wal/", READERS),
 )
+_JAVA_CASES: Final = (
+    _Case("/wal/", 1, is_java=True),
+    _Case("/wal/", 3, is_java=True),
+    _Case("/wal/", 3, is_java=True, is_small=True),
+)
 
 
 def run(lab: Lab) -> Report:
@@ -75,25 +92,33 @@ def run(lab: Lab) -> Report:
     if lab.options.store == "memory":
         raise BenchError("what is in memory is gone after a start: give another --store")
     rows: list[Row] = []
-    for case in _CASES:
+    for case in _cases(lab):
         can_be_delayed = lab.options.store != "file"
         if lab.options.wants(case.label) and (can_be_delayed or not case.delay_ms):
             rows += _rows(lab, case)
     return Report("cold-read", rows, (NOTE,))
 
 
+def _cases(lab: Lab) -> list[_Case]:
+    librdkafka = _CASES if lab.options.uses_librdkafka else ()
+    return [*librdkafka, *(_JAVA_CASES if lab.options.uses_java else ())]
+
+
 def _rows(lab: Lab, case: _Case) -> list[Row]:
-    size_bytes = ONE_READER_BYTES if case.readers == 1 else MANY_READERS_BYTES
+    is_much = case.readers == 1 or case.is_java
+    size_bytes = ONE_READER_BYTES if is_much else MANY_READERS_BYTES
     if lab.options.quick:
         size_bytes //= 10
     seen: list[Observation] = []
     bare: list[Observation] = []
     with ExitStack() as stack:
         through = stack.enter_context(delayed(case.delay_ms, "GET")) if case.delay_ms else None
-        settings = CACHE if case.readers > 1 else {}
+        has_little = case.is_small if case.is_java else case.readers > 1
+        settings = CACHE if has_little else {}
         gateway = stack.enter_context(lab.gateway(settings, through=through))
-        topic = stack.enter_context(new_topic([gateway.world], PARTITIONS))
-        _fill(gateway.world, topic, size_bytes)
+        partitions = JAVA_PARTITIONS if case.is_java else PARTITIONS
+        topic = stack.enter_context(new_topic([gateway.world], partitions))
+        _fill(gateway.world, case, topic, size_bytes)
         if case.folder == "/segments/":
             _merge(gateway)
         for number in range(lab.options.lengths.runs):
@@ -104,8 +129,12 @@ def _rows(lab: Lab, case: _Case) -> list[Row]:
     return rows_of(case.label, ["tidegate"], [seen]) + rows_of(case.label, ["store"], [bare])
 
 
-def _fill(broker: World, topic: str, size_bytes: int) -> None:
-    spec = Produce(broker.bootstrap, topic, PARTITIONS, BATCH_BYTES, size_bytes, SECONDS)
+def _fill(broker: World, case: _Case, topic: str, size_bytes: int) -> None:
+    if case.is_java:
+        batches: tuple[int, int] = JAVA_PARTITIONS, JAVA_BATCH_BYTES
+        spec = Produce(broker.bootstrap, topic, *batches, size_bytes + (10 << 20), SECONDS)
+    else:
+        spec = Produce(broker.bootstrap, topic, PARTITIONS, BATCH_BYTES, size_bytes, SECONDS)
     _ = workers.run([spec])
 
 
@@ -143,7 +172,7 @@ def _run(
     _restart(gateway)
     broker = gateway.world
     before = samples.counters_of(broker.eyes)
-    seen, _ = measured(broker, _reads(case, broker, topic, size_bytes))
+    seen = _read(case, broker, topic, size_bytes)
     wanted = size_bytes * case.readers
     if seen.payload_bytes < wanted:
         raise BenchError(f"{seen.payload_bytes:,} bytes were read of {wanted:,}")
@@ -157,6 +186,16 @@ def _run(
         store_speed = reading.bytes / reading.seconds
         figures["of store's speed"] = seen.payload_bytes / seen.seconds / store_speed
     return replace(seen, puts=None, requests=None, more=figures)
+
+
+def _read(case: _Case, broker: World, topic: str, size_bytes: int) -> Observation:
+    if not case.is_java:
+        return measured(broker, _reads(case, broker, topic, size_bytes))[0]
+    records = size_bytes // java.RECORD_BYTES
+    groups = [f"bench-{secrets.token_hex(4)}" for _ in range(case.readers)]
+    return java.measured(broker, [java.consumer(broker, topic, records, each) for each in groups])[
+        0
+    ]
 
 
 def _reads(case: _Case, broker: World, topic: str, size_bytes: int) -> list[Read]:
