@@ -38,6 +38,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     ev.GatewayDrained,
     ev.GatewayExpired,
     ev.MetadataVersionSet,
+    ev.StaticSettingsTold,
     ev.ClaimTaken,
     ev.ClaimReleased,
     ev.TimelineOpened,

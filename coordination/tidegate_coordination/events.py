@@ -126,6 +126,16 @@ class MetadataVersionSet(Event, frozen=True, tag=17):
     version: int
 
 
+class StaticSettingsTold(Event, frozen=True, tag=18):
+    """What a gateway was given at its start of the settings that are the cluster's.
+
+    settings: only those set, by name; see configs/cluster_wide.py.
+    """
+
+    incarnation: int
+    settings: dict[str, str]
+
+
 class FormerLife(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """An incarnation whose registration was lost, and where its objects lie."""
 

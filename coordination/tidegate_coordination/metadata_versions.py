@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from .events import Event, MetadataVersionSet
+from .events import Event, MetadataVersionSet, StaticSettingsTold
 from .level_gates import LevelGates
 
 FEATURE_NAME: Final = "tidegate.metadata.version"
@@ -44,7 +44,8 @@ LEVELS: Final = {
     3: Level(
         2,
         6,
-        "leader epochs; more bits for numbers that rise for ever; producer ids of a cluster's own",
+        "leader epochs; more bits for numbers that rise for ever; producer ids of a cluster's own;"
+        " static settings are the cluster's",
     ),
 }
 FIRST: Final = 1
@@ -55,7 +56,9 @@ WIDE_NUMBERS: Final = 3
 """From here on objects have 40 bits, and WAL ids 64; below they have 32 each."""
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
-EVENT_LEVELS: Final[dict[type[Event], int]] = {}
+SETTINGS_TOLD: Final = 3
+"""From here on gateways tell what they were given at their start; see decision 23."""
+EVENT_LEVELS: Final[dict[type[Event], int]] = {StaticSettingsTold: SETTINGS_TOLD}
 """Types of events that need more than FIRST; whoever proposes them asks for the level, too."""
 FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {}
 """Fields that need more than FIRST once they say more than their default: (class, name).

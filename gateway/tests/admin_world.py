@@ -10,6 +10,7 @@ from typing import Any
 
 import trio
 
+from tidegate_coordination.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
@@ -78,16 +79,18 @@ class AdminGateway:
         view = ClusterView(
             coordinator.state, ZoneFinder(zone_maps(settings), coordinator.state.gateways)
         )
+        cluster = ClusterSettings(coordinator.state, Own(settings.int("node.id"), settings.static))
+        self.cluster = cluster
         handlers: list[Any] = [
             MetadataHandler(coordinator, settings, view, new_topic_id),
             DescribeClusterHandler(coordinator, view),
             DescribeTopicPartitionsHandler(coordinator, settings, view),
             DescribeLogDirsHandler(coordinator, view, settings.int("node.id")),
-            CreateTopicsHandler(coordinator, settings, new_topic_id),
+            CreateTopicsHandler(coordinator, settings, new_topic_id, cluster),
             DeleteTopicsHandler(coordinator, settings),
             CreatePartitionsHandler(coordinator),
-            DeleteRecordsHandler(coordinator, settings),
-            DescribeConfigsHandler(coordinator, settings),
+            DeleteRecordsHandler(coordinator, cluster),
+            DescribeConfigsHandler(coordinator, settings, cluster),
             AlterConfigsHandler(coordinator),
             IncrementalAlterConfigsHandler(coordinator),
             ListConfigResourcesHandler(coordinator),

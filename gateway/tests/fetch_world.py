@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -14,7 +14,8 @@ from tidegate_coordination.events import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.metadata_versions import NEWEST
+from tidegate_coordination.rules.gateways import Register, TellSettings
 from tidegate_coordination.rules.housekeeping import MoveLogStarts
 from tidegate_coordination.rules.topics import CreateTopics, DeleteTopics, NewTopic, TopicKey
 from tidegate_coordination.rules.wal import BatchFacts, BatchOutcome, CommitWal, append_time_topics
@@ -56,6 +57,7 @@ from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.wal import OpenWal, WalIdentity
 
 NOW_MS = 1_700_000_000_000
+NOTHING_SET: Mapping[str, str] = {}
 WORLD_SECONDS = 3_600.0  # for a whole test, on trio's clock
 
 Written = tuple[str, int, bytes]
@@ -158,16 +160,26 @@ class World:
         self.adopts = False
         self._counter = 0
 
-    async def register(self, *, lends: bool = True) -> None:
+    async def register(
+        self, *, lends: bool = True, level: int = NEWEST, static: Mapping[str, str] = NOTHING_SET
+    ) -> None:
+        """Begin; static: what it was given at its start, as it tells the others."""
         endpoints = [Endpoint("PLAINTEXT", "localhost", 9092)]
         if self.zone_reads is not None and lends:
             endpoints.append(Endpoint(PEER_LISTENER, f"node{self.node_id}", 9644))
         proposal = Register(
-            self.node_id, f"key-{self.node_id}", self.zone, tuple(endpoints), "1", "c" * 22
+            self.node_id,
+            f"key-{self.node_id}",
+            self.zone,
+            tuple(endpoints),
+            "1",
+            "c" * 22,
+            highest_version=level,
         )
         answer = await self.coordinator.propose(proposal)
         assert isinstance(answer, int)
         self.coordinator.incarnation = answer
+        await self.coordinator.propose(TellSettings(answer, dict(static)))
 
     async def create(self, name: str, partitions: int = 1, **configs: str) -> bytes:
         topic_id = Random(f"{name}{self.state.position}").randbytes(16)
@@ -269,6 +281,7 @@ async def fetch_world(
     gateways: int = 1,
     disk: DiskCache | None = None,
     reply_bytes: int = 256 << 20,
+    level: int = NEWEST,
 ) -> AsyncIterator[list[World]]:
     """Gateways that share a log and a store; the first is the one that writes.
 
@@ -293,7 +306,7 @@ async def fetch_world(
                 nursery.start_soon(disk.run)
             for world in worlds:
                 nursery.start_soon(world.coordinator.run)
-                await world.register()
+                await world.register(level=level)
             yield worlds
             nursery.cancel_scope.cancel()
 

@@ -82,6 +82,7 @@ async def test_status_says_what_is_there() -> None:
     assert status["gateways"] == [
         {"node_id": 1, "zone": "az1", "version": "0.0.1", "draining": False}
     ]
+    assert status["settings"] == {"differing": [], "unknown": []}
     assert status["listeners"] == [{"listener": "PLAINTEXT", "host": "127.0.0.1", "port": 9092}]
     assert status["ready"] is True
 

@@ -220,7 +220,9 @@ async def test_configs_are_described_once_and_up_to_a_bound() -> None:
         assert whole.configs
         groups = [DescribeConfigsResource(GROUP, f"g{index}", None) for index in range(10)]
         settings = BrokerSettings({"node.id": "1"})
-        few = DescribeConfigsHandler(gateway.coordinator, settings, max_rows=len(whole.configs))
+        few = DescribeConfigsHandler(
+            gateway.coordinator, settings, gateway.cluster, max_rows=len(whole.configs)
+        )
         call = Call(4, "client", Peer("host", 1, "A"))
         bounded = await few.handle(call, DescribeConfigsRequest([broker, *groups]))
 

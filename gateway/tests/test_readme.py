@@ -101,6 +101,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
             gateway.reply_memory,
             gateway.groups,
             gateway.settings,
+            cluster=gateway.cluster_settings,
             view=gateway.cluster_view,
             steering=gateway.steering,
             rng=Random(1),

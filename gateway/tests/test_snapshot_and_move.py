@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from tests.move_world import MoveWorld, gateways, register, renew, replayed
+from tidegate_coordination.cluster_settings import ClusterSettings
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.log_copy import prove_target
 from tidegate_coordination.log_move_watch import LogMoveWatch
@@ -56,7 +57,7 @@ def housekeeper(coordinator: Coordinator, log: MovableLog) -> Housekeeper:
         log,
         MemoryObjectStore(),
         HousekeeperSettings(kept_entries=5),
-        settings_of=lambda _: pytest.fail("no topics"),
+        cluster=ClusterSettings(coordinator.state),
         check_owner=is_ours,
         copied_log_time_ms=lambda: 0.0,
         see_copied=is_copied,

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.wire_client import WireWorld, records_batch, wire_world
+from tidegate_coordination.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.log_access import GatewayFenced
 from tidegate_coordination.logs.memory import MemoryLog
@@ -133,14 +134,14 @@ async def test_a_topic_whose_settings_cannot_be_read_keeps_no_other_and_no_gatew
     async with wire_world(GRACE, store=store) as world:
         await make_garbage(world, "bad", 3)
         await make_garbage(world, "good", 3)
-        real = world.gateway.topic_settings.of
+        real = world.gateway.cluster_settings.of
 
         def of(topic: Any) -> Any:
             if topic.name == "bad":
                 raise ValueError("what it holds says nothing")
             return real(topic)
 
-        monkeypatch.setattr(world.gateway.housekeeper, "_settings_of", of)
+        monkeypatch.setattr(world.gateway.cluster_settings, "of", of)
         with capture_logs() as lines:
             await world.gateway.housekeeper.keep_house_once()
             await later(world)
@@ -165,6 +166,9 @@ async def test_a_step_of_a_round_that_fails_skips_no_other(
         await world.gateway.housekeeper.keep_house_once()
         assert len(await wal_keys(store)) == 1
         assert sum(world.gateway.upkeep.failures.values()) == 1
+
+
+OWN = Own(1, {"offsets.retention.minutes": str(20 * 60)})
 
 
 class Expiring:
@@ -209,8 +213,8 @@ class Expiring:
             self.coordinator,
             MemoryLog(),
             MemoryObjectStore(),
-            HousekeeperSettings(offsets_retention_ms=20 * 3_600_000),
-            settings_of=lambda _: pytest.fail("no topic is cut"),
+            HousekeeperSettings(),
+            cluster=ClusterSettings(self.coordinator.state, OWN),
             check_owner=trio.lowlevel.checkpoint,
             copied_log_time_ms=lambda: 0.0,
             see_copied=is_copied,

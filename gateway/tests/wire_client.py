@@ -185,13 +185,25 @@ async def wire_world(
     store: MemoryObjectStore | None = None,
     log: MemoryLog | None = None,
     seed: int = 1,
+    node_id: int = 1,
+    start: float | None = None,
 ) -> AsyncIterator[WireWorld]:
-    """A started gateway, by default with an empty store and log; its wall clock follows trio's."""
-    start = trio.current_time()
+    """A started gateway, by default with an empty store and log; its wall clock follows trio's.
+
+    start: on trio's clock, where it is NOW_MS on the wall; by default now.
+    """
+    start = trio.current_time() if start is None else start
     endpoints = (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
     gateway = Gateway(
-        Identity(1, "key", "az1", endpoints, "0.0.1", "cluster-of-tests"),
-        BrokerSettings(settings or {}),
+        Identity(
+            node_id,
+            f"key{node_id}" if node_id > 1 else "key",
+            "az1",
+            endpoints,
+            "0.0.1",
+            "cluster-of-tests",
+        ),
+        BrokerSettings({"node.id": str(node_id), **(settings or {})}),
         store=store or MemoryObjectStore(),
         log=log or MemoryLog(),
         rng=Random(seed),

@@ -13,7 +13,8 @@ import trio
 
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.load import open_log
-from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.metadata_versions import NEWEST
+from tidegate_coordination.rules.gateways import Register, TellSettings
 from tidegate_coordination.rules.topics import Created, CreateTopics, NewTopic
 from tidegate_coordination.rules.wal import BatchFacts, CommitWal
 from tidegate_coordination.state.objects import WalName
@@ -81,11 +82,15 @@ async def _coordinator(log_url: str) -> AsyncGenerator[Coordinator, None]:
         coordinator = Coordinator(log, state, rng=Random(os.urandom(16)), wall_clock=time.time)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(coordinator.run)
-            registered = Register(NODE_ID, "bench", ZONE, (), "0", "bench".ljust(22, "0"))
+            cluster_id = "bench".ljust(22, "0")
+            registered = Register(
+                NODE_ID, "bench", ZONE, (), "0", cluster_id, highest_version=NEWEST
+            )
             answer = await coordinator.propose(registered)
             if not isinstance(answer, int):
                 raise BenchError("another gateway uses the log of the bench")
             coordinator.incarnation = answer
+            await coordinator.propose(TellSettings(answer, {}))  # or nothing would be compacted
             yield coordinator
             await coordinator.leave()
             nursery.cancel_scope.cancel()

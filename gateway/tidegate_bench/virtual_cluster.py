@@ -14,6 +14,7 @@ from itertools import count
 from random import Random
 from typing import Final, TypeVar
 
+from tidegate_coordination.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.entries import decode_entry, encode_entry, encode_events
 from tidegate_coordination.events import RUN_SEGMENT, Segment
 from tidegate_coordination.rules.gateways import Register, Renew
@@ -29,9 +30,7 @@ from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.rules.wal import BatchFacts, CommitWal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.objects import WalName
-from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.housekeeper import HousekeeperSettings
-from tidegate_gateway.topic_settings import TopicSettingsCache
 from tidegate_pipeline.driver import PARENTS_PER_PROPOSAL, UNITS_PER_PROPOSAL
 from tidegate_pipeline.limits import MergeSettings
 from tidegate_pipeline.pauses import Stretch
@@ -46,6 +45,7 @@ START_MS: Final = 1_700_000_000_000
 TOPIC_PARTITIONS: Final = 10_000
 FLUSH_MS: Final = 250
 ROUND_MS: Final = 30_000  # of the pipeline: planning looks at every partition
+GRACE_MS: Final = 60_000
 COPY_MS: Final = 60_000  # between two copies of the log
 _INDEX_BYTES: Final = 76  # without its chunks
 _CHUNK_BYTES: Final = 56
@@ -114,7 +114,7 @@ class VirtualCluster:
         self._rng = rng
         self._house = HousekeeperSettings()
         self._merging = MergeSettings()
-        self._settings = TopicSettingsCache(self.state, BrokerSettings({}))
+        self._settings = ClusterSettings(self.state, Own(1, {}))
         self._unit_numbers = count(1)
         self._places: list[tuple[bytes, int]] = []
         self._gateways: list[int] = []
@@ -247,7 +247,7 @@ class VirtualCluster:
         while moves := plan_retention(state, self._settings.of):
             self.done.expired += len(moves)
             self._propose(writer, MoveLogStarts(tuple(moves)))
-        while numbers := collectable(state, self._house.grace_ms, self._copied_ms):
+        while numbers := collectable(state, GRACE_MS, self._copied_ms):
             self.done.collected += len(numbers)
             self._propose(writer, ForgetObjects(tuple(numbers)))
 

@@ -17,6 +17,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from tidegate_coordination.cluster_settings import ClusterSettings
+
 from .gateway import Gateway
 from .metrics import CONTENT_TYPE, render_metrics
 from .zone_report import zone_report
@@ -150,6 +152,19 @@ def zones_of(gateway: Gateway) -> dict[str, object]:
     )
 
 
+def _settings_status(cluster: ClusterSettings) -> dict[str, object]:
+    """Return what gateways were given differently at their start, and who has not told yet."""
+    differing = [
+        {
+            "name": each.name,
+            "values": {str(node_id): value for node_id, value in each.values.items()},
+            "holds": each.holds,
+        }
+        for each in cluster.disagreements
+    ]
+    return {"differing": differing, "unknown": cluster.unknown}
+
+
 def _cluster_status(gateway: Gateway) -> dict[str, object]:
     state = gateway.coordinator.state
     counters = gateway.writer.counters
@@ -171,6 +186,7 @@ def _cluster_status(gateway: Gateway) -> dict[str, object]:
             }
             for each in state.gateways.brokers()
         ],
+        "settings": _settings_status(gateway.cluster_settings),
         "written": {
             "objects": counters.objects,
             "bytes": counters.bytes,

@@ -7,6 +7,7 @@ from typing import Final
 
 import trio
 
+from tidegate_coordination.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.entries import UnreadableEntry
 from tidegate_coordination.load import open_log
 from tidegate_coordination.metadata_log import (
@@ -61,6 +62,7 @@ async def check_log(
         state = await _loaded(log, note)
         if state is not None:
             note(check_node_id(state, settings.int("node.id"), instance_key))
+            note(check_settings(state, settings))
             note(_cluster(state, settings.text("cluster.id")))
             note(_gateway_clocks(state))
             if store is not None:
@@ -81,6 +83,22 @@ async def _loaded(log: MetadataLog, note: Report) -> ClusterState | None:
     seconds = time.monotonic() - started
     note(Checked("metadata log", f"{what} ({state.position} entries, {seconds:.1f} s)", True))
     return state
+
+
+def check_settings(state: ClusterState, settings: BrokerSettings) -> Checked:
+    """See whether this gateway and the others were given the same of what is the cluster's."""
+    own = Own(settings.int("node.id"), settings.static)
+    differing = ClusterSettings(state, own).disagreements
+    what = "gateways were given the same settings of topics"
+    if not differing:
+        return Checked("metadata log", what, True)
+    shown = "; ".join(
+        f"{each.name}: {', '.join(f'{text} at {number}' for number, text in each.values.items())},"
+        f" so {each.holds} holds"
+        for each in differing
+    )
+    advice = f"{shown}. Give all gateways the same, or set it for all with kafka-configs.sh"
+    return Checked("metadata log", what, False, advice)
 
 
 def check_node_id(state: ClusterState, node_id: int, instance_key: str) -> Checked:

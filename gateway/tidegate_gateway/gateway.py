@@ -15,6 +15,7 @@ from random import Random
 import structlog
 import trio
 
+from tidegate_coordination.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.forwarding.contention import Contention
@@ -77,8 +78,7 @@ from .requests.plain_produce import PlainProducePath
 from .requests.produce import Produce
 from .seal_pace import Inflow
 from .segment_disk import MAX_OPEN_FILES
-from .startup import check_cluster, load_state, register
-from .topic_settings import TopicSettingsCache
+from .startup import check_cluster, load_state, register, tell_settings
 from .transport import Transport
 from .upkeep import Upkeep
 from .wal_writer import WalWriter
@@ -195,6 +195,8 @@ class Gateway:
         await before_joining()
         await register(self.coordinator, self._registration())
         self._has_joined = True
+        self.cluster_settings = self._make_cluster_settings()
+        await tell_settings(self.coordinator, self.cluster_settings)
         await own_prefix(self._store, self.coordinator, me.node_id, version=me.software_version)
         self._build()
         nursery.start_soon(self.writer.run)
@@ -257,6 +259,10 @@ class Gateway:
             self.settings.int("lease.ms"),
         )
 
+    def _make_cluster_settings(self) -> ClusterSettings:
+        own = Own(self.identity.node_id, self.settings.static)
+        return ClusterSettings(self.coordinator.state, own)
+
     def _endpoints(self) -> tuple[Endpoint, ...]:
         peer = self.identity.peer
         if peer is None:
@@ -268,7 +274,6 @@ class Gateway:
     def _build(self) -> None:
         """Make the parts that need the state.  No I/O."""
         self.counters.topics = self.coordinator.state.topics.by_name
-        self.topic_settings = TopicSettingsCache(self.coordinator.state, self.settings)
         self._build_readers()
         self._build_writer()
         self._build_keepers()
@@ -313,7 +318,7 @@ class Gateway:
             node_id=self.identity.node_id,
             inflow=self._inflow,
             key_of=self._wal_key,
-            is_append_time=lambda topic: self.topic_settings.of(topic).timestamp_type_is_append,
+            is_append_time=lambda topic: self.cluster_settings.of(topic).timestamp_type_is_append,
             on_stored=self.reader.adopt,
             after_answers=self.flusher.flush,
             upkeep=self.upkeep,
@@ -381,7 +386,7 @@ class Gateway:
             self._log,
             self._store,
             housekeeper_settings(self.settings),
-            settings_of=self.topic_settings.of,
+            cluster=self.cluster_settings,
             check_owner=self.backup.check_owner,
             copied_log_time_ms=lambda: self.backup.copied_log_time_ms,
             see_copied=self.backup.cover,
@@ -410,6 +415,7 @@ class Gateway:
             self.reply_memory,
             self.groups,
             self.settings,
+            cluster=self.cluster_settings,
             view=self.cluster_view,
             steering=self.steering,
             rng=self._rng,
@@ -420,7 +426,7 @@ class Gateway:
             self.coordinator,
             self.writer,
             self.flusher,
-            self.topic_settings.of,
+            self.cluster_settings.of,
             self.now_ms,
             RecordChecks(
                 self.settings.text("record.validation") == "full", self._blocking, self.now_ms

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+from tidegate_coordination.cluster_settings import ClusterSettings
 from tidegate_coordination.coordinator import Coordinator
 
 from .blocking import Blocking
@@ -69,6 +70,7 @@ def make_handlers(
     groups: GroupManager,
     settings: BrokerSettings,
     *,
+    cluster: ClusterSettings,
     view: ClusterView,
     steering: ReadSteering,
     rng: Random,
@@ -86,7 +88,7 @@ def make_handlers(
             rng=rng,
             blocking=blocking,
         ),
-        *_admin_handlers(coordinator, settings, view, rng=rng),
+        *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
         *_group_handlers(coordinator, groups, settings, rng=rng),
     ]
     served = [PRODUCE, API_VERSIONS, *(each.api_key for each in handlers)]
@@ -123,7 +125,12 @@ def _data_handlers(
 
 
 def _admin_handlers(
-    coordinator: Coordinator, settings: BrokerSettings, view: ClusterView, *, rng: Random
+    coordinator: Coordinator,
+    settings: BrokerSettings,
+    cluster: ClusterSettings,
+    view: ClusterView,
+    *,
+    rng: Random,
 ) -> list[Handler]:
     def new_topic_id() -> bytes:
         return rng.randbytes(16)
@@ -132,11 +139,11 @@ def _admin_handlers(
         MetadataHandler(coordinator, settings, view, new_topic_id),
         DescribeTopicPartitionsHandler(coordinator, settings, view),
         DescribeClusterHandler(coordinator, view),
-        CreateTopicsHandler(coordinator, settings, new_topic_id),
+        CreateTopicsHandler(coordinator, settings, new_topic_id, cluster),
         DeleteTopicsHandler(coordinator, settings),
         CreatePartitionsHandler(coordinator),
-        DeleteRecordsHandler(coordinator, settings),
-        DescribeConfigsHandler(coordinator, settings),
+        DeleteRecordsHandler(coordinator, cluster),
+        DescribeConfigsHandler(coordinator, settings, cluster),
         AlterConfigsHandler(coordinator),
         IncrementalAlterConfigsHandler(coordinator),
         ListConfigResourcesHandler(coordinator),

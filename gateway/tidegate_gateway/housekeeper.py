@@ -20,6 +20,7 @@ from itertools import islice
 import structlog
 import trio
 
+from tidegate_coordination.cluster_settings import ClusterSettings
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.metadata_log import FIRST_POSITION, LogCorrupt, MetadataLog, Trimmed
@@ -48,6 +49,7 @@ RENEWALS_PER_LEASE = 6
 MAX_CLOCK_SKEW_MS = 10_000
 # Against the machine's own monotonic clock: a lone gateway has no others to compare with.
 MAX_CLOCK_LEAP_MS = 3_600_000
+MINUTE_MS = 60_000
 GROUPS_A_ROUND = 1000
 FIRST_SCAN_SECONDS = 3600.0
 RETRIED_SCAN_SECONDS = 600.0
@@ -64,9 +66,6 @@ class HousekeeperSettings:
     """
 
     interval_seconds: float = 30.0
-    grace_ms: int = 60_000
-    producer_expiration_ms: int = 86_400_000
-    offsets_retention_ms: int = 7 * 86_400_000
     orphan_scan_seconds: float = 0.0
     snapshot_entries: int = 5_000
     kept_entries: int = 1_000
@@ -77,6 +76,7 @@ class Housekeeper:
 
     check_owner: raises TimelineOver when the prefix is another log's; called before objects are
     deleted.
+    cluster: with what this gateway was given at its start, which is told the others.
     copied_log_time_ms: see BackupSchedule.
     upkeep: counts the steps that fail.
     """
@@ -88,7 +88,7 @@ class Housekeeper:
         store: ObjectStore,
         settings: HousekeeperSettings,
         *,
-        settings_of: Callable[[Topic], TopicSettings],
+        cluster: ClusterSettings,
         check_owner: Callable[[], Awaitable[object]],
         copied_log_time_ms: Callable[[], float],
         see_copied: Callable[[int], Awaitable[object]],
@@ -100,7 +100,7 @@ class Housekeeper:
         self._log = log
         self._store = store
         self._settings = settings
-        self._settings_of = settings_of
+        self._cluster = cluster
         self._check_owner = check_owner
         self._copied_log_time_ms = copied_log_time_ms
         self._wall_clock = wall_clock
@@ -140,6 +140,9 @@ class Housekeeper:
         is_forgotten = me is not None and me.highest_version < highest
         if is_forgotten or max(age_ms, silent_ms) * RENEWALS_PER_LEASE >= gateways.lease_ms:
             await self._coordinator.propose(Renew(highest))
+        settings = self._cluster.to_tell(self._coordinator.incarnation)
+        if settings is not None:
+            await self._coordinator.propose(settings)
         if gateways.expired() and self._clock_agrees():
             await self._coordinator.propose(ExpireGateways())
 
@@ -211,13 +214,14 @@ class Housekeeper:
     def _settings_or_none(self, topic: Topic) -> TopicSettings | None:
         """Leave a topic as it is whose settings say nothing that can be followed."""
         try:
-            return self._settings_of(topic)
+            return self._cluster.of(topic)
         except Exception as error:
             self._upkeep.note("make out a topic's retention", error, topic=topic.name)
             return None
 
     async def _expire_producers(self) -> None:
-        await self._coordinator.propose(ExpireProducers(self._settings.producer_expiration_ms))
+        expiration_ms = self._cluster.time("producer.id.expiration.ms")
+        await self._coordinator.propose(ExpireProducers(expiration_ms))
 
     async def _look_for_orphans(self) -> None:
         """Now and then, by the one that keeps house; soon after a failure."""
@@ -236,7 +240,7 @@ class Housekeeper:
     async def _expire_offsets(self) -> None:
         proposals = propose_expiry(
             self._coordinator.state,
-            retention_ms=self._settings.offsets_retention_ms,
+            retention_ms=self._cluster.time("offsets.retention.minutes") * MINUTE_MS,
             log_time_ms=self._coordinator.state.log_time_ms,
         )
         for each in list(islice(proposals, GROUPS_A_ROUND)):
@@ -253,7 +257,8 @@ class Housekeeper:
         What cannot be deleted is left for the next round, and half as many go at a time then: so
         in the end an object that stays keeps no other from going.
         """
-        state, grace_ms = self._coordinator.state, self._settings.grace_ms
+        state = self._coordinator.state
+        grace_ms = self._cluster.time("object.delete.grace.ms")
         copied_ms = self._copied_log_time_ms()
         failed: set[int] = set()
         failures = 0

@@ -34,9 +34,6 @@ def housekeeper_settings(settings: BrokerSettings) -> HousekeeperSettings:
     """Return those of the housekeeper."""
     return HousekeeperSettings(
         interval_seconds=settings.int("housekeeping.interval.ms") / 1000,
-        grace_ms=settings.int("object.delete.grace.ms"),
-        producer_expiration_ms=settings.int("producer.id.expiration.ms"),
-        offsets_retention_ms=settings.int("offsets.retention.minutes") * 60_000,
         orphan_scan_seconds=settings.int("orphan.scan.interval.ms") / 1000,
         snapshot_entries=settings.int("snapshot.interval.entries"),
         kept_entries=min(MAX_KEPT_ENTRIES, settings.int("snapshot.interval.entries")),

@@ -10,6 +10,7 @@ from typing import TypeVar
 import structlog
 import trio
 
+from tidegate_coordination.cluster_settings import ClusterSettings
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.entries import decode_entry
 from tidegate_coordination.metadata_log import (
@@ -204,6 +205,15 @@ async def register(coordinator: Coordinator, proposal: Register) -> int:
         f"node.id={proposal.node_id} belongs to another live gateway. Give this one another"
         " node.id, or stop the other; if this is a restart of it, give both the same instance.key"
     )
+
+
+async def tell_settings(coordinator: Coordinator, cluster: ClusterSettings) -> None:
+    """Tell what this gateway was given at its start, before it keeps house or is asked."""
+    settings = cluster.to_tell(coordinator.incarnation)
+    if settings is None:
+        return
+    with trio.fail_after(PATIENCE_SECONDS):
+        await _patiently(partial(coordinator.propose, settings), CoordinatorUnavailable)
 
 
 def _say_that_it_waits(node_id: int, *, is_first: bool) -> None:

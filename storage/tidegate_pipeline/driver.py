@@ -22,12 +22,14 @@ from random import Random
 import structlog
 import trio
 
+from tidegate_coordination.cluster_settings import NOBODY, ClusterSettings
 from tidegate_coordination.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
     ProposalFailed,
 )
 from tidegate_coordination.events import CleanedPartition
+from tidegate_coordination.metadata_versions import FEATURE_NAME, SETTINGS_TOLD
 from tidegate_coordination.rules.gateways import ReleaseClaim, TakeClaim
 from tidegate_coordination.rules.pipeline_reports import ReportPipeline
 from tidegate_coordination.rules.segments import (
@@ -37,8 +39,6 @@ from tidegate_coordination.rules.segments import (
     SegmentUnit,
 )
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.topic_settings import TopicSettingsCache
 from tidegate_gateway.visitor import keep_lease, register_visitor
 
 from .counters import PipelineCounters
@@ -99,7 +99,8 @@ class Driver:
         self._rng = rng
         self._software_version = software_version
         self._on_progress = on_progress
-        self._topic_settings = TopicSettingsCache(coordinator.state, BrokerSettings({}))
+        self._cluster = ClusterSettings(coordinator.state)
+        self._unknown: list[int] = []
         self._last_number = 0
         self._merges = _Kind(Plan.add_merges)
         self._compactions = _Kind(Plan.add_compaction)
@@ -150,7 +151,20 @@ class Driver:
 
     async def compact_once(self) -> int:
         """Compact what is due; may run beside run_once().  Returns and raises as that does."""
+        self._warn_of_unknown()
         return await self._round(self._compactions)
+
+    def _warn_of_unknown(self) -> None:
+        """Say why topics wait that would be compacted, if all were known that could forbid it."""
+        unknown = self._cluster.unknown
+        if unknown and unknown != self._unknown:
+            _log.warning(
+                "what gateways were given at their start is not known, so only topics are compacted"
+                " whose own configs, or the dynamic ones of gateways, say how",
+                gateways="all" if NOBODY in unknown else sorted(unknown),
+                do=_what_to_do(self.state.metadata_version),
+            )
+        self._unknown = unknown
 
     async def _round(self, kind: _Kind) -> int:
         if await self._coordinator.propose(TakeClaim(CLAIM)) is None:
@@ -188,7 +202,7 @@ class Driver:
         return Plan(
             self._coordinator.state,
             self._settings,
-            settings_of=self._topic_settings.of,
+            settings_of=self._cluster.of,
             is_paused=lambda stretch: pauses.is_paused(stretch, now),
             next_number=self._next_number,
             under_way=self._under_way,
@@ -293,7 +307,7 @@ class Driver:
             return Publication.NO_PARTITION
         if rules is None or compacted is None:
             return Publication.INVALID
-        if not self._topic_settings.of(topic).is_compacted:
+        if not self._cluster.of(topic).is_compacted:
             return Publication.NOT_COMPACTED
         stretches = tuple(
             SegmentUnit(
@@ -350,6 +364,12 @@ class Driver:
             await self._coordinator.leave()
         except (CoordinatorUnavailable, ProposalFailed) as error:
             _log.warning("left without saying so; the lease will see to it", error=str(error))
+
+
+def _what_to_do(version: int) -> str:
+    if version >= SETTINGS_TOLD:
+        return "start a gateway: it tells them"
+    return f"run one release everywhere, then raise {FEATURE_NAME} to {SETTINGS_TOLD}"
 
 
 def _parts(stretches: Sequence[SegmentUnit]) -> Iterator[list[SegmentUnit]]:

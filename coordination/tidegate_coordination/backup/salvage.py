@@ -22,6 +22,7 @@ from tidegate_storage.object_store import (
 )
 from tidegate_storage.wal_reader import read_wal
 
+from ..cluster_settings import ClusterSettings
 from ..coordinator import Coordinator
 from ..rules.wal import BatchFacts, BatchOutcome, Refusal, append_time_topics
 from ..state.cluster import ClusterState
@@ -36,7 +37,6 @@ _log = structlog.get_logger("tidegate.salvage")
 SAID_EVERY: Final = 100
 CLOCK_SECONDS: Final = 1.0
 """As fine as stores' clocks are."""
-_TIMESTAMP_TYPE: Final = "message.timestamp.type"
 
 
 class Unplaced(NamedTuple):
@@ -84,6 +84,7 @@ class Salvage:
         self, coordinator: Coordinator, store: ObjectStore, lives: list[Life], say: Say
     ) -> None:
         self._coordinator = coordinator
+        self._cluster = ClusterSettings(coordinator.state)
         self._store = store
         self._lives = lives
         self._say = say
@@ -178,11 +179,14 @@ class Salvage:
             if is_all:
                 return
         before = _next_offsets(self._state, found.batches)
-        stamped = append_time_topics(self._state, found.batches, _is_append_time)
+        stamped = append_time_topics(self._state, found.batches, self._is_append_time)
         outcomes = await self._coordinator.propose(
             SalvageWal(found.name, found.size_bytes, found.batches, stamped, gaps.bridges)
         )
         self._count(found.batches, outcomes, before)
+
+    def _is_append_time(self, topic: Topic) -> bool:
+        return self._cluster.of(topic).timestamp_type_is_append
 
     async def _kept(self, found: _Found, *, is_all: bool) -> str:
         """See that records without a topic outlive the rest of their object; return where."""
@@ -221,11 +225,6 @@ class Salvage:
                 report.records += batch.record_count
         if report.objects % SAID_EVERY == 0:
             self._say(f"salvaged {report.records} records of {report.objects} objects")
-
-
-def _is_append_time(topic: Topic) -> bool:
-    """As the topic says; what a gateway was set up with at its start is not known here."""
-    return topic.configs.get(_TIMESTAMP_TYPE) == "LogAppendTime"
 
 
 def _found(name: WalName, info: ObjectInfo, body: bytes) -> _Found:

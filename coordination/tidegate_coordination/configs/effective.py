@@ -75,11 +75,16 @@ def _no_texts() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLayers:
-    """What is set for one gateway: its dynamic configs, those of all, and its static ones."""
+    """What is set for one gateway: its dynamic configs, those of all, and its static ones.
+
+    is_whole: whether the static ones are known.  Where they are not, and would decide, a config has
+    its careful value.
+    """
 
     dynamic: Mapping[str, str] = field(default_factory=_no_texts)
     dynamic_default: Mapping[str, str] = field(default_factory=_no_texts)
     static: Mapping[str, str] = field(default_factory=_no_texts)
+    is_whole: bool = True
 
     def text(self, name: str) -> str | None:
         """Return the value of a broker config; None where it has none."""
@@ -126,6 +131,8 @@ class BrokerLayers:
             careful = CAREFUL_VALUES.get(definition.name)
             if careful is not None:
                 return careful
+        if not self.is_whole:
+            return CAREFUL_VALUES.get(definition.name, definition.default)
         return definition.default
 
     def _candidates(self, definition: Definition) -> Iterator[tuple[str, str, int]]:
@@ -138,7 +145,7 @@ class BrokerLayers:
             found = [each[other] for each in layers if other in each]
             default = BROKER_CONFIGS[other].default
             yield from ((other, text, unit_ms) for text in found)
-            if default is not None:
+            if default is not None and self.is_whole:
                 yield other, default, unit_ms
 
 
@@ -149,29 +156,36 @@ def topic_config_text(
 
     on_wrong: see BrokerLayers.default_of; also called for what is set on the topic.
     """
-    definition = TOPIC_CONFIGS[name]
-    if name in configs:
-        try:
-            parse(definition, configs[name])
-        except InvalidConfig:
-            on_wrong(name, configs[name])
-            if name in CAREFUL_VALUES:
-                return CAREFUL_VALUES[name]
-        else:
-            return configs[name]
-    return layers.default_of(definition, on_wrong)
+    own = own_config_text(configs, name, on_wrong)
+    return layers.default_of(TOPIC_CONFIGS[name], on_wrong) if own is None else own
+
+
+def own_config_text(configs: Mapping[str, str], name: str, on_wrong: OnWrong) -> str | None:
+    """Return what a topic's own config says, None for nothing; see topic_config_text."""
+    if name not in configs:
+        return None
+    try:
+        parse(TOPIC_CONFIGS[name], configs[name])
+    except InvalidConfig:
+        on_wrong(name, configs[name])
+        return CAREFUL_VALUES.get(name)
+    return configs[name]
 
 
 def effective_topic_config(
-    configs: Mapping[str, str], layers: BrokerLayers, name: str
+    configs: Mapping[str, str], layers: BrokerLayers, name: str, default: str | None = None
 ) -> Effective:
-    """Return a config of a topic, given what is set on the topic."""
+    """Return a config of a topic, given what is set on the topic.
+
+    default: what holds where nothing is; None: what the layers say.
+    """
     definition = TOPIC_CONFIGS[name]
     synonyms = layers.synonyms(definition.synonym) if definition.synonym else ()
     if name in configs:
         own = Synonym(name, _shown(definition, configs[name]), Source.DYNAMIC_TOPIC)
         synonyms = (own, *synonyms)
-    value = topic_config_text(configs, layers, name)
+        default = None
+    value = topic_config_text(configs, layers, name) if default is None else default
     return _effective(definition, value, synonyms)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from .definition import Value
-from .effective import BrokerLayers, OnWrong, ignore, topic_config_text
+from .definition import Definition, Value
+from .effective import BrokerLayers, OnWrong, ignore, own_config_text
 from .topic_configs import TOPIC_CONFIGS
 from .validation import parse
 
@@ -41,14 +42,22 @@ class TopicSettings:
 def compile_topic_settings(
     configs: Mapping[str, str], layers: BrokerLayers, on_wrong: OnWrong = ignore
 ) -> TopicSettings:
-    """Return a topic's settings, given what is set on the topic and on this gateway.
+    """Return a topic's settings, given what is set on the topic and on one gateway.
 
     Never fails, for everybody asks for them all the time.  on_wrong: called for each value that
     passed the rules of an earlier release, but does not pass these.
     """
+    return compile_with(configs, partial(layers.default_of, on_wrong=on_wrong), on_wrong)
+
+
+def compile_with(
+    configs: Mapping[str, str], default_of: Callable[[Definition], str | None], on_wrong: OnWrong
+) -> TopicSettings:
+    """Do the same, given what a config is where the topic does not set it."""
 
     def value(name: str) -> Value:
-        text = topic_config_text(configs, layers, name, on_wrong)
+        text = own_config_text(configs, name, on_wrong)
+        text = default_of(TOPIC_CONFIGS[name]) if text is None else text
         assert text is not None, name
         return parse(TOPIC_CONFIGS[name], text)
 

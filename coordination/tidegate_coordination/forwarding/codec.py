@@ -35,6 +35,7 @@ KINDS: Final[tuple[type[Any], ...]] = (
     configs.SetConfigs,
     gateways.Register,
     gateways.Renew,
+    gateways.TellSettings,
     gateways.StartDraining,
     gateways.Leave,
     draining.DrainGateway,

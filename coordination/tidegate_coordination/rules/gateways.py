@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from ..configs.cluster_wide import clusters_own
 from ..events import (
     ClaimReleased,
     ClaimTaken,
@@ -16,8 +17,9 @@ from ..events import (
     GatewayRegistered,
     GatewayRenewed,
     MetadataVersionSet,
+    StaticSettingsTold,
 )
-from ..metadata_versions import FIRST, NEWEST
+from ..metadata_versions import FIRST, NEWEST, SETTINGS_TOLD
 from ..state.gateways import DEFAULT_LEASE_MS
 from .proposal import GATEWAYS, NOTHING, Decided, View, claim_scope
 
@@ -112,6 +114,30 @@ class Renew:
     def decide(self, view: View) -> Decided[None]:
         """An entry of the writer is the renewal; the event only makes it one."""
         return Decided((GatewayRenewed(self.highest_version),), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TellSettings:
+    """Tell what a gateway was given at its start of the settings that are the cluster's.
+
+    settings: only those set, by name.  Answer: None.
+    """
+
+    incarnation: int
+    settings: dict[str, str]
+    reads: frozenset[str] = field(default=_GATEWAYS, init=False)
+    writes: frozenset[str] = field(default=_GATEWAYS, init=False)
+
+    def decide(self, view: View) -> Decided[None]:
+        """Nothing, where all is told; see decision 23."""
+        state = view.state
+        gateway = state.gateways.live.get(self.incarnation)
+        if gateway is None or not gateway.is_broker or state.metadata_version < SETTINGS_TOLD:
+            return Decided((), None)
+        settings = clusters_own(self.settings)
+        if not state.static_settings.is_due(gateway.node_id, settings, state.settled_time_ms):
+            return Decided((), None)
+        return Decided((StaticSettingsTold(self.incarnation, settings),), None)
 
 
 @dataclass(frozen=True, slots=True)

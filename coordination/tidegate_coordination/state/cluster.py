@@ -35,6 +35,7 @@ from .producer_ids import ProducerIdTable
 from .proposals import ProposalTable
 from .run_folds import RunFolds
 from .snapshot_head import decode_head, encode_head, is_wide
+from .static_settings import StaticSettingsTable
 from .timelines import TimelineTable
 from .topics import TopicTable
 
@@ -76,6 +77,7 @@ class ClusterState:
         self.pipeline_reports: Final = ReportTable()
         self.proposals: Final = ProposalTable()
         self.log_moves: Final = LogMoveTable()
+        self.static_settings: Final = StaticSettingsTable()
         self.touched: Final[set[int]] = set()
         self._author = 0
         self._writer_clock_ms = 0
@@ -132,6 +134,7 @@ class ClusterState:
             ev.GatewayDrained: self.gateways.fold_drained,
             ev.GatewayExpired: self._fold_expired,
             ev.MetadataVersionSet: self._fold_version_set,
+            ev.StaticSettingsTold: self._fold_settings_told,
             ev.ClaimTaken: self.claims.fold_taken,
             ev.ClaimReleased: self.claims.fold_released,
             ev.TimelineOpened: self._fold_timeline_opened,
@@ -203,6 +206,7 @@ class ClusterState:
         self.timelines.fold_opened(event.restore_id, self.timeline, self.gateways.homes)
         self.timelines.salvageable.update(self.gateways.live)
         self.gateways.fold_all_ended(event.first_incarnation)
+        self.static_settings.end_all(self.log_time_ms)
         self.proposals.end_all()
         self.log_moves.forget()
         self.producer_ids.fold_skipped(event.first_producer_id)
@@ -214,6 +218,19 @@ class ClusterState:
         """What follows in any partition is another history than the one that clients may know."""
         self.keep_partitions([each.number for each in self.partitions.values()])
         self.partitions.fold_epochs_opened(step)
+
+    def _fold_settings_told(self, event: ev.StaticSettingsTold) -> None:
+        gateway = self.gateways.live.get(event.incarnation)
+        expect(gateway is not None, f"settings of incarnation {event.incarnation}, which ended")
+        assert gateway is not None
+        self.static_settings.fold_told(gateway.node_id, event.settings, self.settled_time_ms)
+
+    @property
+    def settled_time_ms(self) -> int:
+        """Return the time up to which things are old, whatever one clock says; 0: nothing is."""
+        if self.log_time_ms < self.expiry_resumes_at_ms:
+            return 0
+        return self.gateways.earlier_of_median_and(self.log_time_ms)
 
     def _fold_former_lives(self, event: ev.FormerLivesFound) -> None:
         self._expect_restore(event.restore_id)
@@ -235,6 +252,7 @@ class ClusterState:
         # One that registers through another gateway is not dated by that one's uptime.
         uptime_ms = self._writer_uptime_ms if self._author == 0 else -1
         self.gateways.fold_registered(event, self._writer_clock_ms, uptime_ms)
+        self.static_settings.begin(event.node_id)
         # A driver of the pipeline, dead perhaps, is nobody to ask, and sets no time by itself.
         if [each.incarnation for each in self.gateways.brokers()] == [event.incarnation]:
             self._trust_clock(self._writer_clock_ms)
@@ -252,6 +270,7 @@ class ClusterState:
 
     def _fold_expired(self, event: ev.GatewayExpired) -> None:
         self.gateways.fold_expired(event)
+        self.static_settings.end(self.gateways.homes[event.incarnation][0], self.log_time_ms)
         self.objects.end_incarnation(event.incarnation)
         self.proposals.end(event.incarnation)
         self.log_moves.end(event.incarnation)

@@ -47,6 +47,7 @@ def encode_head(state: ClusterState, *, as_copy: bool) -> dict[str, object]:
         "pipeline": state.pipeline_reports.encode(),
         "proposals": state.proposals.encode(),
         "log_moves": state.log_moves.encode(as_copy=as_copy),
+        "static_settings": state.static_settings.encode(),
     }
 
 
@@ -80,3 +81,4 @@ def decode_head(state: ClusterState, table: Mapping[str, Any]) -> None:
     state.pipeline_reports.decode(table.get("pipeline", []))
     state.proposals.decode(table.get("proposals", []))
     state.log_moves.decode(table.get("log_moves", {}))
+    state.static_settings.decode(table.get("static_settings", []))

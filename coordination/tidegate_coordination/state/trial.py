@@ -79,6 +79,7 @@ class Trial:
             ev.GatewayDrained: lambda event: self._drains(event.incarnation),
             ev.GatewayExpired: lambda event: self._ends(event.incarnation),
             ev.MetadataVersionSet: self._version_set,
+            ev.StaticSettingsTold: lambda event: self._lives(event.incarnation),
             ev.ClaimTaken: self._claim_taken,
             ev.ClaimReleased: self._claim_released,
             ev.TimelineOpened: self._timeline_opened,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.configs.effective import BrokerLayers, effective_topic_config
+from tidegate_coordination.cluster_settings import ClusterSettings
 from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
 from tidegate_coordination.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.rules.topics import Created, NewTopic, Refused, duplicates
@@ -38,6 +38,7 @@ class CreateTopicsHandler:
     coordinator: Coordinator
     settings: BrokerSettings
     new_topic_id: Callable[[], bytes]
+    cluster: ClusterSettings
     api_key: ClassVar[int] = 19
     messages: ClassVar[ModuleType] = wire
 
@@ -68,9 +69,8 @@ class CreateTopicsHandler:
         except ProposalFailed as failure:
             code, text = ErrorCode.UNKNOWN_SERVER_ERROR, failure_text(failure)
             return results + [_refused(topic.name, code, text) for topic in sound]
-        layers = self.settings.layers(self.coordinator.state.configs)
         for topic, answer in zip(sound, answers, strict=True):
-            results.append(_result(topic.name, answer, layers))
+            results.append(_result(topic.name, answer, self.cluster))
         return results
 
     def _new_topic(self, topic: CreatableTopic) -> NewTopic:
@@ -93,7 +93,7 @@ def _contradiction(topic: CreatableTopic) -> str | None:
     return None
 
 
-def _result(name: str, answer: Created | Refused, layers: BrokerLayers) -> CreatableTopicResult:
+def _result(name: str, answer: Created | Refused, cluster: ClusterSettings) -> CreatableTopicResult:
     if isinstance(answer, Refused):
         return _refused(name, *topic_error(answer))
     return CreatableTopicResult(
@@ -102,13 +102,13 @@ def _result(name: str, answer: Created | Refused, layers: BrokerLayers) -> Creat
         error_message=None,
         num_partitions=answer.partition_count,
         replication_factor=answer.replication_factor,
-        configs=_configs(answer, layers),
+        configs=_configs(answer, cluster),
     )
 
 
-def _configs(created: Created, layers: BrokerLayers) -> list[CreatableTopicConfigs]:
+def _configs(created: Created, cluster: ClusterSettings) -> list[CreatableTopicConfigs]:
     names = (name for name, each in TOPIC_CONFIGS.items() if each.listed or name in created.configs)
-    shown = (effective_topic_config(created.configs, layers, name) for name in names)
+    shown = (cluster.topic_config(created.configs, name) for name in names)
     return [
         CreatableTopicConfigs(
             name=each.definition.name,

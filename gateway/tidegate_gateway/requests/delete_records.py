@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
+from tidegate_coordination.cluster_settings import ClusterSettings
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.rules.topics import (
     HIGH_WATERMARK,
@@ -25,7 +26,6 @@ from tidegate_protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 
-from ..broker_settings import BrokerSettings
 from ..call import Call
 from ..looks import Look
 
@@ -44,7 +44,7 @@ class DeleteRecordsHandler:
     """See the module's head."""
 
     coordinator: Coordinator
-    settings: BrokerSettings
+    cluster: ClusterSettings
     api_key: ClassVar[int] = 21
     messages: ClassVar[ModuleType] = wire
 
@@ -71,8 +71,7 @@ class DeleteRecordsHandler:
         await look.take(each.topic for each in deletions)
         deletions = [self._with_offset(look, each) for each in deletions]
         answers: list[int | DeletionRefusal] = []
-        layers = self.settings.layers(self.coordinator.state.configs)
-        policy = layers.text("log.cleanup.policy") or ""
+        policy = self.cluster.default_of("cleanup.policy")
         for first in range(0, len(deletions), PARTITIONS_PER_PROPOSAL):
             part = deletions[first : first + PARTITIONS_PER_PROPOSAL]
             topic_ids = look.topic_ids(each.topic for each in part)

@@ -17,6 +17,7 @@ from typing import ClassVar, Final
 
 import trio
 
+from tidegate_coordination.cluster_settings import ClusterSettings
 from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
 from tidegate_coordination.configs.definition import Update
 from tidegate_coordination.configs.effective import (
@@ -27,7 +28,6 @@ from tidegate_coordination.configs.effective import (
     effective_broker_config,
     effective_client_metrics_config,
     effective_group_config,
-    effective_topic_config,
 )
 from tidegate_coordination.configs.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
@@ -65,6 +65,7 @@ class DescribeConfigsHandler:
 
     coordinator: Coordinator
     settings: BrokerSettings
+    cluster: ClusterSettings
     max_rows: int = 500_000
     api_key: ClassVar[int] = 32
     messages: ClassVar[ModuleType] = wire
@@ -91,7 +92,7 @@ class DescribeConfigsHandler:
         self, resource: DescribeConfigsResource, request: DescribeConfigsRequest
     ) -> DescribeConfigsResult:
         result = DescribeConfigsResult(
-            error_message=None,
+            error_message="",
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
         )
@@ -115,7 +116,7 @@ class DescribeConfigsHandler:
         layers = self.settings.layers(self.coordinator.state.configs)
         match resource.resource_type:
             case ResourceType.TOPIC.value:
-                return self._topic(name, layers)
+                return self._topic(name)
             case ResourceType.BROKER.value:
                 return self._broker(name, layers)
             case ResourceType.BROKER_LOGGER.value:
@@ -129,7 +130,7 @@ class DescribeConfigsHandler:
                 text = f"Unexpected resource type {other} for resource {name}"
                 raise _Refusal(ErrorCode.INVALID_REQUEST, text)
 
-    def _topic(self, name: str, layers: BrokerLayers) -> Iterable[Effective]:
+    def _topic(self, name: str) -> Iterable[Effective]:
         wrong = illegal_topic_name(name)
         if wrong is not None:
             raise _Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
@@ -137,7 +138,7 @@ class DescribeConfigsHandler:
         if topic is None:
             raise _Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return (
-            effective_topic_config(topic.configs, layers, each.name)
+            self.cluster.topic_config(topic.configs, each.name)
             for each in TOPIC_CONFIGS.values()
             if each.listed or each.name in topic.configs
         )
@@ -145,7 +146,7 @@ class DescribeConfigsHandler:
     def _broker(self, name: str, layers: BrokerLayers) -> Iterable[Effective]:
         if name:
             self._check_node_id(name)
-            return (effective_broker_config(layers, each) for each in BROKER_CONFIGS)
+            return (self.cluster.broker_config(each) for each in BROKER_CONFIGS)
         of_all = (effective_broker_config(layers, each) for each in layers.dynamic_default)
         return (_as_default_of_all(each, layers) for each in of_all)
 

@@ -1,0 +1,78 @@
+"""Settings that gateways are given at their start, and that are the cluster's all the same.
+
+They say what is removed, and how batches are judged, whichever gateway or pipeline does it.  Where
+gateways were given different ones, the careful value holds: the one that removes or refuses least.
+What was removed does not come back; what was kept too long can be removed later (decision 23).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from math import inf
+from typing import Any, Final
+
+from .broker_configs import BROKER_CONFIGS
+from .definition import Definition, Value, text_of
+from .effective import STAND_INS
+from .topic_configs import TOPIC_CONFIGS
+from .validation import InvalidConfig, parse
+
+_Rank = Callable[[Any], Any]
+
+OF_TOPICS: Final[dict[str, Definition]] = {
+    each.synonym: each for each in TOPIC_CONFIGS.values() if each.meaningful and each.synonym
+}
+"""Broker config -> the topic config it is the default of."""
+
+TIMES: Final[dict[str, Definition]] = {
+    name: replace(BROKER_CONFIGS[name], synonym=name)
+    for name in ("object.delete.grace.ms", "offsets.retention.minutes", "producer.id.expiration.ms")
+}
+"""How long things are kept that are no topic's."""
+
+CLUSTER_WIDE: Final = frozenset(
+    {
+        *OF_TOPICS,
+        *TIMES,
+        *(other for name in OF_TOPICS for other, _ in STAND_INS.get(name, ())),
+    }
+)
+
+
+def _no_limit_first(value: int) -> float:
+    return inf if value < 0 else value
+
+
+_RANKS: Final[dict[str, _Rank]] = {
+    "compression.type": lambda value: (value == "producer", value),
+    "message.timestamp.type": lambda value: value == "CreateTime",
+    "retention.bytes": _no_limit_first,
+    "retention.ms": _no_limit_first,
+}
+"""Topic config -> what is largest for the careful value; where it is not the value itself."""
+
+
+def clusters_own(static: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the settings that are the cluster's, as they are shown; no wrong ones."""
+    found: dict[str, str] = {}
+    for name in sorted(CLUSTER_WIDE & static.keys()):
+        try:
+            found[name] = text_of(parse(BROKER_CONFIGS[name], static[name]))
+        except InvalidConfig:
+            continue
+    return found
+
+
+def most_careful(definition: Definition, texts: Iterable[str]) -> str:
+    """Return the value that removes or refuses least, of at least one that passes the checks."""
+    values = [parse(definition, text) for text in texts]
+    if definition.name == "cleanup.policy":
+        return text_of(_in_all(values))
+    return text_of(max(values, key=_RANKS.get(definition.name)))
+
+
+def _in_all(policies: list[Value]) -> tuple[str, ...]:
+    """Return the kinds of cleaning that all want, in the order of the first."""
+    lists = [each for each in policies if isinstance(each, tuple)]
+    return tuple(each for each in dict.fromkeys(lists[0]) if all(each in other for other in lists))

@@ -1,0 +1,90 @@
+"""What gateways were given at their start, of the settings that are the cluster's.
+
+Kept by node id, also of gateways that ended: the pipeline works while none lives, and a gateway
+that is away for a while must not take its careful values with it.  Only who tells its own settings
+makes an end of those of gateways that ended long ago; so a cluster that stands still forgets none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+ALIVE: Final = -1
+KEPT_MS: Final = 7 * 86_400_000
+MAX_ENDED: Final = 1_000
+
+
+@dataclass(slots=True)
+class Told:
+    """settings: only those set.  ended_at_ms: log time when the gateway ended, or ALIVE."""
+
+    settings: Mapping[str, str]
+    ended_at_ms: int = ALIVE
+
+
+class StaticSettingsTable:
+    """by_node_id: what each told.  version: rises with every change, for caches."""
+
+    def __init__(self) -> None:
+        self.by_node_id: dict[int, Told] = {}
+        self.version = 0
+
+    def stale(self, now_ms: int) -> list[int]:
+        """Return the node ids of those who ended long ago."""
+        return [
+            node_id
+            for node_id, each in self.by_node_id.items()
+            if each.ended_at_ms != ALIVE and each.ended_at_ms < now_ms - KEPT_MS
+        ]
+
+    def is_due(self, node_id: int, settings: Mapping[str, str], now_ms: int) -> bool:
+        """Tell whether a gateway has something to tell, or others to forget by telling it."""
+        told = self.by_node_id.get(node_id)
+        return told is None or told.settings != settings or bool(self.stale(now_ms))
+
+    def fold_told(self, node_id: int, settings: Mapping[str, str], now_ms: int) -> None:
+        """Replace what a live gateway told, and forget those who ended long ago."""
+        self.by_node_id[node_id] = Told(dict(settings))
+        for each in self.stale(now_ms):
+            del self.by_node_id[each]
+        self.version += 1
+
+    def begin(self, node_id: int) -> None:
+        """Take note that a gateway lives again; it may still tell something else."""
+        told = self.by_node_id.get(node_id)
+        if told is not None:
+            told.ended_at_ms = ALIVE
+
+    def end(self, node_id: int, now_ms: int) -> None:
+        """Take note of the end of a gateway; of very many, the oldest is forgotten."""
+        told = self.by_node_id.get(node_id)
+        if told is None:
+            return
+        told.ended_at_ms = now_ms
+        ended = [(each.ended_at_ms, at) for at, each in self.by_node_id.items() if _has_ended(each)]
+        if len(ended) > MAX_ENDED:
+            del self.by_node_id[min(ended)[1]]
+            self.version += 1
+
+    def end_all(self, now_ms: int) -> None:
+        """Take note that no gateway is left."""
+        for each in self.by_node_id.values():
+            if not _has_ended(each):
+                each.ended_at_ms = now_ms
+
+    def encode(self) -> object:
+        """Return all of it as builtins."""
+        return [
+            [node_id, each.ended_at_ms, dict(sorted(each.settings.items()))]
+            for node_id, each in sorted(self.by_node_id.items())
+        ]
+
+    def decode(self, rows: Iterable[Any]) -> None:
+        """Fill an empty table from encode()'s answer."""
+        self.by_node_id = {node_id: Told(settings, ended) for node_id, ended, settings in rows}
+
+
+def _has_ended(told: Told) -> bool:
+    return told.ended_at_ms != ALIVE
