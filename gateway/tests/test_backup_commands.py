@@ -111,6 +111,12 @@ def test_a_restore_does_not_end_gateways_that_run(tmp_path: Path) -> None:
         assert consumed(process, 20) == [(number, number) for number in range(20)]
         done = tidegate(*restore, "--while-gateways-run", "--json", cwd=tmp_path)
         assert json.loads(done.stdout)["timeline"] == 2
+        # The log that was restored from is not the cluster's any more.
+        for named in ((), ("--object-store", STORE)):
+            done = tidegate("log", "move", f"sqlite:{LOG}", "sqlite:moved.db", *named, cwd=tmp_path)
+            assert (done.returncode, done.stdout) == (1, "")
+            assert "timeline 2" in done.stderr
+        assert not (tmp_path / "moved.db").exists()
     trial_dev = ("--object-store", "file:trial", "--log", "sqlite:trial.db", "--data", "other")
     with serving(*DEV, *trial_dev, cwd=tmp_path) as process:
         assert consumed(process, 10) == [(number, number) for number in range(10)]

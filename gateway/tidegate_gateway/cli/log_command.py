@@ -101,6 +101,10 @@ def move(
     stall: Annotated[
         int, typer.Option(min=1, metavar="SECONDS", help="That writers may have to wait, at most.")
     ] = 3,
+    object_store: Annotated[
+        str,
+        typer.Option(metavar="URL", help="The cluster's: a log that a restore replaced stays."),
+    ] = "",
     json: Json = False,
 ) -> None:
     """Move the metadata log of a live cluster to another log; its gateways follow by themselves.
@@ -111,7 +115,7 @@ def move(
     """
     from .log_move import LogMoveOptions, run_log_move
 
-    options = LogMoveOptions(log, to, cancel, timeout, stall)
+    options = LogMoveOptions(log, to, cancel, timeout, stall, object_store)
     raise typer.Exit(run_log_move(options, as_json=json))
 
 

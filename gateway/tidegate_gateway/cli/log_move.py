@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
+from typing import Final
+from urllib.parse import quote
 
 import trio
 
@@ -18,7 +20,10 @@ from tidegate_coordination.log_mover import LogMover, MovePlan, MoveReport, chec
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.movable_log import MovableLog
 from tidegate_coordination.rules.log_moves import CancelLogMove
+from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.url_secrets import without_secrets
+from tidegate_storage.keys import OWNER_KEY
+from tidegate_storage.ownership import check_owner
 
 from ..settings_sources import BadSource
 from ..visitor import end_visit, keep_lease, register_visitor
@@ -27,20 +32,24 @@ from .log_backup_running import (
     Lines,
     Progress,
     open_existing_log,
+    open_existing_store,
     run_log_command,
     sqlite_path,
 )
 
+STORE_FOLDER: Final = "objects"
+
 
 @dataclass(frozen=True, slots=True)
 class LogMoveOptions:
-    """As they were typed.  to: "" only with cancels."""
+    """As they were typed.  to: "" only with cancels.  object_store: "" where it is not known."""
 
     source: str
     to: str
     cancels: bool
     ready_seconds: int
     stall_seconds: int
+    object_store: str = ""
 
 
 def run_log_move(options: LogMoveOptions, *, as_json: bool) -> int:
@@ -74,6 +83,7 @@ async def _moved(options: LogMoveOptions, say: Progress) -> tuple[int, Lines, di
         coordinator, log = await _opened(stack, options)
         if log.moves:
             return _moved_before(coordinator)
+        await _see_not_over(coordinator.state, options)
         target = await open_log(options.to)
         stack.push_async_callback(target.aclose)
         check_logs(source, target)
@@ -89,6 +99,31 @@ async def _moved(options: LogMoveOptions, say: Progress) -> tuple[int, Lines, di
         " it already; until all have the setting keep the old log, which says where to go.",
     ]
     return 0, lines, {"moved": True, **asdict(report), "seconds": seconds, "metadata_log": shown}
+
+
+async def _see_not_over(state: ClusterState, options: LogMoveOptions) -> None:
+    """See that the log is still the cluster's: no restore made another one since.
+
+    Only the object store tells.  That of `tidegate dev` lies beside its log.
+
+    Raises:
+      StoreMisconfigured: a restore did, or the store is another cluster's.
+      StoreUnavailable: it cannot be told now.
+    """
+    url = options.object_store or _store_beside(options.source)
+    if not url:
+        return
+    store = open_existing_store(url)
+    try:
+        await check_owner(store, state.cluster_id, timeline=state.timeline)
+    finally:
+        await store.aclose()
+
+
+def _store_beside(log_url: str) -> str:
+    path = sqlite_path(log_url)
+    folder = None if path is None else path.parent.absolute() / STORE_FOLDER
+    return f"file:{quote(str(folder))}" if folder and (folder / OWNER_KEY).exists() else ""
 
 
 def _moved_before(coordinator: Coordinator) -> tuple[int, Lines, dict[str, object]]:
