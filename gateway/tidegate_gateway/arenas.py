@@ -7,7 +7,9 @@ again when it is neither being received into nor pinned.
 A connection that sends little gets small arenas, of which it holds at most a few; one that sends
 large or many produce requests gets large ones.  Large arenas are the gateway's bound on buffered
 bytes: at the bound the next produce request waits, everything else lives on.  A frame larger than a
-large arena gets one of its own size, out of a share of the bound that always admits one.
+large arena gets one of its own size, out of a share of the bound that always admits one.  Frames of
+other requests that are no small ones have a bound of their own, at which only their like wait: what
+keeps a client alive, such as heartbeats, is small.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ LARGE_BYTES = 4 << 20
 KEPT_SMALL = 256
 KEPT_LARGE = 8
 JUMBO_SHARE = 0.25
+# Of all frames together that are neither Produce nor small: four of the largest.
+CONTROL_BYTES = 32 << 20
 
 
 class Holder(Protocol):
@@ -38,17 +42,17 @@ class Holder(Protocol):
 class Arena:
     """A buffer with a filled part: bytes [start, end) are received and not yet consumed.
 
-    holder: who receives into it; None once it was released.
+    holder: who receives into it; None once it was released.  budget: what it is counted against.
     """
 
-    __slots__ = ("_free", "_pins", "_pool", "data", "end", "holder", "is_counted", "start")
+    __slots__ = ("_free", "_pins", "_pool", "budget", "data", "end", "holder", "start")
 
     def __init__(self, pool: ArenaPool, size_bytes: int) -> None:
         self._pool = pool
         self._pins = 0
         self._free: trio.Event | None = None
         self.holder: Holder | None = None
-        self.is_counted = False
+        self.budget: ByteBudget | None = None
         # A bytearray would be filled with zeros: a declared length alone would cost its memory.
         buffer = bytearray(size_bytes) if size_bytes <= SMALL_BYTES else mmap(-1, size_bytes)
         self.data = memoryview(buffer)
@@ -109,6 +113,7 @@ class ArenaPool:
         jumbo_bytes = int(max_large_bytes * JUMBO_SHARE)
         self._jumbo_budget = ByteBudget(jumbo_bytes)
         self._large_budget = ByteBudget(max_large_bytes - jumbo_bytes)
+        self._control_budget = ByteBudget(CONTROL_BYTES)
 
     @property
     def large_bytes(self) -> int:
@@ -124,12 +129,15 @@ class ArenaPool:
         """Return an arena of SMALL_BYTES."""
         return self._reused(self._small) or Arena(self, SMALL_BYTES)
 
-    def control(self, size_bytes: int) -> Arena:
-        """Return an arena for one frame that is not Produce, outside the bound.
+    async def control(self, size_bytes: int) -> Arena:
+        """Return an arena for one frame that is not Produce; waits at a bound of its own.
 
         Its size comes from the client; the pages cost memory only as they are received into.
         """
-        return Arena(self, size_bytes)
+        await self._control_budget.take(size_bytes)
+        arena = Arena(self, size_bytes)
+        arena.budget = self._control_budget
+        return arena
 
     async def large(self, size_bytes: int = LARGE_BYTES) -> Arena:
         """Return an arena of at least size_bytes; waits, first come first served, at the bound."""
@@ -143,13 +151,18 @@ class ArenaPool:
             return None
         return self._counted(LARGE_BYTES)
 
+    @property
+    def control_bytes(self) -> int:
+        """Return what large frames that are not Produce take."""
+        return self._control_budget.used_bytes
+
     def _budget_of(self, size_bytes: int) -> ByteBudget:
         return self._large_budget if size_bytes == LARGE_BYTES else self._jumbo_budget
 
     def _counted(self, size_bytes: int) -> Arena:
         arena = self._reused(self._large) if size_bytes == LARGE_BYTES else None
         arena = arena or Arena(self, size_bytes)
-        arena.is_counted = True
+        arena.budget = self._budget_of(size_bytes)
         return arena
 
     @staticmethod
@@ -166,8 +179,8 @@ class ArenaPool:
             if len(self._small) < KEPT_SMALL:
                 self._small.append(arena)
             return
-        if not arena.is_counted:
-            return
-        if arena.size_bytes == LARGE_BYTES and len(self._large) < KEPT_LARGE:
+        budget, arena.budget = arena.budget, None
+        if budget is self._large_budget and len(self._large) < KEPT_LARGE:
             self._large.append(arena)
-        self._budget_of(arena.size_bytes).give(arena.size_bytes)
+        if budget is not None:
+            budget.give(arena.size_bytes)

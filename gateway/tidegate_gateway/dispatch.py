@@ -8,7 +8,7 @@ client can try again with a lower one (KIP-511).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -22,6 +22,7 @@ from tidegate_protocol.headers import RequestHeader, decode_request_header, resp
 from .arenas import Arena
 from .call import Call, Handler
 from .connection import Connection, ReplyFlusher, fill
+from .large_requests import LARGE_BODY_BYTES, LargeRequests
 from .receiver import CloseConnection
 from .refused_features import RefusedFeatures
 from .unserved import Refusal, unserved_api, unserved_version
@@ -35,7 +36,9 @@ API_VERSIONS: Final = 18
 
 
 # APIs whose answer is waited for, and whose decoded requests hold no part of their frames.
-HOLDS_NOTHING: Final = frozenset({1})  # Fetch
+HOLDS_NOTHING: Final = frozenset({1, 11, 14})  # Fetch, JoinGroup, SyncGroup
+# APIs whose answers to small requests are small.
+BRIEF: Final = frozenset({1, 10, 11, 12, 13, 14, 18, 22})
 
 
 class ProduceHandler(Protocol):
@@ -75,7 +78,9 @@ class Dispatcher:
         flusher: ReplyFlusher,
         counter: RequestCounter,
         refused: RefusedFeatures,
+        large: LargeRequests | None = None,
     ) -> None:
+        self._large = large or LargeRequests()
         self._plain_produce = plain_produce
         self._produce = produce
         self._handlers: Mapping[int, Handler] = {each.api_key: each for each in handlers}
@@ -115,6 +120,8 @@ class Dispatcher:
         handler = self._handlers.get(header.api_key)
         if handler is None:
             raise self._unserved(connection, unserved_api(header.api_key))
+        if len(body) > LARGE_BODY_BYTES:
+            return await self._answer_large(handler, connection, header, body, arena)
         version = header.api_version
         if not _is_served(APIS[header.api_key], version):
             version = 0
@@ -123,10 +130,63 @@ class Dispatcher:
             request = handler.messages.decode_request(body, version)
             if header.api_key in HOLDS_NOTHING:
                 connection.let_go(arena)
+        is_brief = header.api_key in BRIEF
+        await self._reply(handler, connection, header, request, version, is_brief=is_brief)
+
+    async def _answer_large(
+        self,
+        handler: Handler,
+        connection: Connection,
+        header: RequestHeader,
+        body: memoryview,
+        arena: Arena,
+    ) -> None:
+        """Answer a request that takes long to read, and most likely to answer."""
+        version = header.api_version
+        if not _is_served(APIS[header.api_key], version):
+            raise RemoteProtocolError(f"{len(body)} bytes of an unknown version")
+        reading = self._large.reading(header.api_key)
+        try:
+            work = _in_turns(handler, "decode_request_in_turns")
+            if work is None:
+                request = handler.messages.decode_request(body, version)
+            else:
+                request = await self._large.read(work(body, version), reading)
+            if header.api_key in HOLDS_NOTHING:
+                connection.let_go(arena)
+                reading.release()
+            await self._reply(handler, connection, header, request, version, is_brief=False)
+        finally:
+            reading.release()
+
+    async def _reply(
+        self,
+        handler: Handler,
+        connection: Connection,
+        header: RequestHeader,
+        request: Any,
+        version: int,
+        *,
+        is_brief: bool,
+    ) -> None:
         slot = connection.open_slot()
         note_refused = partial(self._refused.note, connection.peer)
         call = Call(header.api_version, header.client_id or "", connection.peer, note_refused)
-        encoded = await _handled(handler, call, request, version)
+        work = None if is_brief else _in_turns(handler, "encode_response_in_turns")
+        try:
+            response = await handler.handle(call, request)
+            if work is None:
+                encoded = handler.messages.encode_response(response, version)
+            else:
+                encoded = await self._large.write(work(response, version))
+        except (CoordinatorUnavailable, ProposalFailed) as error:
+            raise CloseConnection(f"no answer to {APIS[handler.api_key].name}: {error}") from error
+        except (CloseConnection, RemoteProtocolError):
+            raise
+        except Exception as error:
+            # A bug met by one client costs that client its connection, and nobody else anything.
+            _log.exception("a request could not be answered", api=APIS[handler.api_key].name)
+            raise CloseConnection("internal error") from error
         fill(slot, response_header(header.correlation_id, header.api_key, version), encoded)
         self._flusher.add(connection)
 
@@ -144,19 +204,13 @@ class Dispatcher:
         return CloseConnection()
 
 
-async def _handled(handler: Handler, call: Call, request: Any, version: int) -> Any:
-    """Return the encoded answer."""
-    try:
-        response = await handler.handle(call, request)
-        return handler.messages.encode_response(response, version)
-    except (CoordinatorUnavailable, ProposalFailed) as error:
-        raise CloseConnection(f"no answer to {APIS[handler.api_key].name}: {error}") from error
-    except (CloseConnection, RemoteProtocolError):
-        raise
-    except Exception as error:
-        # A bug met by one client costs that client its connection, and nobody else anything.
-        _log.exception("a request could not be answered", api=APIS[handler.api_key].name)
-        raise CloseConnection("internal error") from error
+def _in_turns(
+    handler: Handler, name: str
+) -> Callable[[Any, int], Generator[int, None, Any]] | None:
+    """Return what reads or writes in turns; None where it never takes long."""
+    found: Callable[[Any, int], Generator[int, None, Any]] | None
+    found = getattr(handler.messages, name, None)
+    return found
 
 
 def _is_served(facts: ApiFacts, version: int) -> bool:

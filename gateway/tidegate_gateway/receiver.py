@@ -1,7 +1,7 @@
 """The receiving half of a connection: bytes into arenas, and how long a client may take.
 
 What is received stays where it is while requests are parsed in place.  An incomplete frame moves to
-an arena that can hold it, or a larger one; only Produce waits for memory (see arenas.py).
+an arena that can hold it, or a larger one; only large frames wait for memory (see arenas.py).
 """
 
 from __future__ import annotations
@@ -229,7 +229,9 @@ class Receiver:
             raise CloseConnection(f"a request of {frame_bytes} bytes that is not Produce")
         if frame_bytes <= SMALL_BYTES:
             return self._pool.small()
-        return self._pool.control(frame_bytes)
+        with trio.move_on_after(self._limits.frame_seconds):
+            return await self._pool.control(frame_bytes)
+        raise CloseConnection("there was no memory for its request in time")
 
 
 def _is_produce(head: memoryview) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from .reading import emit_reader
+from .reading import emit_reader, holds_arrays
 from .schema import Field, Message, SchemaFile
 from .text import Regime, default_literal, function_name, regimes, type_name
-from .writing import emit_writer
+from .writing import emit_writer, is_long
 
 _PRIMITIVES = """
     DECODE_ERRORS ENCODE_ERRORS MAX_ELEMENTS ZERO_UUID Buffer Records gather_records join_records
@@ -45,6 +45,7 @@ def _head(schema: SchemaFile, body: str) -> list[str]:
         "",
         "from __future__ import annotations",
         "",
+        *(["from collections.abc import Generator"] if "Generator" in names else []),
         "from dataclasses import dataclass, field" if "list)" in body else _DATACLASS,
         *([f"from struct import {', '.join(kinds)}"] if kinds else []),
         "",
@@ -100,9 +101,14 @@ def _functions(message: Message) -> list[str]:
     lines: list[str] = []
     for name, fields in _structs(message):
         for regime in _struct_regimes(fields, message):
-            lines += ["", "", *emit_reader(name, fields, regime, request=_is_request(message))]
+            request = _is_request(message)
+            lines += ["", "", *emit_reader(name, fields, regime, request=request)]
+            if request and holds_arrays(fields):
+                lines += ["", "", *emit_reader(name, fields, regime, request=True, turns=True)]
             parts = in_parts(message) and any(each.carries_records for each in fields)
             lines += ["", "", *emit_writer(name, fields, regime, parts=parts)]
+            if message.kind == "response" and is_long(fields):
+                lines += ["", "", *emit_writer(name, fields, regime, parts=parts, turns=True)]
     return lines
 
 
@@ -129,14 +135,36 @@ def in_parts(message: Message) -> bool:
 
 
 def _doors(message: Message) -> list[str]:
+    lines = _decoder(message, turns=False)
+    if _is_request(message) and holds_arrays(message.fields):
+        lines += _decoder(message, turns=True)
+    lines += _encoder(message, turns=False)
+    if message.kind == "response" and is_long(message.fields):
+        lines += _encoder(message, turns=True)
+    return lines
+
+
+def _suffix(message: Message, *, turns: bool) -> str:
     kind = "" if message.kind == "data" else "_" + message.kind
+    return kind + ("_in_turns" if turns else "")
+
+
+def _result(kind: str, *, turns: bool) -> str:
+    return f"Generator[int, None, {kind}]" if turns else kind
+
+
+def _decoder(message: Message, *, turns: bool) -> list[str]:
     low, high = message.versions.low, message.versions.high
     check = f"    if not {low} <= version <= {high}:"
+    result = _result(message.name, turns=turns)
+    suffix = _suffix(message, turns=turns)
+    call = "yield from {}" if turns else "{}"
+    what = "bytes behind it are ignored" + (", in turns" if turns else "")
     return [
         "",
         "",
-        f"def decode{kind}(data: memoryview, version: int) -> {message.name}:",
-        f'    """Read a {message.name}, version {low} to {high}; bytes behind it are ignored.',
+        f"def decode{suffix}(data: memoryview, version: int) -> {result}:",
+        f'    """Read a {message.name}, version {low} to {high}; {what}.',
         "",
         "    Raises:",
         "      RemoteProtocolError: the bytes are not what the version says.",
@@ -144,31 +172,37 @@ def _doors(message: Message) -> list[str]:
         check,
         f'        raise unknown_version("{message.name}", version)',
         "    try:",
-        *_choose(message, "message, position = {}(data, 0, version)", "read"),
+        *_choose(
+            message,
+            f"message, position = {call}(data, 0, version)",
+            "read_turns" if turns else "read",
+        ),
         "    except DECODE_ERRORS as error:",
         f'        raise malformed("{message.name}", version, error) from error',
         "    if position > len(data):",
         f'        raise malformed("{message.name}", version, "cut short")',
         "    return message",
-        *_encoder(message, kind, check),
     ]
 
 
-def _encoder(message: Message, kind: str, check: str) -> list[str]:
+def _encoder(message: Message, *, turns: bool) -> list[str]:
+    check = f"    if not {message.versions.low} <= version <= {message.versions.high}:"
     name, argument = message.name, "message" if message.kind == "data" else message.kind
     parts = in_parts(message)
+    wait = "yield from " if turns else ""
     call = (
-        f"out = {{}}(parts, out, {argument}, version)"
+        f"out = {wait}{{}}(parts, out, {argument}, version)"
         if parts
-        else f"{{}}(out, {argument}, version)"
+        else f"{wait}{{}}(out, {argument}, version)"
     )
     what = "the parts of a" if parts else "a"
     return [
         "",
         "",
-        f"def encode{kind}({argument}: {name}, version: int) -> "
-        + ("list[Buffer]:" if parts else "bytearray:"),
-        f'    """Write {what} {name}, without its header.',
+        f"def encode{_suffix(message, turns=turns)}({argument}: {name}, version: int) -> "
+        + _result("list[Buffer]" if parts else "bytearray", turns=turns)
+        + ":",
+        f'    """Write {what} {name}, without its header' + (", in turns." if turns else "."),
         "",
         "    Raises:",
         "      LocalProtocolError: the version cannot carry the values.",
@@ -178,7 +212,7 @@ def _encoder(message: Message, kind: str, check: str) -> list[str]:
         "    out = bytearray()",
         *(["    parts: list[Buffer] = []"] if parts else []),
         "    try:",
-        *_choose(message, call, "write"),
+        *_choose(message, call, "write_turns" if turns else "write"),
         "    except ENCODE_ERRORS as error:",
         f'        raise not_encodable("{name}", version, error) from error',
         *(["    if out:", "        parts.append(out)", "    return parts"] if parts else []),

@@ -1,5 +1,8 @@
 """Emits the function that reads one struct in one regime.
 
+In a request every struct that holds an array has a second reader, which is a generator: it yields
+the number of an array's elements before it reads them, and 0 after each.
+
 Every field begins with bytes of a fixed size: the field itself, or its length.  So a run of fixed
 fields together with the length of what follows is one Struct call; a varint counts as one byte, and
 the rare longer one is read by a helper.
@@ -24,19 +27,27 @@ from .text import (
 )
 
 
-def emit_reader(name: str, fields: list[Field], regime: Regime, *, request: bool) -> list[str]:
-    """Return the lines of ``_read_<name>_<regime>(data, position, version)``."""
-    reader = _Reader(regime, request)
+def emit_reader(
+    name: str, fields: list[Field], regime: Regime, *, request: bool, turns: bool = False
+) -> list[str]:
+    """Return the lines of ``_read_<name>_<regime>(data, position, version)``; see holds_arrays.
+
+    Args:
+      turns: the generator.
+    """
+    reader = _Reader(regime, request, turns)
     reader.untagged([each for each in fields if each.tag is None])
     if regime.flexible:
         reader.tagged([each for each in fields if each.tag is not None])
     reader.flush()
     arguments = (_argument(each, regime) for each in fields)
+    result = f"tuple[{name}, int]"
     return [
-        f"def {function_name('read', name, regime)}(",
+        f"def {function_name('read_turns' if turns else 'read', name, regime)}(",
         "    data: memoryview, position: int, version: int",
-        f") -> tuple[{name}, int]:",
+        f") -> {f'Generator[int, None, {result}]' if turns else result}:",
         *reader.text.lines,
+        *(["    yield 0"] if turns and not reader.text.yields else []),
         f"    return {name}({', '.join(arguments)}), position",
     ]
 
@@ -45,8 +56,14 @@ def _argument(each: Field, regime: Regime) -> str:
     return local(each) if each.versions & regime.versions else default_literal(each)
 
 
+def holds_arrays(fields: list[Field]) -> bool:
+    """Tell whether an array is anywhere among the fields, so that reading them may take long."""
+    return any(each.is_array or (each.is_struct and holds_arrays(each.fields)) for each in fields)
+
+
 class _Reader:
-    def __init__(self, regime: Regime, request: bool) -> None:
+    def __init__(self, regime: Regime, request: bool, turns: bool) -> None:
+        self.turns = turns
         self.text = Lines()
         self.regime = regime
         self.request = request
@@ -192,6 +209,8 @@ class _Reader:
         bytes_needed = "count" if size == 1 else f"count * {size}"
         with self.text.block(f"if {bytes_needed} > len(data) - position or count > MAX_ELEMENTS:"):
             self.text.add(f'raise too_many("{each.kafka_name}", count)')
+        if self.turns:
+            self.text.add("yield count")
         if each.type in FIXED:
             code = FIXED[each.type][0]
             if len(code) > 1:
@@ -205,6 +224,8 @@ class _Reader:
                 f"{name}_item, position = {self.element_call(each)}",
                 f"{name}.append({name}_item)",
             )
+            if self.turns:
+                self.text.add("yield 0")
 
     def element_size(self, each: Field) -> int:
         if each.is_struct:
@@ -216,14 +237,20 @@ class _Reader:
 
     def element_call(self, each: Field) -> str:
         if each.is_struct:
-            return f"{function_name('read', each.type, self.regime)}(data, position, version)"
+            return self.struct_call(each)
         if each.type != "string":
             raise ValueError(f"an array of {each.type} has no emitter yet")
         reader = "read_compact_string" if self.regime.flexible else "read_string"
         return f"{reader}(data, position)"
 
+    def struct_call(self, each: Field) -> str:
+        if self.turns and holds_arrays(each.fields):
+            name = function_name("read_turns", each.type, self.regime)
+            return f"yield from {name}(data, position, version)"
+        return f"{function_name('read', each.type, self.regime)}(data, position, version)"
+
     def struct(self, each: Field, *, declared: bool) -> None:
-        call = f"{function_name('read', each.type, self.regime)}(data, position, version)"
+        call = self.struct_call(each)
         if not each.nullable & each.versions:
             self.flush()
             self.text.add(f"{local(each)}, position = {call}")

@@ -63,6 +63,11 @@ class Lines:
     run: list[tuple[str, str]] = field(default_factory=list)
     depth: int = 1
 
+    @property
+    def yields(self) -> bool:
+        """Whether the function is a generator already."""
+        return any("yield" in line.split() for line in self.lines)
+
     def add(self, *lines: str) -> None:
         self.lines += ["    " * self.depth + line for line in lines]
 

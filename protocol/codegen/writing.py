@@ -3,6 +3,9 @@
 As in reading, a run of fixed fields and the length that follows it go through one Struct call; a
 varint above 127 takes the longer way.  In a message that is sent in parts (one that carries records
 in its response) the functions on the way to the records return the running part.
+
+In a response every struct that holds an array of structs or texts has a second writer, which is a
+generator: it yields after each element.
 """
 
 from __future__ import annotations
@@ -13,28 +16,41 @@ from .schema import FIXED, Field
 from .text import Lines, Regime, default_literal, function_name, is_set, may_be_null, struct_name
 
 
-def emit_writer(name: str, fields: list[Field], regime: Regime, *, parts: bool) -> list[str]:
+def emit_writer(
+    name: str, fields: list[Field], regime: Regime, *, parts: bool, turns: bool = False
+) -> list[str]:
     """Return the lines of ``_write_<name>_<regime>``.
 
     Args:
       parts: the function takes and returns the running part besides the list of parts.
+      turns: the generator; see is_long.
     """
-    writer = _Writer(regime, parts)
+    writer = _Writer(regime, parts, turns)
     writer.fields(fields)
     head, result = "out: bytearray", "None"
     if parts:
         head, result = "parts: list[Buffer], out: bytearray", "bytearray"
     return [
-        f"def {function_name('write', name, regime)}(",
+        f"def {function_name('write_turns' if turns else 'write', name, regime)}(",
         f"    {head}, item: {name}, version: int",
-        f") -> {result}:",
+        f") -> {f'Generator[int, None, {result}]' if turns else result}:",
         *(writer.text.lines or ["    pass"]),
+        *(["    yield 0"] if turns and not writer.text.yields else []),
         *(["    return out"] if parts else []),
     ]
 
 
+def is_long(fields: list[Field]) -> bool:
+    """Tell whether writing the fields takes a loop."""
+    return any(
+        (each.is_array and each.type not in FIXED) or (each.is_struct and is_long(each.fields))
+        for each in fields
+    )
+
+
 class _Writer:
-    def __init__(self, regime: Regime, parts: bool) -> None:
+    def __init__(self, regime: Regime, parts: bool, turns: bool) -> None:
+        self.turns = turns
         self.text = Lines()
         self.regime = regime
         self.parts = parts
@@ -215,20 +231,27 @@ class _Writer:
         element, values = f"{each.name}_item", value + (" or ()" if may_be_null(each) else "")
         with self.text.block(f"for {element} in {values}:"):
             self.text.add(self.element_call(each, element))
+            if self.turns:
+                self.text.add("yield 0")
 
     def element_call(self, each: Field, element: str) -> str:
         if each.type == "string":
             style = "compact_string" if self.regime.flexible else "string"
             return f"write_{style}({self.out}, {element})"
-        writer = function_name("write", each.type, self.regime)
+        return self.struct_call(each, element)
+
+    def struct_call(self, each: Field, value: str) -> str:
+        in_turns = self.turns and is_long(each.fields)
+        wait, direction = ("yield from ", "write_turns") if in_turns else ("", "write")
+        writer = wait + function_name(direction, each.type, self.regime)
         if self.parts and each.carries_records:
-            return f"out = {writer}(parts, out, {element}, version)"
-        return f"{writer}({self.out}, {element}, version)"
+            return f"out = {writer}(parts, out, {value}, version)"
+        return f"{writer}({self.out}, {value}, version)"
 
     def struct(self, each: Field) -> None:
         self.flush()
         value = f"item.{each.name}"
-        call = f"{function_name('write', each.type, self.regime)}({self.out}, {value}, version)"
+        call = self.struct_call(each, value)
         if not each.nullable & each.versions:
             self.text.add(call)
             return

@@ -10,8 +10,9 @@ import enum
 import importlib
 import io
 import uuid
-from contextlib import suppress
-from dataclasses import dataclass, fields
+from collections.abc import Generator
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -145,6 +146,43 @@ def test_what_is_written_is_read(case: Case) -> None:
         assert case.decode(raw + b"more") == value
 
     check()
+
+
+@each_case
+def test_in_turns_the_same_is_read_and_written(case: Case) -> None:
+    value = sample(case)
+    data = case.encode(value)
+    kind = case.message.kind
+    read = getattr(case.module, f"decode_{kind}_in_turns", None)
+    if read is not None:
+        counts, found = _ended(read(memoryview(data), case.version))
+        assert found == case.decode(data)
+        assert sum(counts) == _elements(found)
+        with pytest.raises(RemoteProtocolError) if data else nullcontext():
+            _ended(read(memoryview(data[:-1]), case.version))
+    write = getattr(case.module, f"encode_{kind}_in_turns", None)
+    if write is not None:
+        _, found = _ended(write(value, case.version))
+        assert (b"".join(found) if isinstance(found, list) else bytes(found)) == data
+
+
+def _ended(work: Generator[int, None, Any]) -> tuple[list[int], Any]:
+    """Do all of it; return what it yielded, and its result."""
+    yielded: list[int] = []
+    while True:
+        try:
+            yielded.append(next(work))
+        except StopIteration as end:
+            return yielded, end.value
+
+
+def _elements(value: Any) -> int:
+    """Return how many elements all arrays of a value have."""
+    if isinstance(value, list):
+        return len(value) + sum(map(_elements, value))
+    if not is_dataclass(value):
+        return 0
+    return sum(_elements(getattr(value, each.name)) for each in fields(value))
 
 
 def _kio_class(case: Case) -> Any:

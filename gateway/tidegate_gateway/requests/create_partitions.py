@@ -1,17 +1,27 @@
 """CreatePartitions: versions 0-3.
 
-One row per topic, always.  A topic grows as a whole or not at all, so a retry finds it grown.
+One row per topic, always.  A topic grows as a whole or not at all, so a retry finds it grown.  What
+one request may add is bounded for all its topics, however many proposals it takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.rules.topics import CreatePartitions, Growth, Refused, duplicates
+from tidegate_coordination.rules.topics import (
+    MAX_PARTITIONS_PER_REQUEST,
+    TOO_MANY_PARTITIONS,
+    CreatePartitions,
+    Growth,
+    Refused,
+    TopicRefusal,
+    duplicates,
+)
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import create_partitions as wire
 from tidegate_protocol.messages.create_partitions import (
@@ -25,7 +35,8 @@ from ..call import Call
 from ..looks import Look, is_changed
 from .topic_errors import topic_error
 
-TOPICS_PER_PROPOSAL = 5_000
+TOPICS_PER_PROPOSAL = 500
+_TOO_MUCH = Refused(TopicRefusal.TOO_MUCH, TOO_MANY_PARTITIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +64,25 @@ class CreatePartitionsHandler:
             topic_ids = look.topic_ids(each.name for each in part)
             return CreatePartitions(part, request.validate_only, seen, topic_ids)
 
+        room = MAX_PARTITIONS_PER_REQUEST
         for first in range(0, len(wanted), TOPICS_PER_PROPOSAL):
             part = wanted[first : first + TOPICS_PER_PROPOSAL]
-            answers = await look.propose(part, proposal, is_changed)
-            results += [_result(each, answer) for each, answer in zip(part, answers, strict=True)]
+            added = [self._added(each) for each in part]
+            all_added = list(accumulate(added))
+            fitting = [each for at, each in enumerate(part) if all_added[at] <= room]
+            answers = await look.propose(fitting, proposal, is_changed) if fitting else []
+            room -= sum(count for count, answer in zip(added, answers, strict=False) if not answer)
+            if len(fitting) < len(part):
+                room = 0  # and none behind it, be it ever so small
+            refused = [*answers, *[_TOO_MUCH] * (len(part) - len(fitting))]
+            results += [_result(each, answer) for each, answer in zip(part, refused, strict=True)]
         return CreatePartitionsResponse(results=results)
+
+    def _added(self, growth: Growth) -> int:
+        """Return how many partitions would be new; 0 where the rule has another refusal."""
+        topic = self.coordinator.state.topics.by_name.get(growth.name)
+        added = growth.partition_count - len(topic.partition_numbers) if topic else 0
+        return added if 0 < added <= MAX_PARTITIONS_PER_REQUEST else 0
 
 
 def _growth(topic: CreatePartitionsTopic) -> Growth:

@@ -11,7 +11,8 @@ not know the field pass it over (KIP-482); KIP-1163 wants one like it.
 A name that is not known here is looked for again after a read of the log's end, then created if the
 client and `auto.create.topics.enable` allow it.  Differs from Kafka: a created topic is in the same
 answer.  (Kafka calls it unknown and creates it afterwards.  A client that takes "unknown" for "no
-partitions", as kafka-go's group readers do, would miss that it came to be a moment later.)
+partitions", as kafka-go's group readers do, would miss that it came to be a moment later.)  What is
+more than one request may create is answered POLICY_VIOLATION.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import ClassVar, TypeAlias
 
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.rules.topic_names import illegal_topic_name
-from tidegate_coordination.rules.topics import NewTopic
+from tidegate_coordination.rules.topics import NewTopic, Refused, TopicRefusal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.partitions import PartitionTable
 from tidegate_coordination.state.topics import Topic, collision_key
@@ -50,6 +51,7 @@ from .authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
 FIRST_VERSION_WITH_TOPIC_IDS = 12
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 _Seen: TypeAlias = tuple[str, str | None]
 """Listener and zone."""
@@ -121,16 +123,21 @@ class MetadataHandler:
     async def handle(self, call: Call, request: MetadataRequest) -> MetadataResponse:
         """Answer about all topics, or those asked for in their order."""
         topics = request.topics
+        refused: set[str] = set()
         if topics is None or (not topics and call.version < FIRST_VERSION_WITH_NULL_FOR_ALL):
             prepared = self._prepared_for(call)
             results = await self._all(prepared)
         else:
-            await self._find_or_create(topics, may_create=request.allow_auto_topic_creation)
+            may_create = request.allow_auto_topic_creation
+            refused = await self._find_or_create(topics, may_create=may_create)
             prepared = self._prepared_for(call)
             # What stands twice is answered once, as in Kafka: an answer may be 10,000 times as
             # large as the question.
             once = {(each.name, each.topic_id): each for each in topics}
             results = await self._answers(once.values(), prepared, call)
+            for each in results:
+                if each.error_code == UNKNOWN and each.name in refused:
+                    each.error_code = ErrorCode.POLICY_VIOLATION
         if request.include_topic_authorized_operations:
             results = [replace(each, topic_authorized_operations=ALL_ON_TOPIC) for each in results]
         response = self._without_topics(prepared.view, request)
@@ -173,17 +180,25 @@ class MetadataHandler:
 
     async def _find_or_create(
         self, asked: Sequence[MetadataRequestTopic], *, may_create: bool
-    ) -> None:
-        """Read the log's end if anything is unknown; then create what may be created."""
+    ) -> set[str]:
+        """Read the log's end if anything is unknown; then create what may be created.
+
+        Return the names that were too much for one request.
+        """
         if not any(self._is_unknown(each) for each in asked):
-            return
+            return set()
         await self.coordinator.catch_up()
         if not (may_create and self.settings.bool("auto.create.topics.enable")):
-            return
+            return set()
         named = (each for each in asked if each.name and each.topic_id == ZERO_UUID)
         names = {each.name or "" for each in named if self._is_unknown(each)}
         topics = [self._new_topic(name) for name in sorted(names)]
-        await create_topics(self.coordinator, self.settings, topics)
+        made = await create_topics(self.coordinator, self.settings, topics)
+        return {
+            topic.name
+            for topic, answer in zip(topics, made, strict=True)
+            if isinstance(answer, Refused) and answer.reason is TopicRefusal.TOO_MUCH
+        }
 
     def _new_topic(self, name: str) -> NewTopic:
         topic_id = self.new_topic_id()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -200,6 +201,35 @@ def _read_alter_configs_resource_classic(
     return AlterConfigsResource(resource_type, resource_name, configs), position
 
 
+def _read_turns_alter_configs_resource_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[AlterConfigsResource, int]]:
+    resource_type, length = _unpack_bh(data, position)
+    position += 3
+    if length == -1:
+        raise null_field("ResourceName")
+    if length < -1:
+        raise negative_length("ResourceName", length)
+    end = position + length
+    resource_name = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Configs")
+    if count < -1:
+        raise negative_length("Configs", count)
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Configs", count)
+    yield count
+    configs: list[AlterableConfig] = []
+    for _ in range(count):
+        configs_item, position = _read_alterable_config_classic(data, position, version)
+        configs.append(configs_item)
+        yield 0
+    return AlterConfigsResource(resource_type, resource_name, configs), position
+
+
 def _write_alter_configs_resource_classic(
     out: bytearray, item: AlterConfigsResource, version: int
 ) -> None:
@@ -238,6 +268,40 @@ def _read_alter_configs_resource_flexible(
     for _ in range(count):
         configs_item, position = _read_alterable_config_flexible(data, position, version)
         configs.append(configs_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return AlterConfigsResource(resource_type, resource_name, configs), position
+
+
+def _read_turns_alter_configs_resource_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[AlterConfigsResource, int]]:
+    resource_type, length = _unpack_bB(data, position)
+    position += 2
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("ResourceName")
+    end = position + length - 1
+    resource_name = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Configs")
+    count -= 1
+    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Configs", count)
+    yield count
+    configs: list[AlterableConfig] = []
+    for _ in range(count):
+        configs_item, position = _read_alterable_config_flexible(data, position, version)
+        configs.append(configs_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -286,6 +350,28 @@ def _read_alter_configs_request_classic(
     return AlterConfigsRequest(resources, validate_only), position
 
 
+def _read_turns_alter_configs_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[AlterConfigsRequest, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Resources")
+    if count < -1:
+        raise negative_length("Resources", count)
+    if count * 7 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Resources", count)
+    yield count
+    resources: list[AlterConfigsResource] = []
+    for _ in range(count):
+        resources_item, position = yield from _read_turns_alter_configs_resource_classic(data, position, version)
+        resources.append(resources_item)
+        yield 0
+    validate_only, = _unpack_o(data, position)
+    position += 1
+    return AlterConfigsRequest(resources, validate_only), position
+
+
 def _write_alter_configs_request_classic(
     out: bytearray, item: AlterConfigsRequest, version: int
 ) -> None:
@@ -312,6 +398,31 @@ def _read_alter_configs_request_flexible(
     for _ in range(count):
         resources_item, position = _read_alter_configs_resource_flexible(data, position, version)
         resources.append(resources_item)
+    validate_only, tag_count = _unpack_oB(data, position)
+    position += 2
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return AlterConfigsRequest(resources, validate_only), position
+
+
+def _read_turns_alter_configs_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[AlterConfigsRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Resources")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Resources", count)
+    yield count
+    resources: list[AlterConfigsResource] = []
+    for _ in range(count):
+        resources_item, position = yield from _read_turns_alter_configs_resource_flexible(data, position, version)
+        resources.append(resources_item)
+        yield 0
     validate_only, tag_count = _unpack_oB(data, position)
     position += 2
     if tag_count:
@@ -454,6 +565,16 @@ def _write_alter_configs_response_classic(
         _write_alter_configs_resource_response_classic(out, responses_item, version)
 
 
+def _write_turns_alter_configs_response_classic(
+    out: bytearray, item: AlterConfigsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.responses)
+    out += _pack_ii(item.throttle_time_ms, count)
+    for responses_item in item.responses:
+        _write_alter_configs_resource_response_classic(out, responses_item, version)
+        yield 0
+
+
 def _read_alter_configs_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[AlterConfigsResponse, int]:
@@ -491,6 +612,21 @@ def _write_alter_configs_response_flexible(
     out.append(0)
 
 
+def _write_turns_alter_configs_response_flexible(
+    out: bytearray, item: AlterConfigsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.responses) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for responses_item in item.responses:
+        _write_alter_configs_resource_response_flexible(out, responses_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> AlterConfigsRequest:
     """Read a AlterConfigsRequest, version 0 to 2; bytes behind it are ignored.
 
@@ -504,6 +640,26 @@ def decode_request(data: memoryview, version: int) -> AlterConfigsRequest:
             message, position = _read_alter_configs_request_flexible(data, 0, version)
         else:
             message, position = _read_alter_configs_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("AlterConfigsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("AlterConfigsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, AlterConfigsRequest]:
+    """Read a AlterConfigsRequest, version 0 to 2; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 2:
+        raise unknown_version("AlterConfigsRequest", version)
+    try:
+        if version >= 2:
+            message, position = yield from _read_turns_alter_configs_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_alter_configs_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("AlterConfigsRequest", version, error) from error
     if position > len(data):
@@ -564,6 +720,25 @@ def encode_response(response: AlterConfigsResponse, version: int) -> bytearray:
             _write_alter_configs_response_flexible(out, response, version)
         else:
             _write_alter_configs_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("AlterConfigsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: AlterConfigsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a AlterConfigsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 2:
+        raise not_encodable("AlterConfigsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 2:
+            yield from _write_turns_alter_configs_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_alter_configs_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("AlterConfigsResponse", version, error) from error
     return out

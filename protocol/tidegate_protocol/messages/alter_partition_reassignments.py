@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct, unpack_from
 
@@ -101,6 +102,28 @@ def _read_reassignable_partition_flexible(
     return ReassignablePartition(partition_index, replicas), position
 
 
+def _read_turns_reassignable_partition_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ReassignablePartition, int]]:
+    partition_index, count = _unpack_iB(data, position)
+    position += 5
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    replicas: list[int] | None = None
+    if count:
+        count -= 1
+        if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("Replicas", count)
+        yield count
+        replicas = list(unpack_from(f">{count}i", data, position))
+        position += 4 * count
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return ReassignablePartition(partition_index, replicas), position
+
+
 def _write_reassignable_partition_flexible(
     out: bytearray, item: ReassignablePartition, version: int
 ) -> None:
@@ -150,6 +173,40 @@ def _read_reassignable_topic_flexible(
     return ReassignableTopic(name, partitions), position
 
 
+def _read_turns_reassignable_topic_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ReassignableTopic, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("Name")
+    end = position + length - 1
+    name = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Partitions")
+    count -= 1
+    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[ReassignablePartition] = []
+    for _ in range(count):
+        partitions_item, position = yield from _read_turns_reassignable_partition_flexible(data, position, version)
+        partitions.append(partitions_item)
+        yield 0
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return ReassignableTopic(name, partitions), position
+
+
 def _write_reassignable_topic_flexible(
     out: bytearray, item: ReassignableTopic, version: int
 ) -> None:
@@ -192,6 +249,37 @@ def _read_alter_partition_reassignments_request_flexible(
     for _ in range(count):
         topics_item, position = _read_reassignable_topic_flexible(data, position, version)
         topics.append(topics_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return AlterPartitionReassignmentsRequest(timeout_ms, allow_replication_factor_change, topics), position
+
+
+def _read_turns_alter_partition_reassignments_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[AlterPartitionReassignmentsRequest, int]]:
+    timeout_ms, = _unpack_i(data, position)
+    position += 4
+    allow_replication_factor_change: bool = True
+    if version >= 1:
+        allow_replication_factor_change, = _unpack_o(data, position)
+        position += 1
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Topics")
+    count -= 1
+    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[ReassignableTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_reassignable_topic_flexible(data, position, version)
+        topics.append(topics_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -307,6 +395,27 @@ def _write_reassignable_topic_response_flexible(
     out.append(0)
 
 
+def _write_turns_reassignable_topic_response_flexible(
+    out: bytearray, item: ReassignableTopicResponse, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.partitions) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        _write_reassignable_partition_response_flexible(out, partitions_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_alter_partition_reassignments_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[AlterPartitionReassignmentsResponse, int]:
@@ -373,6 +482,35 @@ def _write_alter_partition_reassignments_response_flexible(
     out.append(0)
 
 
+def _write_turns_alter_partition_reassignments_response_flexible(
+    out: bytearray, item: AlterPartitionReassignmentsResponse, version: int
+) -> Generator[int, None, None]:
+    out += _pack_i(item.throttle_time_ms)
+    if version >= 1:
+        out += _pack_o(item.allow_replication_factor_change)
+    if item.error_message is None:
+        raw = b""
+        length = 0
+    else:
+        raw = item.error_message.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out += _pack_hB(item.error_code, length)
+    else:
+        out += _pack_h(item.error_code)
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.responses) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for responses_item in item.responses:
+        yield from _write_turns_reassignable_topic_response_flexible(out, responses_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> AlterPartitionReassignmentsRequest:
     """Read a AlterPartitionReassignmentsRequest, version 0 to 1; bytes behind it are ignored.
 
@@ -383,6 +521,23 @@ def decode_request(data: memoryview, version: int) -> AlterPartitionReassignment
         raise unknown_version("AlterPartitionReassignmentsRequest", version)
     try:
         message, position = _read_alter_partition_reassignments_request_flexible(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("AlterPartitionReassignmentsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("AlterPartitionReassignmentsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, AlterPartitionReassignmentsRequest]:
+    """Read a AlterPartitionReassignmentsRequest, version 0 to 1; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 1:
+        raise unknown_version("AlterPartitionReassignmentsRequest", version)
+    try:
+        message, position = yield from _read_turns_alter_partition_reassignments_request_flexible(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("AlterPartitionReassignmentsRequest", version, error) from error
     if position > len(data):
@@ -434,6 +589,22 @@ def encode_response(response: AlterPartitionReassignmentsResponse, version: int)
     out = bytearray()
     try:
         _write_alter_partition_reassignments_response_flexible(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("AlterPartitionReassignmentsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: AlterPartitionReassignmentsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a AlterPartitionReassignmentsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 1:
+        raise not_encodable("AlterPartitionReassignmentsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        yield from _write_turns_alter_partition_reassignments_response_flexible(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("AlterPartitionReassignmentsResponse", version, error) from error
     return out

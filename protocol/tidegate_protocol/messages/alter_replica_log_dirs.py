@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct, unpack_from
 
@@ -99,6 +100,32 @@ def _read_alter_replica_log_dir_topic_classic(
     return AlterReplicaLogDirTopic(name, partitions), position
 
 
+def _read_turns_alter_replica_log_dir_topic_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[AlterReplicaLogDirTopic, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Name")
+    if length < -1:
+        raise negative_length("Name", length)
+    end = position + length
+    name = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Partitions")
+    if count < -1:
+        raise negative_length("Partitions", count)
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    return AlterReplicaLogDirTopic(name, partitions), position
+
+
 def _write_alter_replica_log_dir_topic_classic(
     out: bytearray, item: AlterReplicaLogDirTopic, version: int
 ) -> None:
@@ -133,6 +160,37 @@ def _read_alter_replica_log_dir_topic_flexible(
     count -= 1
     if count * 4 > len(data) - position or count > MAX_ELEMENTS:
         raise too_many("Partitions", count)
+    partitions: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return AlterReplicaLogDirTopic(name, partitions), position
+
+
+def _read_turns_alter_replica_log_dir_topic_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[AlterReplicaLogDirTopic, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("Name")
+    end = position + length - 1
+    name = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Partitions")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
     tag_count = data[position]
@@ -189,6 +247,35 @@ def _read_alter_replica_log_dir_classic(
     return AlterReplicaLogDir(path, topics), position
 
 
+def _read_turns_alter_replica_log_dir_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[AlterReplicaLogDir, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Path")
+    if length < -1:
+        raise negative_length("Path", length)
+    end = position + length
+    path = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Topics")
+    if count < -1:
+        raise negative_length("Topics", count)
+    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[AlterReplicaLogDirTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_alter_replica_log_dir_topic_classic(data, position, version)
+        topics.append(topics_item)
+        yield 0
+    return AlterReplicaLogDir(path, topics), position
+
+
 def _write_alter_replica_log_dir_classic(
     out: bytearray, item: AlterReplicaLogDir, version: int
 ) -> None:
@@ -234,6 +321,40 @@ def _read_alter_replica_log_dir_flexible(
     return AlterReplicaLogDir(path, topics), position
 
 
+def _read_turns_alter_replica_log_dir_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[AlterReplicaLogDir, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("Path")
+    end = position + length - 1
+    path = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Topics")
+    count -= 1
+    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[AlterReplicaLogDirTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_alter_replica_log_dir_topic_flexible(data, position, version)
+        topics.append(topics_item)
+        yield 0
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return AlterReplicaLogDir(path, topics), position
+
+
 def _write_alter_replica_log_dir_flexible(
     out: bytearray, item: AlterReplicaLogDir, version: int
 ) -> None:
@@ -272,6 +393,26 @@ def _read_alter_replica_log_dirs_request_classic(
     return AlterReplicaLogDirsRequest(dirs), position
 
 
+def _read_turns_alter_replica_log_dirs_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[AlterReplicaLogDirsRequest, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Dirs")
+    if count < -1:
+        raise negative_length("Dirs", count)
+    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Dirs", count)
+    yield count
+    dirs: list[AlterReplicaLogDir] = []
+    for _ in range(count):
+        dirs_item, position = yield from _read_turns_alter_replica_log_dir_classic(data, position, version)
+        dirs.append(dirs_item)
+        yield 0
+    return AlterReplicaLogDirsRequest(dirs), position
+
+
 def _write_alter_replica_log_dirs_request_classic(
     out: bytearray, item: AlterReplicaLogDirsRequest, version: int
 ) -> None:
@@ -297,6 +438,31 @@ def _read_alter_replica_log_dirs_request_flexible(
     for _ in range(count):
         dirs_item, position = _read_alter_replica_log_dir_flexible(data, position, version)
         dirs.append(dirs_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return AlterReplicaLogDirsRequest(dirs), position
+
+
+def _read_turns_alter_replica_log_dirs_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[AlterReplicaLogDirsRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Dirs")
+    count -= 1
+    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Dirs", count)
+    yield count
+    dirs: list[AlterReplicaLogDir] = []
+    for _ in range(count):
+        dirs_item, position = yield from _read_turns_alter_replica_log_dir_flexible(data, position, version)
+        dirs.append(dirs_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -387,6 +553,20 @@ def _write_alter_replica_log_dir_topic_result_classic(
         _write_alter_replica_log_dir_partition_result_classic(out, partitions_item, version)
 
 
+def _write_turns_alter_replica_log_dir_topic_result_classic(
+    out: bytearray, item: AlterReplicaLogDirTopicResult, version: int
+) -> Generator[int, None, None]:
+    raw = item.topic_name.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    count = len(item.partitions)
+    out += _pack_i(count)
+    for partitions_item in item.partitions:
+        _write_alter_replica_log_dir_partition_result_classic(out, partitions_item, version)
+        yield 0
+
+
 def _read_alter_replica_log_dir_topic_result_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[AlterReplicaLogDirTopicResult, int]:
@@ -439,6 +619,27 @@ def _write_alter_replica_log_dir_topic_result_flexible(
     out.append(0)
 
 
+def _write_turns_alter_replica_log_dir_topic_result_flexible(
+    out: bytearray, item: AlterReplicaLogDirTopicResult, version: int
+) -> Generator[int, None, None]:
+    raw = item.topic_name.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.partitions) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        _write_alter_replica_log_dir_partition_result_flexible(out, partitions_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_alter_replica_log_dirs_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[AlterReplicaLogDirsResponse, int]:
@@ -464,6 +665,16 @@ def _write_alter_replica_log_dirs_response_classic(
     out += _pack_ii(item.throttle_time_ms, count)
     for results_item in item.results:
         _write_alter_replica_log_dir_topic_result_classic(out, results_item, version)
+
+
+def _write_turns_alter_replica_log_dirs_response_classic(
+    out: bytearray, item: AlterReplicaLogDirsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.results)
+    out += _pack_ii(item.throttle_time_ms, count)
+    for results_item in item.results:
+        yield from _write_turns_alter_replica_log_dir_topic_result_classic(out, results_item, version)
+        yield 0
 
 
 def _read_alter_replica_log_dirs_response_flexible(
@@ -503,6 +714,21 @@ def _write_alter_replica_log_dirs_response_flexible(
     out.append(0)
 
 
+def _write_turns_alter_replica_log_dirs_response_flexible(
+    out: bytearray, item: AlterReplicaLogDirsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.results) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for results_item in item.results:
+        yield from _write_turns_alter_replica_log_dir_topic_result_flexible(out, results_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> AlterReplicaLogDirsRequest:
     """Read a AlterReplicaLogDirsRequest, version 1 to 2; bytes behind it are ignored.
 
@@ -516,6 +742,26 @@ def decode_request(data: memoryview, version: int) -> AlterReplicaLogDirsRequest
             message, position = _read_alter_replica_log_dirs_request_flexible(data, 0, version)
         else:
             message, position = _read_alter_replica_log_dirs_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("AlterReplicaLogDirsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("AlterReplicaLogDirsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, AlterReplicaLogDirsRequest]:
+    """Read a AlterReplicaLogDirsRequest, version 1 to 2; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 1 <= version <= 2:
+        raise unknown_version("AlterReplicaLogDirsRequest", version)
+    try:
+        if version >= 2:
+            message, position = yield from _read_turns_alter_replica_log_dirs_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_alter_replica_log_dirs_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("AlterReplicaLogDirsRequest", version, error) from error
     if position > len(data):
@@ -576,6 +822,25 @@ def encode_response(response: AlterReplicaLogDirsResponse, version: int) -> byte
             _write_alter_replica_log_dirs_response_flexible(out, response, version)
         else:
             _write_alter_replica_log_dirs_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("AlterReplicaLogDirsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: AlterReplicaLogDirsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a AlterReplicaLogDirsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 1 <= version <= 2:
+        raise not_encodable("AlterReplicaLogDirsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 2:
+            yield from _write_turns_alter_replica_log_dirs_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_alter_replica_log_dirs_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("AlterReplicaLogDirsResponse", version, error) from error
     return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -273,6 +274,18 @@ def _write_api_versions_response_classic(
         out += _pack_i(item.throttle_time_ms)
 
 
+def _write_turns_api_versions_response_classic(
+    out: bytearray, item: ApiVersionsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.api_keys)
+    out += _pack_hi(item.error_code, count)
+    for api_keys_item in item.api_keys:
+        _write_api_version_classic(out, api_keys_item, version)
+        yield 0
+    if version >= 1:
+        out += _pack_i(item.throttle_time_ms)
+
+
 def _read_api_versions_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[ApiVersionsResponse, int]:
@@ -385,6 +398,56 @@ def _write_api_versions_response_flexible(
         out += _pack_iB(item.throttle_time_ms, 0)
 
 
+def _write_turns_api_versions_response_flexible(
+    out: bytearray, item: ApiVersionsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.api_keys) + 1
+    if count < 128:
+        out += _pack_hB(item.error_code, count)
+    else:
+        out += _pack_h(item.error_code)
+        write_uvarint(out, count)
+    for api_keys_item in item.api_keys:
+        _write_api_version_flexible(out, api_keys_item, version)
+        yield 0
+    if item.supported_features or item.finalized_features_epoch != -1 or item.finalized_features or item.zk_migration_ready:
+        out += _pack_i(item.throttle_time_ms)
+        tags: list[tuple[int, bytearray]] = []
+        if item.supported_features:
+            body = bytearray()
+            count = len(item.supported_features) + 1
+            if count < 128:
+                body.append(count)
+            else:
+                write_uvarint(body, count)
+            for supported_features_item in item.supported_features:
+                _write_supported_feature_key_flexible(body, supported_features_item, version)
+                yield 0
+            tags.append((0, body))
+        if item.finalized_features_epoch != -1:
+            body = bytearray()
+            body += _pack_q(item.finalized_features_epoch)
+            tags.append((1, body))
+        if item.finalized_features:
+            body = bytearray()
+            count = len(item.finalized_features) + 1
+            if count < 128:
+                body.append(count)
+            else:
+                write_uvarint(body, count)
+            for finalized_features_item in item.finalized_features:
+                _write_finalized_feature_key_flexible(body, finalized_features_item, version)
+                yield 0
+            tags.append((2, body))
+        if item.zk_migration_ready:
+            body = bytearray()
+            body += _pack_o(item.zk_migration_ready)
+            tags.append((3, body))
+        write_tags(out, tags)
+    else:
+        out += _pack_iB(item.throttle_time_ms, 0)
+
+
 def decode_request(data: memoryview, version: int) -> ApiVersionsRequest:
     """Read a ApiVersionsRequest, version 0 to 4; bytes behind it are ignored.
 
@@ -458,6 +521,25 @@ def encode_response(response: ApiVersionsResponse, version: int) -> bytearray:
             _write_api_versions_response_flexible(out, response, version)
         else:
             _write_api_versions_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("ApiVersionsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: ApiVersionsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a ApiVersionsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 4:
+        raise not_encodable("ApiVersionsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 3:
+            yield from _write_turns_api_versions_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_api_versions_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("ApiVersionsResponse", version, error) from error
     return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -212,6 +213,26 @@ def _read_create_acls_request_classic(
     return CreateAclsRequest(creations), position
 
 
+def _read_turns_create_acls_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[CreateAclsRequest, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Creations")
+    if count < -1:
+        raise negative_length("Creations", count)
+    if count * 10 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Creations", count)
+    yield count
+    creations: list[AclCreation] = []
+    for _ in range(count):
+        creations_item, position = _read_acl_creation_classic(data, position, version)
+        creations.append(creations_item)
+        yield 0
+    return CreateAclsRequest(creations), position
+
+
 def _write_create_acls_request_classic(
     out: bytearray, item: CreateAclsRequest, version: int
 ) -> None:
@@ -237,6 +258,31 @@ def _read_create_acls_request_flexible(
     for _ in range(count):
         creations_item, position = _read_acl_creation_flexible(data, position, version)
         creations.append(creations_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return CreateAclsRequest(creations), position
+
+
+def _read_turns_create_acls_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[CreateAclsRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Creations")
+    count -= 1
+    if count * 8 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Creations", count)
+    yield count
+    creations: list[AclCreation] = []
+    for _ in range(count):
+        creations_item, position = _read_acl_creation_flexible(data, position, version)
+        creations.append(creations_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -349,6 +395,16 @@ def _write_create_acls_response_classic(
         _write_acl_creation_result_classic(out, results_item, version)
 
 
+def _write_turns_create_acls_response_classic(
+    out: bytearray, item: CreateAclsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.results)
+    out += _pack_ii(item.throttle_time_ms, count)
+    for results_item in item.results:
+        _write_acl_creation_result_classic(out, results_item, version)
+        yield 0
+
+
 def _read_create_acls_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[CreateAclsResponse, int]:
@@ -386,6 +442,21 @@ def _write_create_acls_response_flexible(
     out.append(0)
 
 
+def _write_turns_create_acls_response_flexible(
+    out: bytearray, item: CreateAclsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.results) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for results_item in item.results:
+        _write_acl_creation_result_flexible(out, results_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> CreateAclsRequest:
     """Read a CreateAclsRequest, version 1 to 3; bytes behind it are ignored.
 
@@ -399,6 +470,26 @@ def decode_request(data: memoryview, version: int) -> CreateAclsRequest:
             message, position = _read_create_acls_request_flexible(data, 0, version)
         else:
             message, position = _read_create_acls_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("CreateAclsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("CreateAclsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, CreateAclsRequest]:
+    """Read a CreateAclsRequest, version 1 to 3; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 1 <= version <= 3:
+        raise unknown_version("CreateAclsRequest", version)
+    try:
+        if version >= 2:
+            message, position = yield from _read_turns_create_acls_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_create_acls_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("CreateAclsRequest", version, error) from error
     if position > len(data):
@@ -459,6 +550,25 @@ def encode_response(response: CreateAclsResponse, version: int) -> bytearray:
             _write_create_acls_response_flexible(out, response, version)
         else:
             _write_create_acls_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("CreateAclsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: CreateAclsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a CreateAclsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 1 <= version <= 3:
+        raise not_encodable("CreateAclsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 2:
+            yield from _write_turns_create_acls_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_create_acls_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("CreateAclsResponse", version, error) from error
     return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct, unpack_from
 
@@ -91,6 +92,23 @@ def _read_create_partitions_assignment_classic(
     return CreatePartitionsAssignment(broker_ids), position
 
 
+def _read_turns_create_partitions_assignment_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[CreatePartitionsAssignment, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("BrokerIds")
+    if count < -1:
+        raise negative_length("BrokerIds", count)
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("BrokerIds", count)
+    yield count
+    broker_ids: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    return CreatePartitionsAssignment(broker_ids), position
+
+
 def _write_create_partitions_assignment_classic(
     out: bytearray, item: CreatePartitionsAssignment, version: int
 ) -> None:
@@ -112,6 +130,28 @@ def _read_create_partitions_assignment_flexible(
     count -= 1
     if count * 4 > len(data) - position or count > MAX_ELEMENTS:
         raise too_many("BrokerIds", count)
+    broker_ids: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return CreatePartitionsAssignment(broker_ids), position
+
+
+def _read_turns_create_partitions_assignment_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[CreatePartitionsAssignment, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("BrokerIds")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("BrokerIds", count)
+    yield count
     broker_ids: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
     tag_count = data[position]
@@ -158,6 +198,35 @@ def _read_create_partitions_topic_classic(
         for _ in range(count):
             assignments_item, position = _read_create_partitions_assignment_classic(data, position, version)
             assignments.append(assignments_item)
+    return CreatePartitionsTopic(name, count_value, assignments), position
+
+
+def _read_turns_create_partitions_topic_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[CreatePartitionsTopic, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Name")
+    if length < -1:
+        raise negative_length("Name", length)
+    end = position + length
+    name = str(data[position:end], "utf-8")
+    position = end
+    count_value, count = _unpack_ii(data, position)
+    position += 8
+    if count < -1:
+        raise negative_length("Assignments", count)
+    assignments: list[CreatePartitionsAssignment] | None = None
+    if count >= 0:
+        if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("Assignments", count)
+        yield count
+        assignments = []
+        for _ in range(count):
+            assignments_item, position = yield from _read_turns_create_partitions_assignment_classic(data, position, version)
+            assignments.append(assignments_item)
+            yield 0
     return CreatePartitionsTopic(name, count_value, assignments), position
 
 
@@ -209,6 +278,40 @@ def _read_create_partitions_topic_flexible(
     return CreatePartitionsTopic(name, count_value, assignments), position
 
 
+def _read_turns_create_partitions_topic_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[CreatePartitionsTopic, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("Name")
+    end = position + length - 1
+    name = str(data[position:end], "utf-8")
+    position = end
+    count_value, count = _unpack_iB(data, position)
+    position += 5
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    assignments: list[CreatePartitionsAssignment] | None = None
+    if count:
+        count -= 1
+        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("Assignments", count)
+        yield count
+        assignments = []
+        for _ in range(count):
+            assignments_item, position = yield from _read_turns_create_partitions_assignment_flexible(data, position, version)
+            assignments.append(assignments_item)
+            yield 0
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return CreatePartitionsTopic(name, count_value, assignments), position
+
+
 def _write_create_partitions_topic_flexible(
     out: bytearray, item: CreatePartitionsTopic, version: int
 ) -> None:
@@ -253,6 +356,28 @@ def _read_create_partitions_request_classic(
     return CreatePartitionsRequest(topics, timeout_ms, validate_only), position
 
 
+def _read_turns_create_partitions_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[CreatePartitionsRequest, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Topics")
+    if count < -1:
+        raise negative_length("Topics", count)
+    if count * 10 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[CreatePartitionsTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_create_partitions_topic_classic(data, position, version)
+        topics.append(topics_item)
+        yield 0
+    timeout_ms, validate_only = _unpack_io(data, position)
+    position += 5
+    return CreatePartitionsRequest(topics, timeout_ms, validate_only), position
+
+
 def _write_create_partitions_request_classic(
     out: bytearray, item: CreatePartitionsRequest, version: int
 ) -> None:
@@ -279,6 +404,31 @@ def _read_create_partitions_request_flexible(
     for _ in range(count):
         topics_item, position = _read_create_partitions_topic_flexible(data, position, version)
         topics.append(topics_item)
+    timeout_ms, validate_only, tag_count = _unpack_ioB(data, position)
+    position += 6
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return CreatePartitionsRequest(topics, timeout_ms, validate_only), position
+
+
+def _read_turns_create_partitions_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[CreatePartitionsRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Topics")
+    count -= 1
+    if count * 7 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[CreatePartitionsTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_create_partitions_topic_flexible(data, position, version)
+        topics.append(topics_item)
+        yield 0
     timeout_ms, validate_only, tag_count = _unpack_ioB(data, position)
     position += 6
     if tag_count:
@@ -420,6 +570,16 @@ def _write_create_partitions_response_classic(
         _write_create_partitions_topic_result_classic(out, results_item, version)
 
 
+def _write_turns_create_partitions_response_classic(
+    out: bytearray, item: CreatePartitionsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.results)
+    out += _pack_ii(item.throttle_time_ms, count)
+    for results_item in item.results:
+        _write_create_partitions_topic_result_classic(out, results_item, version)
+        yield 0
+
+
 def _read_create_partitions_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[CreatePartitionsResponse, int]:
@@ -457,6 +617,21 @@ def _write_create_partitions_response_flexible(
     out.append(0)
 
 
+def _write_turns_create_partitions_response_flexible(
+    out: bytearray, item: CreatePartitionsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.results) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for results_item in item.results:
+        _write_create_partitions_topic_result_flexible(out, results_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> CreatePartitionsRequest:
     """Read a CreatePartitionsRequest, version 0 to 3; bytes behind it are ignored.
 
@@ -470,6 +645,26 @@ def decode_request(data: memoryview, version: int) -> CreatePartitionsRequest:
             message, position = _read_create_partitions_request_flexible(data, 0, version)
         else:
             message, position = _read_create_partitions_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("CreatePartitionsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("CreatePartitionsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, CreatePartitionsRequest]:
+    """Read a CreatePartitionsRequest, version 0 to 3; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 3:
+        raise unknown_version("CreatePartitionsRequest", version)
+    try:
+        if version >= 2:
+            message, position = yield from _read_turns_create_partitions_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_create_partitions_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("CreatePartitionsRequest", version, error) from error
     if position > len(data):
@@ -530,6 +725,25 @@ def encode_response(response: CreatePartitionsResponse, version: int) -> bytearr
             _write_create_partitions_response_flexible(out, response, version)
         else:
             _write_create_partitions_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("CreatePartitionsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: CreatePartitionsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a CreatePartitionsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 3:
+        raise not_encodable("CreatePartitionsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 2:
+            yield from _write_turns_create_partitions_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_create_partitions_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("CreatePartitionsResponse", version, error) from error
     return out

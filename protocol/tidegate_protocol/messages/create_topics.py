@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct, unpack_from
 
@@ -127,6 +128,23 @@ def _read_creatable_replica_assignment_classic(
     return CreatableReplicaAssignment(partition_index, broker_ids), position
 
 
+def _read_turns_creatable_replica_assignment_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[CreatableReplicaAssignment, int]]:
+    partition_index, count = _unpack_ii(data, position)
+    position += 8
+    if count == -1:
+        raise null_field("BrokerIds")
+    if count < -1:
+        raise negative_length("BrokerIds", count)
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("BrokerIds", count)
+    yield count
+    broker_ids: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    return CreatableReplicaAssignment(partition_index, broker_ids), position
+
+
 def _write_creatable_replica_assignment_classic(
     out: bytearray, item: CreatableReplicaAssignment, version: int
 ) -> None:
@@ -148,6 +166,28 @@ def _read_creatable_replica_assignment_flexible(
     count -= 1
     if count * 4 > len(data) - position or count > MAX_ELEMENTS:
         raise too_many("BrokerIds", count)
+    broker_ids: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return CreatableReplicaAssignment(partition_index, broker_ids), position
+
+
+def _read_turns_creatable_replica_assignment_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[CreatableReplicaAssignment, int]]:
+    partition_index, count = _unpack_iB(data, position)
+    position += 5
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("BrokerIds")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("BrokerIds", count)
+    yield count
     broker_ids: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
     tag_count = data[position]
@@ -303,6 +343,49 @@ def _read_creatable_topic_classic(
     return CreatableTopic(name, num_partitions, replication_factor, assignments, configs), position
 
 
+def _read_turns_creatable_topic_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[CreatableTopic, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Name")
+    if length < -1:
+        raise negative_length("Name", length)
+    end = position + length
+    name = str(data[position:end], "utf-8")
+    position = end
+    num_partitions, replication_factor, count = _unpack_ihi(data, position)
+    position += 10
+    if count == -1:
+        raise null_field("Assignments")
+    if count < -1:
+        raise negative_length("Assignments", count)
+    if count * 8 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Assignments", count)
+    yield count
+    assignments: list[CreatableReplicaAssignment] = []
+    for _ in range(count):
+        assignments_item, position = yield from _read_turns_creatable_replica_assignment_classic(data, position, version)
+        assignments.append(assignments_item)
+        yield 0
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Configs")
+    if count < -1:
+        raise negative_length("Configs", count)
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Configs", count)
+    yield count
+    configs: list[CreatableTopicConfig] = []
+    for _ in range(count):
+        configs_item, position = _read_creatable_topic_config_classic(data, position, version)
+        configs.append(configs_item)
+        yield 0
+    return CreatableTopic(name, num_partitions, replication_factor, assignments, configs), position
+
+
 def _write_creatable_topic_classic(
     out: bytearray, item: CreatableTopic, version: int
 ) -> None:
@@ -365,6 +448,55 @@ def _read_creatable_topic_flexible(
     return CreatableTopic(name, num_partitions, replication_factor, assignments, configs), position
 
 
+def _read_turns_creatable_topic_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[CreatableTopic, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("Name")
+    end = position + length - 1
+    name = str(data[position:end], "utf-8")
+    position = end
+    num_partitions, replication_factor, count = _unpack_ihB(data, position)
+    position += 7
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Assignments")
+    count -= 1
+    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Assignments", count)
+    yield count
+    assignments: list[CreatableReplicaAssignment] = []
+    for _ in range(count):
+        assignments_item, position = yield from _read_turns_creatable_replica_assignment_flexible(data, position, version)
+        assignments.append(assignments_item)
+        yield 0
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Configs")
+    count -= 1
+    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Configs", count)
+    yield count
+    configs: list[CreatableTopicConfig] = []
+    for _ in range(count):
+        configs_item, position = _read_creatable_topic_config_flexible(data, position, version)
+        configs.append(configs_item)
+        yield 0
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return CreatableTopic(name, num_partitions, replication_factor, assignments, configs), position
+
+
 def _write_creatable_topic_flexible(
     out: bytearray, item: CreatableTopic, version: int
 ) -> None:
@@ -413,6 +545,28 @@ def _read_create_topics_request_classic(
     return CreateTopicsRequest(topics, timeout_ms, validate_only), position
 
 
+def _read_turns_create_topics_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[CreateTopicsRequest, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Topics")
+    if count < -1:
+        raise negative_length("Topics", count)
+    if count * 16 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[CreatableTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_creatable_topic_classic(data, position, version)
+        topics.append(topics_item)
+        yield 0
+    timeout_ms, validate_only = _unpack_io(data, position)
+    position += 5
+    return CreateTopicsRequest(topics, timeout_ms, validate_only), position
+
+
 def _write_create_topics_request_classic(
     out: bytearray, item: CreateTopicsRequest, version: int
 ) -> None:
@@ -439,6 +593,31 @@ def _read_create_topics_request_flexible(
     for _ in range(count):
         topics_item, position = _read_creatable_topic_flexible(data, position, version)
         topics.append(topics_item)
+    timeout_ms, validate_only, tag_count = _unpack_ioB(data, position)
+    position += 6
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return CreateTopicsRequest(topics, timeout_ms, validate_only), position
+
+
+def _read_turns_create_topics_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[CreateTopicsRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Topics")
+    count -= 1
+    if count * 10 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[CreatableTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_creatable_topic_flexible(data, position, version)
+        topics.append(topics_item)
+        yield 0
     timeout_ms, validate_only, tag_count = _unpack_ioB(data, position)
     position += 6
     if tag_count:
@@ -552,6 +731,24 @@ def _write_creatable_topic_result_classic(
     out += raw
 
 
+def _write_turns_creatable_topic_result_classic(
+    out: bytearray, item: CreatableTopicResult, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    if item.error_message is None:
+        raw = b""
+        length = -1
+    else:
+        raw = item.error_message.encode()
+        length = len(raw)
+    out += _pack_hh(item.error_code, length)
+    out += raw
+    yield 0
+
+
 def _read_creatable_topic_result_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[CreatableTopicResult, int]:
@@ -650,6 +847,52 @@ def _write_creatable_topic_result_flexible(
         out.append(0)
 
 
+def _write_turns_creatable_topic_result_flexible(
+    out: bytearray, item: CreatableTopicResult, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    if version >= 7:
+        out += _pack_u(item.topic_id)
+    if item.error_message is None:
+        raw = b""
+        length = 0
+    else:
+        raw = item.error_message.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out += _pack_hB(item.error_code, length)
+    else:
+        out += _pack_h(item.error_code)
+        write_uvarint(out, length)
+    out += raw
+    if item.configs is None:
+        count = 0
+    else:
+        count = len(item.configs) + 1
+    if count < 128:
+        out += _pack_ihB(item.num_partitions, item.replication_factor, count)
+    else:
+        out += _pack_ih(item.num_partitions, item.replication_factor)
+        write_uvarint(out, count)
+    for configs_item in item.configs or ():
+        _write_creatable_topic_configs_flexible(out, configs_item, version)
+        yield 0
+    if item.topic_config_error_code != 0:
+        tags: list[tuple[int, bytearray]] = []
+        body = bytearray()
+        body += _pack_h(item.topic_config_error_code)
+        tags.append((0, body))
+        write_tags(out, tags)
+    else:
+        out.append(0)
+
+
 def _read_create_topics_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[CreateTopicsResponse, int]:
@@ -675,6 +918,16 @@ def _write_create_topics_response_classic(
     out += _pack_ii(item.throttle_time_ms, count)
     for topics_item in item.topics:
         _write_creatable_topic_result_classic(out, topics_item, version)
+
+
+def _write_turns_create_topics_response_classic(
+    out: bytearray, item: CreateTopicsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.topics)
+    out += _pack_ii(item.throttle_time_ms, count)
+    for topics_item in item.topics:
+        yield from _write_turns_creatable_topic_result_classic(out, topics_item, version)
+        yield 0
 
 
 def _read_create_topics_response_flexible(
@@ -714,6 +967,21 @@ def _write_create_topics_response_flexible(
     out.append(0)
 
 
+def _write_turns_create_topics_response_flexible(
+    out: bytearray, item: CreateTopicsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.topics) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for topics_item in item.topics:
+        yield from _write_turns_creatable_topic_result_flexible(out, topics_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> CreateTopicsRequest:
     """Read a CreateTopicsRequest, version 2 to 7; bytes behind it are ignored.
 
@@ -727,6 +995,26 @@ def decode_request(data: memoryview, version: int) -> CreateTopicsRequest:
             message, position = _read_create_topics_request_flexible(data, 0, version)
         else:
             message, position = _read_create_topics_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("CreateTopicsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("CreateTopicsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, CreateTopicsRequest]:
+    """Read a CreateTopicsRequest, version 2 to 7; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 2 <= version <= 7:
+        raise unknown_version("CreateTopicsRequest", version)
+    try:
+        if version >= 5:
+            message, position = yield from _read_turns_create_topics_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_create_topics_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("CreateTopicsRequest", version, error) from error
     if position > len(data):
@@ -787,6 +1075,25 @@ def encode_response(response: CreateTopicsResponse, version: int) -> bytearray:
             _write_create_topics_response_flexible(out, response, version)
         else:
             _write_create_topics_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("CreateTopicsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: CreateTopicsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a CreateTopicsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 2 <= version <= 7:
+        raise not_encodable("CreateTopicsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 5:
+            yield from _write_turns_create_topics_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_create_topics_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("CreateTopicsResponse", version, error) from error
     return out

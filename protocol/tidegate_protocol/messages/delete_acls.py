@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -250,6 +251,26 @@ def _read_delete_acls_request_classic(
     return DeleteAclsRequest(filters), position
 
 
+def _read_turns_delete_acls_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DeleteAclsRequest, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Filters")
+    if count < -1:
+        raise negative_length("Filters", count)
+    if count * 10 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Filters", count)
+    yield count
+    filters: list[DeleteAclsFilter] = []
+    for _ in range(count):
+        filters_item, position = _read_delete_acls_filter_classic(data, position, version)
+        filters.append(filters_item)
+        yield 0
+    return DeleteAclsRequest(filters), position
+
+
 def _write_delete_acls_request_classic(
     out: bytearray, item: DeleteAclsRequest, version: int
 ) -> None:
@@ -275,6 +296,31 @@ def _read_delete_acls_request_flexible(
     for _ in range(count):
         filters_item, position = _read_delete_acls_filter_flexible(data, position, version)
         filters.append(filters_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return DeleteAclsRequest(filters), position
+
+
+def _read_turns_delete_acls_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DeleteAclsRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Filters")
+    count -= 1
+    if count * 8 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Filters", count)
+    yield count
+    filters: list[DeleteAclsFilter] = []
+    for _ in range(count):
+        filters_item, position = _read_delete_acls_filter_flexible(data, position, version)
+        filters.append(filters_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -496,6 +542,24 @@ def _write_delete_acls_filter_result_classic(
         _write_delete_acls_matching_acl_classic(out, matching_acls_item, version)
 
 
+def _write_turns_delete_acls_filter_result_classic(
+    out: bytearray, item: DeleteAclsFilterResult, version: int
+) -> Generator[int, None, None]:
+    if item.error_message is None:
+        raw = b""
+        length = -1
+    else:
+        raw = item.error_message.encode()
+        length = len(raw)
+    out += _pack_hh(item.error_code, length)
+    out += raw
+    count = len(item.matching_acls)
+    out += _pack_i(count)
+    for matching_acls_item in item.matching_acls:
+        _write_delete_acls_matching_acl_classic(out, matching_acls_item, version)
+        yield 0
+
+
 def _read_delete_acls_filter_result_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[DeleteAclsFilterResult, int]:
@@ -553,6 +617,32 @@ def _write_delete_acls_filter_result_flexible(
     out.append(0)
 
 
+def _write_turns_delete_acls_filter_result_flexible(
+    out: bytearray, item: DeleteAclsFilterResult, version: int
+) -> Generator[int, None, None]:
+    if item.error_message is None:
+        raw = b""
+        length = 0
+    else:
+        raw = item.error_message.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out += _pack_hB(item.error_code, length)
+    else:
+        out += _pack_h(item.error_code)
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.matching_acls) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for matching_acls_item in item.matching_acls:
+        _write_delete_acls_matching_acl_flexible(out, matching_acls_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_delete_acls_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[DeleteAclsResponse, int]:
@@ -578,6 +668,16 @@ def _write_delete_acls_response_classic(
     out += _pack_ii(item.throttle_time_ms, count)
     for filter_results_item in item.filter_results:
         _write_delete_acls_filter_result_classic(out, filter_results_item, version)
+
+
+def _write_turns_delete_acls_response_classic(
+    out: bytearray, item: DeleteAclsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.filter_results)
+    out += _pack_ii(item.throttle_time_ms, count)
+    for filter_results_item in item.filter_results:
+        yield from _write_turns_delete_acls_filter_result_classic(out, filter_results_item, version)
+        yield 0
 
 
 def _read_delete_acls_response_flexible(
@@ -617,6 +717,21 @@ def _write_delete_acls_response_flexible(
     out.append(0)
 
 
+def _write_turns_delete_acls_response_flexible(
+    out: bytearray, item: DeleteAclsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.filter_results) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for filter_results_item in item.filter_results:
+        yield from _write_turns_delete_acls_filter_result_flexible(out, filter_results_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> DeleteAclsRequest:
     """Read a DeleteAclsRequest, version 1 to 3; bytes behind it are ignored.
 
@@ -630,6 +745,26 @@ def decode_request(data: memoryview, version: int) -> DeleteAclsRequest:
             message, position = _read_delete_acls_request_flexible(data, 0, version)
         else:
             message, position = _read_delete_acls_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("DeleteAclsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("DeleteAclsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, DeleteAclsRequest]:
+    """Read a DeleteAclsRequest, version 1 to 3; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 1 <= version <= 3:
+        raise unknown_version("DeleteAclsRequest", version)
+    try:
+        if version >= 2:
+            message, position = yield from _read_turns_delete_acls_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_delete_acls_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("DeleteAclsRequest", version, error) from error
     if position > len(data):
@@ -690,6 +825,25 @@ def encode_response(response: DeleteAclsResponse, version: int) -> bytearray:
             _write_delete_acls_response_flexible(out, response, version)
         else:
             _write_delete_acls_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("DeleteAclsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: DeleteAclsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a DeleteAclsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 1 <= version <= 3:
+        raise not_encodable("DeleteAclsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 2:
+            yield from _write_turns_delete_acls_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_delete_acls_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("DeleteAclsResponse", version, error) from error
     return out

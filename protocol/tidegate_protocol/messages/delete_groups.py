@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -75,6 +76,26 @@ def _read_delete_groups_request_classic(
     return DeleteGroupsRequest(groups_names), position
 
 
+def _read_turns_delete_groups_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DeleteGroupsRequest, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("GroupsNames")
+    if count < -1:
+        raise negative_length("GroupsNames", count)
+    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("GroupsNames", count)
+    yield count
+    groups_names: list[str] = []
+    for _ in range(count):
+        groups_names_item, position = read_string(data, position)
+        groups_names.append(groups_names_item)
+        yield 0
+    return DeleteGroupsRequest(groups_names), position
+
+
 def _write_delete_groups_request_classic(
     out: bytearray, item: DeleteGroupsRequest, version: int
 ) -> None:
@@ -100,6 +121,31 @@ def _read_delete_groups_request_flexible(
     for _ in range(count):
         groups_names_item, position = read_compact_string(data, position)
         groups_names.append(groups_names_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return DeleteGroupsRequest(groups_names), position
+
+
+def _read_turns_delete_groups_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DeleteGroupsRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("GroupsNames")
+    count -= 1
+    if count > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("GroupsNames", count)
+    yield count
+    groups_names: list[str] = []
+    for _ in range(count):
+        groups_names_item, position = read_compact_string(data, position)
+        groups_names.append(groups_names_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -206,6 +252,16 @@ def _write_delete_groups_response_classic(
         _write_deletable_group_result_classic(out, results_item, version)
 
 
+def _write_turns_delete_groups_response_classic(
+    out: bytearray, item: DeleteGroupsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.results)
+    out += _pack_ii(item.throttle_time_ms, count)
+    for results_item in item.results:
+        _write_deletable_group_result_classic(out, results_item, version)
+        yield 0
+
+
 def _read_delete_groups_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[DeleteGroupsResponse, int]:
@@ -243,6 +299,21 @@ def _write_delete_groups_response_flexible(
     out.append(0)
 
 
+def _write_turns_delete_groups_response_flexible(
+    out: bytearray, item: DeleteGroupsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.results) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for results_item in item.results:
+        _write_deletable_group_result_flexible(out, results_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> DeleteGroupsRequest:
     """Read a DeleteGroupsRequest, version 0 to 2; bytes behind it are ignored.
 
@@ -256,6 +327,26 @@ def decode_request(data: memoryview, version: int) -> DeleteGroupsRequest:
             message, position = _read_delete_groups_request_flexible(data, 0, version)
         else:
             message, position = _read_delete_groups_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("DeleteGroupsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("DeleteGroupsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, DeleteGroupsRequest]:
+    """Read a DeleteGroupsRequest, version 0 to 2; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 2:
+        raise unknown_version("DeleteGroupsRequest", version)
+    try:
+        if version >= 2:
+            message, position = yield from _read_turns_delete_groups_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_delete_groups_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("DeleteGroupsRequest", version, error) from error
     if position > len(data):
@@ -316,6 +407,25 @@ def encode_response(response: DeleteGroupsResponse, version: int) -> bytearray:
             _write_delete_groups_response_flexible(out, response, version)
         else:
             _write_delete_groups_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("DeleteGroupsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: DeleteGroupsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a DeleteGroupsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 2:
+        raise not_encodable("DeleteGroupsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 2:
+            yield from _write_turns_delete_groups_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_delete_groups_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("DeleteGroupsResponse", version, error) from error
     return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -136,6 +137,35 @@ def _read_delete_records_topic_classic(
     return DeleteRecordsTopic(name, partitions), position
 
 
+def _read_turns_delete_records_topic_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DeleteRecordsTopic, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Name")
+    if length < -1:
+        raise negative_length("Name", length)
+    end = position + length
+    name = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Partitions")
+    if count < -1:
+        raise negative_length("Partitions", count)
+    if count * 12 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[DeleteRecordsPartition] = []
+    for _ in range(count):
+        partitions_item, position = _read_delete_records_partition_classic(data, position, version)
+        partitions.append(partitions_item)
+        yield 0
+    return DeleteRecordsTopic(name, partitions), position
+
+
 def _write_delete_records_topic_classic(
     out: bytearray, item: DeleteRecordsTopic, version: int
 ) -> None:
@@ -174,6 +204,40 @@ def _read_delete_records_topic_flexible(
     for _ in range(count):
         partitions_item, position = _read_delete_records_partition_flexible(data, position, version)
         partitions.append(partitions_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return DeleteRecordsTopic(name, partitions), position
+
+
+def _read_turns_delete_records_topic_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DeleteRecordsTopic, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("Name")
+    end = position + length - 1
+    name = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Partitions")
+    count -= 1
+    if count * 13 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[DeleteRecordsPartition] = []
+    for _ in range(count):
+        partitions_item, position = _read_delete_records_partition_flexible(data, position, version)
+        partitions.append(partitions_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -221,6 +285,28 @@ def _read_delete_records_request_classic(
     return DeleteRecordsRequest(topics, timeout_ms), position
 
 
+def _read_turns_delete_records_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DeleteRecordsRequest, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Topics")
+    if count < -1:
+        raise negative_length("Topics", count)
+    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[DeleteRecordsTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_delete_records_topic_classic(data, position, version)
+        topics.append(topics_item)
+        yield 0
+    timeout_ms, = _unpack_i(data, position)
+    position += 4
+    return DeleteRecordsRequest(topics, timeout_ms), position
+
+
 def _write_delete_records_request_classic(
     out: bytearray, item: DeleteRecordsRequest, version: int
 ) -> None:
@@ -247,6 +333,31 @@ def _read_delete_records_request_flexible(
     for _ in range(count):
         topics_item, position = _read_delete_records_topic_flexible(data, position, version)
         topics.append(topics_item)
+    timeout_ms, tag_count = _unpack_iB(data, position)
+    position += 5
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return DeleteRecordsRequest(topics, timeout_ms), position
+
+
+def _read_turns_delete_records_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DeleteRecordsRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Topics")
+    count -= 1
+    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[DeleteRecordsTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_delete_records_topic_flexible(data, position, version)
+        topics.append(topics_item)
+        yield 0
     timeout_ms, tag_count = _unpack_iB(data, position)
     position += 5
     if tag_count:
@@ -337,6 +448,20 @@ def _write_delete_records_topic_result_classic(
         _write_delete_records_partition_result_classic(out, partitions_item, version)
 
 
+def _write_turns_delete_records_topic_result_classic(
+    out: bytearray, item: DeleteRecordsTopicResult, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    count = len(item.partitions)
+    out += _pack_i(count)
+    for partitions_item in item.partitions:
+        _write_delete_records_partition_result_classic(out, partitions_item, version)
+        yield 0
+
+
 def _read_delete_records_topic_result_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[DeleteRecordsTopicResult, int]:
@@ -389,6 +514,27 @@ def _write_delete_records_topic_result_flexible(
     out.append(0)
 
 
+def _write_turns_delete_records_topic_result_flexible(
+    out: bytearray, item: DeleteRecordsTopicResult, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.partitions) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        _write_delete_records_partition_result_flexible(out, partitions_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_delete_records_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[DeleteRecordsResponse, int]:
@@ -414,6 +560,16 @@ def _write_delete_records_response_classic(
     out += _pack_ii(item.throttle_time_ms, count)
     for topics_item in item.topics:
         _write_delete_records_topic_result_classic(out, topics_item, version)
+
+
+def _write_turns_delete_records_response_classic(
+    out: bytearray, item: DeleteRecordsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.topics)
+    out += _pack_ii(item.throttle_time_ms, count)
+    for topics_item in item.topics:
+        yield from _write_turns_delete_records_topic_result_classic(out, topics_item, version)
+        yield 0
 
 
 def _read_delete_records_response_flexible(
@@ -453,6 +609,21 @@ def _write_delete_records_response_flexible(
     out.append(0)
 
 
+def _write_turns_delete_records_response_flexible(
+    out: bytearray, item: DeleteRecordsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.topics) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for topics_item in item.topics:
+        yield from _write_turns_delete_records_topic_result_flexible(out, topics_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> DeleteRecordsRequest:
     """Read a DeleteRecordsRequest, version 0 to 2; bytes behind it are ignored.
 
@@ -466,6 +637,26 @@ def decode_request(data: memoryview, version: int) -> DeleteRecordsRequest:
             message, position = _read_delete_records_request_flexible(data, 0, version)
         else:
             message, position = _read_delete_records_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("DeleteRecordsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("DeleteRecordsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, DeleteRecordsRequest]:
+    """Read a DeleteRecordsRequest, version 0 to 2; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 2:
+        raise unknown_version("DeleteRecordsRequest", version)
+    try:
+        if version >= 2:
+            message, position = yield from _read_turns_delete_records_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_delete_records_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("DeleteRecordsRequest", version, error) from error
     if position > len(data):
@@ -526,6 +717,25 @@ def encode_response(response: DeleteRecordsResponse, version: int) -> bytearray:
             _write_delete_records_response_flexible(out, response, version)
         else:
             _write_delete_records_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("DeleteRecordsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: DeleteRecordsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a DeleteRecordsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 2:
+        raise not_encodable("DeleteRecordsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 2:
+            yield from _write_turns_delete_records_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_delete_records_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("DeleteRecordsResponse", version, error) from error
     return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -128,6 +129,28 @@ def _read_delete_topics_request_classic(
     return DeleteTopicsRequest([], topic_names, timeout_ms), position
 
 
+def _read_turns_delete_topics_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DeleteTopicsRequest, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("TopicNames")
+    if count < -1:
+        raise negative_length("TopicNames", count)
+    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("TopicNames", count)
+    yield count
+    topic_names: list[str] = []
+    for _ in range(count):
+        topic_names_item, position = read_string(data, position)
+        topic_names.append(topic_names_item)
+        yield 0
+    timeout_ms, = _unpack_i(data, position)
+    position += 4
+    return DeleteTopicsRequest([], topic_names, timeout_ms), position
+
+
 def _write_delete_topics_request_classic(
     out: bytearray, item: DeleteTopicsRequest, version: int
 ) -> None:
@@ -173,6 +196,50 @@ def _read_delete_topics_request_flexible(
         for _ in range(count):
             topic_names_item, position = read_compact_string(data, position)
             topic_names.append(topic_names_item)
+    timeout_ms, tag_count = _unpack_iB(data, position)
+    position += 5
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return DeleteTopicsRequest(topics, topic_names, timeout_ms), position
+
+
+def _read_turns_delete_topics_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DeleteTopicsRequest, int]]:
+    topics: list[DeleteTopicState] = []
+    if version >= 6:
+        count = data[position]
+        position += 1
+        if count > 127:
+            count, position = read_uvarint_tail(data, position, count)
+        if count == 0:
+            raise null_field("Topics")
+        count -= 1
+        if count * 18 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("Topics", count)
+        yield count
+        topics = []
+        for _ in range(count):
+            topics_item, position = _read_delete_topic_state_flexible(data, position, version)
+            topics.append(topics_item)
+            yield 0
+    topic_names: list[str] = []
+    if version <= 5:
+        count = data[position]
+        position += 1
+        if count > 127:
+            count, position = read_uvarint_tail(data, position, count)
+        if count == 0:
+            raise null_field("TopicNames")
+        count -= 1
+        if count > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("TopicNames", count)
+        yield count
+        topic_names = []
+        for _ in range(count):
+            topic_names_item, position = read_compact_string(data, position)
+            topic_names.append(topic_names_item)
+            yield 0
     timeout_ms, tag_count = _unpack_iB(data, position)
     position += 5
     if tag_count:
@@ -335,6 +402,16 @@ def _write_delete_topics_response_classic(
         _write_deletable_topic_result_classic(out, responses_item, version)
 
 
+def _write_turns_delete_topics_response_classic(
+    out: bytearray, item: DeleteTopicsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.responses)
+    out += _pack_ii(item.throttle_time_ms, count)
+    for responses_item in item.responses:
+        _write_deletable_topic_result_classic(out, responses_item, version)
+        yield 0
+
+
 def _read_delete_topics_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[DeleteTopicsResponse, int]:
@@ -372,6 +449,21 @@ def _write_delete_topics_response_flexible(
     out.append(0)
 
 
+def _write_turns_delete_topics_response_flexible(
+    out: bytearray, item: DeleteTopicsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.responses) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for responses_item in item.responses:
+        _write_deletable_topic_result_flexible(out, responses_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> DeleteTopicsRequest:
     """Read a DeleteTopicsRequest, version 1 to 6; bytes behind it are ignored.
 
@@ -385,6 +477,26 @@ def decode_request(data: memoryview, version: int) -> DeleteTopicsRequest:
             message, position = _read_delete_topics_request_flexible(data, 0, version)
         else:
             message, position = _read_delete_topics_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("DeleteTopicsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("DeleteTopicsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, DeleteTopicsRequest]:
+    """Read a DeleteTopicsRequest, version 1 to 6; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 1 <= version <= 6:
+        raise unknown_version("DeleteTopicsRequest", version)
+    try:
+        if version >= 4:
+            message, position = yield from _read_turns_delete_topics_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_delete_topics_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("DeleteTopicsRequest", version, error) from error
     if position > len(data):
@@ -445,6 +557,25 @@ def encode_response(response: DeleteTopicsResponse, version: int) -> bytearray:
             _write_delete_topics_response_flexible(out, response, version)
         else:
             _write_delete_topics_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("DeleteTopicsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: DeleteTopicsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a DeleteTopicsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 1 <= version <= 6:
+        raise not_encodable("DeleteTopicsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 4:
+            yield from _write_turns_delete_topics_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_delete_topics_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("DeleteTopicsResponse", version, error) from error
     return out

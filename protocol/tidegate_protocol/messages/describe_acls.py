@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -352,6 +353,20 @@ def _write_describe_acls_resource_classic(
         _write_acl_description_classic(out, acls_item, version)
 
 
+def _write_turns_describe_acls_resource_classic(
+    out: bytearray, item: DescribeAclsResource, version: int
+) -> Generator[int, None, None]:
+    raw = item.resource_name.encode()
+    length = len(raw)
+    out += _pack_bh(item.resource_type, length)
+    out += raw
+    count = len(item.acls)
+    out += _pack_bi(item.pattern_type, count)
+    for acls_item in item.acls:
+        _write_acl_description_classic(out, acls_item, version)
+        yield 0
+
+
 def _read_describe_acls_resource_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[DescribeAclsResource, int]:
@@ -406,6 +421,29 @@ def _write_describe_acls_resource_flexible(
     out.append(0)
 
 
+def _write_turns_describe_acls_resource_flexible(
+    out: bytearray, item: DescribeAclsResource, version: int
+) -> Generator[int, None, None]:
+    raw = item.resource_name.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out += _pack_bB(item.resource_type, length)
+    else:
+        out += _pack_b(item.resource_type)
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.acls) + 1
+    if count < 128:
+        out += _pack_bB(item.pattern_type, count)
+    else:
+        out += _pack_b(item.pattern_type)
+        write_uvarint(out, count)
+    for acls_item in item.acls:
+        _write_acl_description_flexible(out, acls_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_describe_acls_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[DescribeAclsResponse, int]:
@@ -448,6 +486,24 @@ def _write_describe_acls_response_classic(
     out += _pack_i(count)
     for resources_item in item.resources:
         _write_describe_acls_resource_classic(out, resources_item, version)
+
+
+def _write_turns_describe_acls_response_classic(
+    out: bytearray, item: DescribeAclsResponse, version: int
+) -> Generator[int, None, None]:
+    if item.error_message is None:
+        raw = b""
+        length = -1
+    else:
+        raw = item.error_message.encode()
+        length = len(raw)
+    out += _pack_ihh(item.throttle_time_ms, item.error_code, length)
+    out += raw
+    count = len(item.resources)
+    out += _pack_i(count)
+    for resources_item in item.resources:
+        yield from _write_turns_describe_acls_resource_classic(out, resources_item, version)
+        yield 0
 
 
 def _read_describe_acls_response_flexible(
@@ -504,6 +560,32 @@ def _write_describe_acls_response_flexible(
         write_uvarint(out, count)
     for resources_item in item.resources:
         _write_describe_acls_resource_flexible(out, resources_item, version)
+    out.append(0)
+
+
+def _write_turns_describe_acls_response_flexible(
+    out: bytearray, item: DescribeAclsResponse, version: int
+) -> Generator[int, None, None]:
+    if item.error_message is None:
+        raw = b""
+        length = 0
+    else:
+        raw = item.error_message.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out += _pack_ihB(item.throttle_time_ms, item.error_code, length)
+    else:
+        out += _pack_ih(item.throttle_time_ms, item.error_code)
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.resources) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for resources_item in item.resources:
+        yield from _write_turns_describe_acls_resource_flexible(out, resources_item, version)
+        yield 0
     out.append(0)
 
 
@@ -580,6 +662,25 @@ def encode_response(response: DescribeAclsResponse, version: int) -> bytearray:
             _write_describe_acls_response_flexible(out, response, version)
         else:
             _write_describe_acls_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("DescribeAclsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: DescribeAclsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a DescribeAclsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 1 <= version <= 3:
+        raise not_encodable("DescribeAclsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 2:
+            yield from _write_turns_describe_acls_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_describe_acls_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeAclsResponse", version, error) from error
     return out

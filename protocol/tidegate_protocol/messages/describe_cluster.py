@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -247,6 +248,45 @@ def _write_describe_cluster_response_flexible(
     out += _pack_iB(item.cluster_authorized_operations, 0)
 
 
+def _write_turns_describe_cluster_response_flexible(
+    out: bytearray, item: DescribeClusterResponse, version: int
+) -> Generator[int, None, None]:
+    if item.error_message is None:
+        raw = b""
+        length = 0
+    else:
+        raw = item.error_message.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out += _pack_ihB(item.throttle_time_ms, item.error_code, length)
+    else:
+        out += _pack_ih(item.throttle_time_ms, item.error_code)
+        write_uvarint(out, length)
+    out += raw
+    if version >= 1:
+        out += _pack_b(item.endpoint_type)
+    else:
+        if item.endpoint_type != 1:
+            raise not_in_version("EndpointType", version)
+    raw = item.cluster_id.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.brokers) + 1
+    if count < 128:
+        out += _pack_iB(item.controller_id, count)
+    else:
+        out += _pack_i(item.controller_id)
+        write_uvarint(out, count)
+    for brokers_item in item.brokers:
+        _write_describe_cluster_broker_flexible(out, brokers_item, version)
+        yield 0
+    out += _pack_iB(item.cluster_authorized_operations, 0)
+
+
 def decode_request(data: memoryview, version: int) -> DescribeClusterRequest:
     """Read a DescribeClusterRequest, version 0 to 2; bytes behind it are ignored.
 
@@ -308,6 +348,22 @@ def encode_response(response: DescribeClusterResponse, version: int) -> bytearra
     out = bytearray()
     try:
         _write_describe_cluster_response_flexible(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("DescribeClusterResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: DescribeClusterResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a DescribeClusterResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 2:
+        raise not_encodable("DescribeClusterResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        yield from _write_turns_describe_cluster_response_flexible(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeClusterResponse", version, error) from error
     return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -133,6 +134,35 @@ def _read_describe_configs_resource_classic(
     return DescribeConfigsResource(resource_type, resource_name, configuration_keys), position
 
 
+def _read_turns_describe_configs_resource_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DescribeConfigsResource, int]]:
+    resource_type, length = _unpack_bh(data, position)
+    position += 3
+    if length == -1:
+        raise null_field("ResourceName")
+    if length < -1:
+        raise negative_length("ResourceName", length)
+    end = position + length
+    resource_name = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count < -1:
+        raise negative_length("ConfigurationKeys", count)
+    configuration_keys: list[str] | None = None
+    if count >= 0:
+        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("ConfigurationKeys", count)
+        yield count
+        configuration_keys = []
+        for _ in range(count):
+            configuration_keys_item, position = read_string(data, position)
+            configuration_keys.append(configuration_keys_item)
+            yield 0
+    return DescribeConfigsResource(resource_type, resource_name, configuration_keys), position
+
+
 def _write_describe_configs_resource_classic(
     out: bytearray, item: DescribeConfigsResource, version: int
 ) -> None:
@@ -174,6 +204,40 @@ def _read_describe_configs_resource_flexible(
         for _ in range(count):
             configuration_keys_item, position = read_compact_string(data, position)
             configuration_keys.append(configuration_keys_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return DescribeConfigsResource(resource_type, resource_name, configuration_keys), position
+
+
+def _read_turns_describe_configs_resource_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DescribeConfigsResource, int]]:
+    resource_type, length = _unpack_bB(data, position)
+    position += 2
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("ResourceName")
+    end = position + length - 1
+    resource_name = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    configuration_keys: list[str] | None = None
+    if count:
+        count -= 1
+        if count > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("ConfigurationKeys", count)
+        yield count
+        configuration_keys = []
+        for _ in range(count):
+            configuration_keys_item, position = read_compact_string(data, position)
+            configuration_keys.append(configuration_keys_item)
+            yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -229,6 +293,32 @@ def _read_describe_configs_request_classic(
     return DescribeConfigsRequest(resources, include_synonyms, include_documentation), position
 
 
+def _read_turns_describe_configs_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DescribeConfigsRequest, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Resources")
+    if count < -1:
+        raise negative_length("Resources", count)
+    if count * 7 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Resources", count)
+    yield count
+    resources: list[DescribeConfigsResource] = []
+    for _ in range(count):
+        resources_item, position = yield from _read_turns_describe_configs_resource_classic(data, position, version)
+        resources.append(resources_item)
+        yield 0
+    include_synonyms, = _unpack_o(data, position)
+    position += 1
+    include_documentation: bool = False
+    if version >= 3:
+        include_documentation, = _unpack_o(data, position)
+        position += 1
+    return DescribeConfigsRequest(resources, include_synonyms, include_documentation), position
+
+
 def _write_describe_configs_request_classic(
     out: bytearray, item: DescribeConfigsRequest, version: int
 ) -> None:
@@ -260,6 +350,31 @@ def _read_describe_configs_request_flexible(
     for _ in range(count):
         resources_item, position = _read_describe_configs_resource_flexible(data, position, version)
         resources.append(resources_item)
+    include_synonyms, include_documentation, tag_count = _unpack_ooB(data, position)
+    position += 3
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return DescribeConfigsRequest(resources, include_synonyms, include_documentation), position
+
+
+def _read_turns_describe_configs_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DescribeConfigsRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Resources")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Resources", count)
+    yield count
+    resources: list[DescribeConfigsResource] = []
+    for _ in range(count):
+        resources_item, position = yield from _read_turns_describe_configs_resource_flexible(data, position, version)
+        resources.append(resources_item)
+        yield 0
     include_synonyms, include_documentation, tag_count = _unpack_ooB(data, position)
     position += 3
     if tag_count:
@@ -454,6 +569,37 @@ def _write_describe_configs_resource_result_classic(
         out += raw
 
 
+def _write_turns_describe_configs_resource_result_classic(
+    out: bytearray, item: DescribeConfigsResourceResult, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    if item.value is None:
+        raw = b""
+        length = -1
+    else:
+        raw = item.value.encode()
+        length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    count = len(item.synonyms)
+    out += _pack_oboi(item.read_only, item.config_source, item.is_sensitive, count)
+    for synonyms_item in item.synonyms:
+        _write_describe_configs_synonym_classic(out, synonyms_item, version)
+        yield 0
+    if version >= 3:
+        if item.documentation is None:
+            raw = b""
+            length = -1
+        else:
+            raw = item.documentation.encode()
+            length = len(raw)
+        out += _pack_bh(item.config_type, length)
+        out += raw
+
+
 def _read_describe_configs_resource_result_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[DescribeConfigsResourceResult, int]:
@@ -548,6 +694,51 @@ def _write_describe_configs_resource_result_flexible(
     out.append(0)
 
 
+def _write_turns_describe_configs_resource_result_flexible(
+    out: bytearray, item: DescribeConfigsResourceResult, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    if item.value is None:
+        raw = b""
+        length = 0
+    else:
+        raw = item.value.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.synonyms) + 1
+    if count < 128:
+        out += _pack_oboB(item.read_only, item.config_source, item.is_sensitive, count)
+    else:
+        out += _pack_obo(item.read_only, item.config_source, item.is_sensitive)
+        write_uvarint(out, count)
+    for synonyms_item in item.synonyms:
+        _write_describe_configs_synonym_flexible(out, synonyms_item, version)
+        yield 0
+    if item.documentation is None:
+        raw = b""
+        length = 0
+    else:
+        raw = item.documentation.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out += _pack_bB(item.config_type, length)
+    else:
+        out += _pack_b(item.config_type)
+        write_uvarint(out, length)
+    out += raw
+    out.append(0)
+
+
 def _read_describe_configs_result_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[DescribeConfigsResult, int]:
@@ -603,6 +794,28 @@ def _write_describe_configs_result_classic(
     out += _pack_i(count)
     for configs_item in item.configs:
         _write_describe_configs_resource_result_classic(out, configs_item, version)
+
+
+def _write_turns_describe_configs_result_classic(
+    out: bytearray, item: DescribeConfigsResult, version: int
+) -> Generator[int, None, None]:
+    if item.error_message is None:
+        raw = b""
+        length = -1
+    else:
+        raw = item.error_message.encode()
+        length = len(raw)
+    out += _pack_hh(item.error_code, length)
+    out += raw
+    raw = item.resource_name.encode()
+    length = len(raw)
+    out += _pack_bh(item.resource_type, length)
+    out += raw
+    count = len(item.configs)
+    out += _pack_i(count)
+    for configs_item in item.configs:
+        yield from _write_turns_describe_configs_resource_result_classic(out, configs_item, version)
+        yield 0
 
 
 def _read_describe_configs_result_flexible(
@@ -679,6 +892,40 @@ def _write_describe_configs_result_flexible(
     out.append(0)
 
 
+def _write_turns_describe_configs_result_flexible(
+    out: bytearray, item: DescribeConfigsResult, version: int
+) -> Generator[int, None, None]:
+    if item.error_message is None:
+        raw = b""
+        length = 0
+    else:
+        raw = item.error_message.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out += _pack_hB(item.error_code, length)
+    else:
+        out += _pack_h(item.error_code)
+        write_uvarint(out, length)
+    out += raw
+    raw = item.resource_name.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out += _pack_bB(item.resource_type, length)
+    else:
+        out += _pack_b(item.resource_type)
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.configs) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for configs_item in item.configs:
+        yield from _write_turns_describe_configs_resource_result_flexible(out, configs_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_describe_configs_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[DescribeConfigsResponse, int]:
@@ -704,6 +951,16 @@ def _write_describe_configs_response_classic(
     out += _pack_ii(item.throttle_time_ms, count)
     for results_item in item.results:
         _write_describe_configs_result_classic(out, results_item, version)
+
+
+def _write_turns_describe_configs_response_classic(
+    out: bytearray, item: DescribeConfigsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.results)
+    out += _pack_ii(item.throttle_time_ms, count)
+    for results_item in item.results:
+        yield from _write_turns_describe_configs_result_classic(out, results_item, version)
+        yield 0
 
 
 def _read_describe_configs_response_flexible(
@@ -743,6 +1000,21 @@ def _write_describe_configs_response_flexible(
     out.append(0)
 
 
+def _write_turns_describe_configs_response_flexible(
+    out: bytearray, item: DescribeConfigsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.results) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for results_item in item.results:
+        yield from _write_turns_describe_configs_result_flexible(out, results_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> DescribeConfigsRequest:
     """Read a DescribeConfigsRequest, version 1 to 4; bytes behind it are ignored.
 
@@ -756,6 +1028,26 @@ def decode_request(data: memoryview, version: int) -> DescribeConfigsRequest:
             message, position = _read_describe_configs_request_flexible(data, 0, version)
         else:
             message, position = _read_describe_configs_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("DescribeConfigsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("DescribeConfigsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, DescribeConfigsRequest]:
+    """Read a DescribeConfigsRequest, version 1 to 4; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 1 <= version <= 4:
+        raise unknown_version("DescribeConfigsRequest", version)
+    try:
+        if version >= 4:
+            message, position = yield from _read_turns_describe_configs_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_describe_configs_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("DescribeConfigsRequest", version, error) from error
     if position > len(data):
@@ -816,6 +1108,25 @@ def encode_response(response: DescribeConfigsResponse, version: int) -> bytearra
             _write_describe_configs_response_flexible(out, response, version)
         else:
             _write_describe_configs_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("DescribeConfigsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: DescribeConfigsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a DescribeConfigsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 1 <= version <= 4:
+        raise not_encodable("DescribeConfigsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 4:
+            yield from _write_turns_describe_configs_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_describe_configs_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeConfigsResponse", version, error) from error
     return out

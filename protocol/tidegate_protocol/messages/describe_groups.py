@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -99,6 +100,30 @@ def _read_describe_groups_request_classic(
     return DescribeGroupsRequest(groups, include_authorized_operations), position
 
 
+def _read_turns_describe_groups_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DescribeGroupsRequest, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Groups")
+    if count < -1:
+        raise negative_length("Groups", count)
+    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Groups", count)
+    yield count
+    groups: list[str] = []
+    for _ in range(count):
+        groups_item, position = read_string(data, position)
+        groups.append(groups_item)
+        yield 0
+    include_authorized_operations: bool = False
+    if version >= 3:
+        include_authorized_operations, = _unpack_o(data, position)
+        position += 1
+    return DescribeGroupsRequest(groups, include_authorized_operations), position
+
+
 def _write_describe_groups_request_classic(
     out: bytearray, item: DescribeGroupsRequest, version: int
 ) -> None:
@@ -129,6 +154,31 @@ def _read_describe_groups_request_flexible(
     for _ in range(count):
         groups_item, position = read_compact_string(data, position)
         groups.append(groups_item)
+    include_authorized_operations, tag_count = _unpack_oB(data, position)
+    position += 2
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return DescribeGroupsRequest(groups, include_authorized_operations), position
+
+
+def _read_turns_describe_groups_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DescribeGroupsRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Groups")
+    count -= 1
+    if count > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Groups", count)
+    yield count
+    groups: list[str] = []
+    for _ in range(count):
+        groups_item, position = read_compact_string(data, position)
+        groups.append(groups_item)
+        yield 0
     include_authorized_operations, tag_count = _unpack_oB(data, position)
     position += 2
     if tag_count:
@@ -450,6 +500,39 @@ def _write_described_group_classic(
             raise not_in_version("AuthorizedOperations", version)
 
 
+def _write_turns_described_group_classic(
+    out: bytearray, item: DescribedGroup, version: int
+) -> Generator[int, None, None]:
+    if item.error_message is not None:
+        raise not_in_version("ErrorMessage", version)
+    raw = item.group_id.encode()
+    length = len(raw)
+    out += _pack_hh(item.error_code, length)
+    out += raw
+    raw = item.group_state.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    raw = item.protocol_type.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    raw = item.protocol_data.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    count = len(item.members)
+    out += _pack_i(count)
+    for members_item in item.members:
+        _write_described_group_member_classic(out, members_item, version)
+        yield 0
+    if version >= 3:
+        out += _pack_i(item.authorized_operations)
+    else:
+        if item.authorized_operations != -2147483648:
+            raise not_in_version("AuthorizedOperations", version)
+
+
 def _read_described_group_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[DescribedGroup, int]:
@@ -578,6 +661,64 @@ def _write_described_group_flexible(
     out += _pack_iB(item.authorized_operations, 0)
 
 
+def _write_turns_described_group_flexible(
+    out: bytearray, item: DescribedGroup, version: int
+) -> Generator[int, None, None]:
+    out += _pack_h(item.error_code)
+    if version >= 6:
+        if item.error_message is None:
+            raw = b""
+            length = 0
+        else:
+            raw = item.error_message.encode()
+            length = len(raw) + 1
+        if length < 128:
+            out.append(length)
+        else:
+            write_uvarint(out, length)
+        out += raw
+    else:
+        if item.error_message is not None:
+            raise not_in_version("ErrorMessage", version)
+    raw = item.group_id.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    raw = item.group_state.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    raw = item.protocol_type.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    raw = item.protocol_data.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.members) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for members_item in item.members:
+        _write_described_group_member_flexible(out, members_item, version)
+        yield 0
+    out += _pack_iB(item.authorized_operations, 0)
+
+
 def _read_describe_groups_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[DescribeGroupsResponse, int]:
@@ -609,6 +750,18 @@ def _write_describe_groups_response_classic(
     out += _pack_i(count)
     for groups_item in item.groups:
         _write_described_group_classic(out, groups_item, version)
+
+
+def _write_turns_describe_groups_response_classic(
+    out: bytearray, item: DescribeGroupsResponse, version: int
+) -> Generator[int, None, None]:
+    if version >= 1:
+        out += _pack_i(item.throttle_time_ms)
+    count = len(item.groups)
+    out += _pack_i(count)
+    for groups_item in item.groups:
+        yield from _write_turns_described_group_classic(out, groups_item, version)
+        yield 0
 
 
 def _read_describe_groups_response_flexible(
@@ -648,6 +801,21 @@ def _write_describe_groups_response_flexible(
     out.append(0)
 
 
+def _write_turns_describe_groups_response_flexible(
+    out: bytearray, item: DescribeGroupsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.groups) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for groups_item in item.groups:
+        yield from _write_turns_described_group_flexible(out, groups_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> DescribeGroupsRequest:
     """Read a DescribeGroupsRequest, version 0 to 6; bytes behind it are ignored.
 
@@ -661,6 +829,26 @@ def decode_request(data: memoryview, version: int) -> DescribeGroupsRequest:
             message, position = _read_describe_groups_request_flexible(data, 0, version)
         else:
             message, position = _read_describe_groups_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("DescribeGroupsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("DescribeGroupsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, DescribeGroupsRequest]:
+    """Read a DescribeGroupsRequest, version 0 to 6; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 6:
+        raise unknown_version("DescribeGroupsRequest", version)
+    try:
+        if version >= 5:
+            message, position = yield from _read_turns_describe_groups_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_describe_groups_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("DescribeGroupsRequest", version, error) from error
     if position > len(data):
@@ -721,6 +909,25 @@ def encode_response(response: DescribeGroupsResponse, version: int) -> bytearray
             _write_describe_groups_response_flexible(out, response, version)
         else:
             _write_describe_groups_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("DescribeGroupsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: DescribeGroupsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a DescribeGroupsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 6:
+        raise not_encodable("DescribeGroupsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 5:
+            yield from _write_turns_describe_groups_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_describe_groups_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeGroupsResponse", version, error) from error
     return out

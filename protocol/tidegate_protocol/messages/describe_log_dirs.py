@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct, unpack_from
 
@@ -112,6 +113,32 @@ def _read_describable_log_dir_topic_classic(
     return DescribableLogDirTopic(topic, partitions), position
 
 
+def _read_turns_describable_log_dir_topic_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DescribableLogDirTopic, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Topic")
+    if length < -1:
+        raise negative_length("Topic", length)
+    end = position + length
+    topic = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Partitions")
+    if count < -1:
+        raise negative_length("Partitions", count)
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    return DescribableLogDirTopic(topic, partitions), position
+
+
 def _write_describable_log_dir_topic_classic(
     out: bytearray, item: DescribableLogDirTopic, version: int
 ) -> None:
@@ -146,6 +173,37 @@ def _read_describable_log_dir_topic_flexible(
     count -= 1
     if count * 4 > len(data) - position or count > MAX_ELEMENTS:
         raise too_many("Partitions", count)
+    partitions: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return DescribableLogDirTopic(topic, partitions), position
+
+
+def _read_turns_describable_log_dir_topic_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DescribableLogDirTopic, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("Topic")
+    end = position + length - 1
+    topic = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Partitions")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
     tag_count = data[position]
@@ -193,6 +251,26 @@ def _read_describe_log_dirs_request_classic(
     return DescribeLogDirsRequest(topics), position
 
 
+def _read_turns_describe_log_dirs_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DescribeLogDirsRequest, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count < -1:
+        raise negative_length("Topics", count)
+    topics: list[DescribableLogDirTopic] | None = None
+    if count >= 0:
+        if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("Topics", count)
+        yield count
+        topics = []
+        for _ in range(count):
+            topics_item, position = yield from _read_turns_describable_log_dir_topic_classic(data, position, version)
+            topics.append(topics_item)
+            yield 0
+    return DescribeLogDirsRequest(topics), position
+
+
 def _write_describe_log_dirs_request_classic(
     out: bytearray, item: DescribeLogDirsRequest, version: int
 ) -> None:
@@ -221,6 +299,31 @@ def _read_describe_log_dirs_request_flexible(
         for _ in range(count):
             topics_item, position = _read_describable_log_dir_topic_flexible(data, position, version)
             topics.append(topics_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return DescribeLogDirsRequest(topics), position
+
+
+def _read_turns_describe_log_dirs_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DescribeLogDirsRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    topics: list[DescribableLogDirTopic] | None = None
+    if count:
+        count -= 1
+        if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("Topics", count)
+        yield count
+        topics = []
+        for _ in range(count):
+            topics_item, position = yield from _read_turns_describable_log_dir_topic_flexible(data, position, version)
+            topics.append(topics_item)
+            yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -314,6 +417,20 @@ def _write_describe_log_dirs_topic_classic(
         _write_describe_log_dirs_partition_classic(out, partitions_item, version)
 
 
+def _write_turns_describe_log_dirs_topic_classic(
+    out: bytearray, item: DescribeLogDirsTopic, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    count = len(item.partitions)
+    out += _pack_i(count)
+    for partitions_item in item.partitions:
+        _write_describe_log_dirs_partition_classic(out, partitions_item, version)
+        yield 0
+
+
 def _read_describe_log_dirs_topic_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[DescribeLogDirsTopic, int]:
@@ -366,6 +483,27 @@ def _write_describe_log_dirs_topic_flexible(
     out.append(0)
 
 
+def _write_turns_describe_log_dirs_topic_flexible(
+    out: bytearray, item: DescribeLogDirsTopic, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.partitions) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        _write_describe_log_dirs_partition_flexible(out, partitions_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_describe_log_dirs_result_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[DescribeLogDirsResult, int]:
@@ -404,6 +542,20 @@ def _write_describe_log_dirs_result_classic(
     out += _pack_i(count)
     for topics_item in item.topics:
         _write_describe_log_dirs_topic_classic(out, topics_item, version)
+
+
+def _write_turns_describe_log_dirs_result_classic(
+    out: bytearray, item: DescribeLogDirsResult, version: int
+) -> Generator[int, None, None]:
+    raw = item.log_dir.encode()
+    length = len(raw)
+    out += _pack_hh(item.error_code, length)
+    out += raw
+    count = len(item.topics)
+    out += _pack_i(count)
+    for topics_item in item.topics:
+        yield from _write_turns_describe_log_dirs_topic_classic(out, topics_item, version)
+        yield 0
 
 
 def _read_describe_log_dirs_result_flexible(
@@ -472,6 +624,32 @@ def _write_describe_log_dirs_result_flexible(
     out.append(0)
 
 
+def _write_turns_describe_log_dirs_result_flexible(
+    out: bytearray, item: DescribeLogDirsResult, version: int
+) -> Generator[int, None, None]:
+    raw = item.log_dir.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out += _pack_hB(item.error_code, length)
+    else:
+        out += _pack_h(item.error_code)
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.topics) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for topics_item in item.topics:
+        yield from _write_turns_describe_log_dirs_topic_flexible(out, topics_item, version)
+        yield 0
+    if version >= 4:
+        out += _pack_qq(item.total_bytes, item.usable_bytes)
+    if version >= 5:
+        out += _pack_o(item.is_cordoned)
+    out.append(0)
+
+
 def _read_describe_log_dirs_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[DescribeLogDirsResponse, int]:
@@ -497,6 +675,16 @@ def _write_describe_log_dirs_response_classic(
     out += _pack_ii(item.throttle_time_ms, count)
     for results_item in item.results:
         _write_describe_log_dirs_result_classic(out, results_item, version)
+
+
+def _write_turns_describe_log_dirs_response_classic(
+    out: bytearray, item: DescribeLogDirsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.results)
+    out += _pack_ii(item.throttle_time_ms, count)
+    for results_item in item.results:
+        yield from _write_turns_describe_log_dirs_result_classic(out, results_item, version)
+        yield 0
 
 
 def _read_describe_log_dirs_response_flexible(
@@ -544,6 +732,23 @@ def _write_describe_log_dirs_response_flexible(
     out.append(0)
 
 
+def _write_turns_describe_log_dirs_response_flexible(
+    out: bytearray, item: DescribeLogDirsResponse, version: int
+) -> Generator[int, None, None]:
+    out += _pack_i(item.throttle_time_ms)
+    if version >= 3:
+        out += _pack_h(item.error_code)
+    count = len(item.results) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for results_item in item.results:
+        yield from _write_turns_describe_log_dirs_result_flexible(out, results_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> DescribeLogDirsRequest:
     """Read a DescribeLogDirsRequest, version 1 to 5; bytes behind it are ignored.
 
@@ -557,6 +762,26 @@ def decode_request(data: memoryview, version: int) -> DescribeLogDirsRequest:
             message, position = _read_describe_log_dirs_request_flexible(data, 0, version)
         else:
             message, position = _read_describe_log_dirs_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("DescribeLogDirsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("DescribeLogDirsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, DescribeLogDirsRequest]:
+    """Read a DescribeLogDirsRequest, version 1 to 5; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 1 <= version <= 5:
+        raise unknown_version("DescribeLogDirsRequest", version)
+    try:
+        if version >= 2:
+            message, position = yield from _read_turns_describe_log_dirs_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_describe_log_dirs_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("DescribeLogDirsRequest", version, error) from error
     if position > len(data):
@@ -617,6 +842,25 @@ def encode_response(response: DescribeLogDirsResponse, version: int) -> bytearra
             _write_describe_log_dirs_response_flexible(out, response, version)
         else:
             _write_describe_log_dirs_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("DescribeLogDirsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: DescribeLogDirsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a DescribeLogDirsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 1 <= version <= 5:
+        raise not_encodable("DescribeLogDirsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 2:
+            yield from _write_turns_describe_log_dirs_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_describe_log_dirs_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeLogDirsResponse", version, error) from error
     return out

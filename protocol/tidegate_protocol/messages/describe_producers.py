@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct, unpack_from
 
@@ -105,6 +106,37 @@ def _read_topic_request_flexible(
     return TopicRequest(name, partition_indexes), position
 
 
+def _read_turns_topic_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[TopicRequest, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("Name")
+    end = position + length - 1
+    name = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("PartitionIndexes")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("PartitionIndexes", count)
+    yield count
+    partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return TopicRequest(name, partition_indexes), position
+
+
 def _write_topic_request_flexible(
     out: bytearray, item: TopicRequest, version: int
 ) -> None:
@@ -141,6 +173,31 @@ def _read_describe_producers_request_flexible(
     for _ in range(count):
         topics_item, position = _read_topic_request_flexible(data, position, version)
         topics.append(topics_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return DescribeProducersRequest(topics), position
+
+
+def _read_turns_describe_producers_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DescribeProducersRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Topics")
+    count -= 1
+    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[TopicRequest] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_topic_request_flexible(data, position, version)
+        topics.append(topics_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -234,6 +291,32 @@ def _write_partition_response_flexible(
     out.append(0)
 
 
+def _write_turns_partition_response_flexible(
+    out: bytearray, item: PartitionResponse, version: int
+) -> Generator[int, None, None]:
+    if item.error_message is None:
+        raw = b""
+        length = 0
+    else:
+        raw = item.error_message.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out += _pack_ihB(item.partition_index, item.error_code, length)
+    else:
+        out += _pack_ih(item.partition_index, item.error_code)
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.active_producers) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for active_producers_item in item.active_producers:
+        _write_producer_state_flexible(out, active_producers_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_topic_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[TopicResponse, int]:
@@ -286,6 +369,27 @@ def _write_topic_response_flexible(
     out.append(0)
 
 
+def _write_turns_topic_response_flexible(
+    out: bytearray, item: TopicResponse, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.partitions) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        yield from _write_turns_partition_response_flexible(out, partitions_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_describe_producers_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[DescribeProducersResponse, int]:
@@ -323,6 +427,21 @@ def _write_describe_producers_response_flexible(
     out.append(0)
 
 
+def _write_turns_describe_producers_response_flexible(
+    out: bytearray, item: DescribeProducersResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.topics) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for topics_item in item.topics:
+        yield from _write_turns_topic_response_flexible(out, topics_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> DescribeProducersRequest:
     """Read a DescribeProducersRequest, version 0 to 0; bytes behind it are ignored.
 
@@ -333,6 +452,23 @@ def decode_request(data: memoryview, version: int) -> DescribeProducersRequest:
         raise unknown_version("DescribeProducersRequest", version)
     try:
         message, position = _read_describe_producers_request_flexible(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("DescribeProducersRequest", version, error) from error
+    if position > len(data):
+        raise malformed("DescribeProducersRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, DescribeProducersRequest]:
+    """Read a DescribeProducersRequest, version 0 to 0; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 0:
+        raise unknown_version("DescribeProducersRequest", version)
+    try:
+        message, position = yield from _read_turns_describe_producers_request_flexible(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("DescribeProducersRequest", version, error) from error
     if position > len(data):
@@ -384,6 +520,22 @@ def encode_response(response: DescribeProducersResponse, version: int) -> bytear
     out = bytearray()
     try:
         _write_describe_producers_response_flexible(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("DescribeProducersResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: DescribeProducersResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a DescribeProducersResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 0:
+        raise not_encodable("DescribeProducersResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        yield from _write_turns_describe_producers_response_flexible(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeProducersResponse", version, error) from error
     return out

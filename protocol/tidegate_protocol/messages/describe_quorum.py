@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -158,6 +159,40 @@ def _read_describe_quorum_request_topic_data_flexible(
     return DescribeQuorumRequestTopicData(topic_name, partitions), position
 
 
+def _read_turns_describe_quorum_request_topic_data_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DescribeQuorumRequestTopicData, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("TopicName")
+    end = position + length - 1
+    topic_name = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Partitions")
+    count -= 1
+    if count * 5 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[DescribeQuorumRequestPartitionData] = []
+    for _ in range(count):
+        partitions_item, position = _read_describe_quorum_request_partition_data_flexible(data, position, version)
+        partitions.append(partitions_item)
+        yield 0
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return DescribeQuorumRequestTopicData(topic_name, partitions), position
+
+
 def _write_describe_quorum_request_topic_data_flexible(
     out: bytearray, item: DescribeQuorumRequestTopicData, version: int
 ) -> None:
@@ -194,6 +229,31 @@ def _read_describe_quorum_request_flexible(
     for _ in range(count):
         topics_item, position = _read_describe_quorum_request_topic_data_flexible(data, position, version)
         topics.append(topics_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return DescribeQuorumRequest(topics), position
+
+
+def _read_turns_describe_quorum_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DescribeQuorumRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Topics")
+    count -= 1
+    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[DescribeQuorumRequestTopicData] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_describe_quorum_request_topic_data_flexible(data, position, version)
+        topics.append(topics_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -335,6 +395,42 @@ def _write_describe_quorum_response_partition_data_flexible(
     out.append(0)
 
 
+def _write_turns_describe_quorum_response_partition_data_flexible(
+    out: bytearray, item: DescribeQuorumResponsePartitionData, version: int
+) -> Generator[int, None, None]:
+    out += _pack_ih(item.partition_index, item.error_code)
+    if version >= 2:
+        if item.error_message is None:
+            raw = b""
+            length = 0
+        else:
+            raw = item.error_message.encode()
+            length = len(raw) + 1
+        if length < 128:
+            out.append(length)
+        else:
+            write_uvarint(out, length)
+        out += raw
+    count = len(item.current_voters) + 1
+    if count < 128:
+        out += _pack_iiqB(item.leader_id, item.leader_epoch, item.high_watermark, count)
+    else:
+        out += _pack_iiq(item.leader_id, item.leader_epoch, item.high_watermark)
+        write_uvarint(out, count)
+    for current_voters_item in item.current_voters:
+        _write_replica_state_flexible(out, current_voters_item, version)
+        yield 0
+    count = len(item.observers) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for observers_item in item.observers:
+        _write_replica_state_flexible(out, observers_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_describe_quorum_response_topic_data_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[DescribeQuorumResponseTopicData, int]:
@@ -384,6 +480,27 @@ def _write_describe_quorum_response_topic_data_flexible(
         write_uvarint(out, count)
     for partitions_item in item.partitions:
         _write_describe_quorum_response_partition_data_flexible(out, partitions_item, version)
+    out.append(0)
+
+
+def _write_turns_describe_quorum_response_topic_data_flexible(
+    out: bytearray, item: DescribeQuorumResponseTopicData, version: int
+) -> Generator[int, None, None]:
+    raw = item.topic_name.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.partitions) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        yield from _write_turns_describe_quorum_response_partition_data_flexible(out, partitions_item, version)
+        yield 0
     out.append(0)
 
 
@@ -469,6 +586,21 @@ def _write_node_flexible(
         write_uvarint(out, count)
     for listeners_item in item.listeners:
         _write_listener_flexible(out, listeners_item, version)
+    out.append(0)
+
+
+def _write_turns_node_flexible(
+    out: bytearray, item: Node, version: int
+) -> Generator[int, None, None]:
+    count = len(item.listeners) + 1
+    if count < 128:
+        out += _pack_iB(item.node_id, count)
+    else:
+        out += _pack_i(item.node_id)
+        write_uvarint(out, count)
+    for listeners_item in item.listeners:
+        _write_listener_flexible(out, listeners_item, version)
+        yield 0
     out.append(0)
 
 
@@ -560,6 +692,45 @@ def _write_describe_quorum_response_flexible(
     out.append(0)
 
 
+def _write_turns_describe_quorum_response_flexible(
+    out: bytearray, item: DescribeQuorumResponse, version: int
+) -> Generator[int, None, None]:
+    out += _pack_h(item.error_code)
+    if version >= 2:
+        if item.error_message is None:
+            raw = b""
+            length = 0
+        else:
+            raw = item.error_message.encode()
+            length = len(raw) + 1
+        if length < 128:
+            out.append(length)
+        else:
+            write_uvarint(out, length)
+        out += raw
+    count = len(item.topics) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for topics_item in item.topics:
+        yield from _write_turns_describe_quorum_response_topic_data_flexible(out, topics_item, version)
+        yield 0
+    if version >= 2:
+        count = len(item.nodes) + 1
+        if count < 128:
+            out.append(count)
+        else:
+            write_uvarint(out, count)
+        for nodes_item in item.nodes:
+            yield from _write_turns_node_flexible(out, nodes_item, version)
+            yield 0
+    else:
+        if item.nodes:
+            raise not_in_version("Nodes", version)
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> DescribeQuorumRequest:
     """Read a DescribeQuorumRequest, version 0 to 2; bytes behind it are ignored.
 
@@ -570,6 +741,23 @@ def decode_request(data: memoryview, version: int) -> DescribeQuorumRequest:
         raise unknown_version("DescribeQuorumRequest", version)
     try:
         message, position = _read_describe_quorum_request_flexible(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("DescribeQuorumRequest", version, error) from error
+    if position > len(data):
+        raise malformed("DescribeQuorumRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, DescribeQuorumRequest]:
+    """Read a DescribeQuorumRequest, version 0 to 2; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 2:
+        raise unknown_version("DescribeQuorumRequest", version)
+    try:
+        message, position = yield from _read_turns_describe_quorum_request_flexible(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("DescribeQuorumRequest", version, error) from error
     if position > len(data):
@@ -621,6 +809,22 @@ def encode_response(response: DescribeQuorumResponse, version: int) -> bytearray
     out = bytearray()
     try:
         _write_describe_quorum_response_flexible(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("DescribeQuorumResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: DescribeQuorumResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a DescribeQuorumResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 2:
+        raise not_encodable("DescribeQuorumResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        yield from _write_turns_describe_quorum_response_flexible(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeQuorumResponse", version, error) from error
     return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct, unpack_from
 
@@ -175,6 +176,36 @@ def _read_describe_topic_partitions_request_flexible(
     for _ in range(count):
         topics_item, position = _read_topic_request_flexible(data, position, version)
         topics.append(topics_item)
+    response_partition_limit, marker = _unpack_ib(data, position)
+    position += 5
+    cursor: DescribeTopicPartitionsRequestCursor | None = None
+    if marker >= 0:
+        cursor, position = _read_describe_topic_partitions_request_cursor_flexible(data, position, version)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return DescribeTopicPartitionsRequest(topics, response_partition_limit, cursor), position
+
+
+def _read_turns_describe_topic_partitions_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[DescribeTopicPartitionsRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Topics")
+    count -= 1
+    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[TopicRequest] = []
+    for _ in range(count):
+        topics_item, position = _read_topic_request_flexible(data, position, version)
+        topics.append(topics_item)
+        yield 0
     response_partition_limit, marker = _unpack_ib(data, position)
     position += 5
     cursor: DescribeTopicPartitionsRequestCursor | None = None
@@ -377,6 +408,33 @@ def _write_describe_topic_partitions_response_topic_flexible(
     out += _pack_iB(item.topic_authorized_operations, 0)
 
 
+def _write_turns_describe_topic_partitions_response_topic_flexible(
+    out: bytearray, item: DescribeTopicPartitionsResponseTopic, version: int
+) -> Generator[int, None, None]:
+    if item.name is None:
+        raw = b""
+        length = 0
+    else:
+        raw = item.name.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out += _pack_hB(item.error_code, length)
+    else:
+        out += _pack_h(item.error_code)
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.partitions) + 1
+    if count < 128:
+        out += _pack_uoB(item.topic_id, item.is_internal, count)
+    else:
+        out += _pack_uo(item.topic_id, item.is_internal)
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        _write_describe_topic_partitions_response_partition_flexible(out, partitions_item, version)
+        yield 0
+    out += _pack_iB(item.topic_authorized_operations, 0)
+
+
 def _read_describe_topic_partitions_response_cursor_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[DescribeTopicPartitionsResponseCursor, int]:
@@ -456,6 +514,26 @@ def _write_describe_topic_partitions_response_flexible(
     out.append(0)
 
 
+def _write_turns_describe_topic_partitions_response_flexible(
+    out: bytearray, item: DescribeTopicPartitionsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.topics) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for topics_item in item.topics:
+        yield from _write_turns_describe_topic_partitions_response_topic_flexible(out, topics_item, version)
+        yield 0
+    if item.next_cursor is None:
+        out.append(255)
+    else:
+        out.append(1)
+        _write_describe_topic_partitions_response_cursor_flexible(out, item.next_cursor, version)
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> DescribeTopicPartitionsRequest:
     """Read a DescribeTopicPartitionsRequest, version 0 to 0; bytes behind it are ignored.
 
@@ -466,6 +544,23 @@ def decode_request(data: memoryview, version: int) -> DescribeTopicPartitionsReq
         raise unknown_version("DescribeTopicPartitionsRequest", version)
     try:
         message, position = _read_describe_topic_partitions_request_flexible(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("DescribeTopicPartitionsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("DescribeTopicPartitionsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, DescribeTopicPartitionsRequest]:
+    """Read a DescribeTopicPartitionsRequest, version 0 to 0; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 0:
+        raise unknown_version("DescribeTopicPartitionsRequest", version)
+    try:
+        message, position = yield from _read_turns_describe_topic_partitions_request_flexible(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("DescribeTopicPartitionsRequest", version, error) from error
     if position > len(data):
@@ -517,6 +612,22 @@ def encode_response(response: DescribeTopicPartitionsResponse, version: int) -> 
     out = bytearray()
     try:
         _write_describe_topic_partitions_response_flexible(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("DescribeTopicPartitionsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: DescribeTopicPartitionsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a DescribeTopicPartitionsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 0:
+        raise not_encodable("DescribeTopicPartitionsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        yield from _write_turns_describe_topic_partitions_response_flexible(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeTopicPartitionsResponse", version, error) from error
     return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct, unpack_from
 
@@ -101,6 +102,32 @@ def _read_topic_partitions_classic(
     return TopicPartitions(topic, partitions), position
 
 
+def _read_turns_topic_partitions_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[TopicPartitions, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Topic")
+    if length < -1:
+        raise negative_length("Topic", length)
+    end = position + length
+    topic = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Partitions")
+    if count < -1:
+        raise negative_length("Partitions", count)
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    return TopicPartitions(topic, partitions), position
+
+
 def _write_topic_partitions_classic(
     out: bytearray, item: TopicPartitions, version: int
 ) -> None:
@@ -135,6 +162,37 @@ def _read_topic_partitions_flexible(
     count -= 1
     if count * 4 > len(data) - position or count > MAX_ELEMENTS:
         raise too_many("Partitions", count)
+    partitions: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return TopicPartitions(topic, partitions), position
+
+
+def _read_turns_topic_partitions_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[TopicPartitions, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("Topic")
+    end = position + length - 1
+    topic = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Partitions")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
     tag_count = data[position]
@@ -188,6 +246,32 @@ def _read_elect_leaders_request_classic(
     return ElectLeadersRequest(election_type, topic_partitions, timeout_ms), position
 
 
+def _read_turns_elect_leaders_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ElectLeadersRequest, int]]:
+    election_type: int = 0
+    if version >= 1:
+        election_type, = _unpack_b(data, position)
+        position += 1
+    count, = _unpack_i(data, position)
+    position += 4
+    if count < -1:
+        raise negative_length("TopicPartitions", count)
+    topic_partitions: list[TopicPartitions] | None = None
+    if count >= 0:
+        if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("TopicPartitions", count)
+        yield count
+        topic_partitions = []
+        for _ in range(count):
+            topic_partitions_item, position = yield from _read_turns_topic_partitions_classic(data, position, version)
+            topic_partitions.append(topic_partitions_item)
+            yield 0
+    timeout_ms, = _unpack_i(data, position)
+    position += 4
+    return ElectLeadersRequest(election_type, topic_partitions, timeout_ms), position
+
+
 def _write_elect_leaders_request_classic(
     out: bytearray, item: ElectLeadersRequest, version: int
 ) -> None:
@@ -222,6 +306,31 @@ def _read_elect_leaders_request_flexible(
         for _ in range(count):
             topic_partitions_item, position = _read_topic_partitions_flexible(data, position, version)
             topic_partitions.append(topic_partitions_item)
+    timeout_ms, tag_count = _unpack_iB(data, position)
+    position += 5
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return ElectLeadersRequest(election_type, topic_partitions, timeout_ms), position
+
+
+def _read_turns_elect_leaders_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ElectLeadersRequest, int]]:
+    election_type, count = _unpack_bB(data, position)
+    position += 2
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    topic_partitions: list[TopicPartitions] | None = None
+    if count:
+        count -= 1
+        if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("TopicPartitions", count)
+        yield count
+        topic_partitions = []
+        for _ in range(count):
+            topic_partitions_item, position = yield from _read_turns_topic_partitions_flexible(data, position, version)
+            topic_partitions.append(topic_partitions_item)
+            yield 0
     timeout_ms, tag_count = _unpack_iB(data, position)
     position += 5
     if tag_count:
@@ -351,6 +460,20 @@ def _write_replica_election_result_classic(
         _write_partition_result_classic(out, partition_result_item, version)
 
 
+def _write_turns_replica_election_result_classic(
+    out: bytearray, item: ReplicaElectionResult, version: int
+) -> Generator[int, None, None]:
+    raw = item.topic.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    count = len(item.partition_result)
+    out += _pack_i(count)
+    for partition_result_item in item.partition_result:
+        _write_partition_result_classic(out, partition_result_item, version)
+        yield 0
+
+
 def _read_replica_election_result_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[ReplicaElectionResult, int]:
@@ -403,6 +526,27 @@ def _write_replica_election_result_flexible(
     out.append(0)
 
 
+def _write_turns_replica_election_result_flexible(
+    out: bytearray, item: ReplicaElectionResult, version: int
+) -> Generator[int, None, None]:
+    raw = item.topic.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.partition_result) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partition_result_item in item.partition_result:
+        _write_partition_result_flexible(out, partition_result_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_elect_leaders_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[ElectLeadersResponse, int]:
@@ -442,6 +586,22 @@ def _write_elect_leaders_response_classic(
         _write_replica_election_result_classic(out, replica_election_results_item, version)
 
 
+def _write_turns_elect_leaders_response_classic(
+    out: bytearray, item: ElectLeadersResponse, version: int
+) -> Generator[int, None, None]:
+    out += _pack_i(item.throttle_time_ms)
+    if version >= 1:
+        out += _pack_h(item.error_code)
+    else:
+        if item.error_code != 0:
+            raise not_in_version("ErrorCode", version)
+    count = len(item.replica_election_results)
+    out += _pack_i(count)
+    for replica_election_results_item in item.replica_election_results:
+        yield from _write_turns_replica_election_result_classic(out, replica_election_results_item, version)
+        yield 0
+
+
 def _read_elect_leaders_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[ElectLeadersResponse, int]:
@@ -479,6 +639,21 @@ def _write_elect_leaders_response_flexible(
     out.append(0)
 
 
+def _write_turns_elect_leaders_response_flexible(
+    out: bytearray, item: ElectLeadersResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.replica_election_results) + 1
+    if count < 128:
+        out += _pack_ihB(item.throttle_time_ms, item.error_code, count)
+    else:
+        out += _pack_ih(item.throttle_time_ms, item.error_code)
+        write_uvarint(out, count)
+    for replica_election_results_item in item.replica_election_results:
+        yield from _write_turns_replica_election_result_flexible(out, replica_election_results_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> ElectLeadersRequest:
     """Read a ElectLeadersRequest, version 0 to 2; bytes behind it are ignored.
 
@@ -492,6 +667,26 @@ def decode_request(data: memoryview, version: int) -> ElectLeadersRequest:
             message, position = _read_elect_leaders_request_flexible(data, 0, version)
         else:
             message, position = _read_elect_leaders_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("ElectLeadersRequest", version, error) from error
+    if position > len(data):
+        raise malformed("ElectLeadersRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, ElectLeadersRequest]:
+    """Read a ElectLeadersRequest, version 0 to 2; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 2:
+        raise unknown_version("ElectLeadersRequest", version)
+    try:
+        if version >= 2:
+            message, position = yield from _read_turns_elect_leaders_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_elect_leaders_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("ElectLeadersRequest", version, error) from error
     if position > len(data):
@@ -552,6 +747,25 @@ def encode_response(response: ElectLeadersResponse, version: int) -> bytearray:
             _write_elect_leaders_response_flexible(out, response, version)
         else:
             _write_elect_leaders_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("ElectLeadersResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: ElectLeadersResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a ElectLeadersResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 2:
+        raise not_encodable("ElectLeadersResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 2:
+            yield from _write_turns_elect_leaders_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_elect_leaders_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("ElectLeadersResponse", version, error) from error
     return out

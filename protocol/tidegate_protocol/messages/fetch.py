@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct, unpack_from
 
@@ -305,6 +306,35 @@ def _read_fetch_topic_classic(
     return FetchTopic(topic, ZERO_UUID, partitions), position
 
 
+def _read_turns_fetch_topic_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[FetchTopic, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Topic")
+    if length < -1:
+        raise negative_length("Topic", length)
+    end = position + length
+    topic = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Partitions")
+    if count < -1:
+        raise negative_length("Partitions", count)
+    if count * 16 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[FetchPartition] = []
+    for _ in range(count):
+        partitions_item, position = _read_fetch_partition_classic(data, position, version)
+        partitions.append(partitions_item)
+        yield 0
+    return FetchTopic(topic, ZERO_UUID, partitions), position
+
+
 def _write_fetch_topic_classic(
     out: bytearray, item: FetchTopic, version: int
 ) -> None:
@@ -349,6 +379,46 @@ def _read_fetch_topic_flexible(
     for _ in range(count):
         partitions_item, position = _read_fetch_partition_flexible(data, position, version)
         partitions.append(partitions_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return FetchTopic(topic, topic_id, partitions), position
+
+
+def _read_turns_fetch_topic_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[FetchTopic, int]]:
+    topic: str = ""
+    if version <= 12:
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = read_text_length_tail(data, position, length)
+        if length == 0:
+            raise null_field("Topic")
+        end = position + length - 1
+        topic = str(data[position:end], "utf-8")
+        position = end
+    topic_id: bytes = ZERO_UUID
+    if version >= 13:
+        topic_id, = _unpack_u(data, position)
+        position += 16
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Partitions")
+    count -= 1
+    if count * 33 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[FetchPartition] = []
+    for _ in range(count):
+        partitions_item, position = _read_fetch_partition_flexible(data, position, version)
+        partitions.append(partitions_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -404,6 +474,32 @@ def _read_forgotten_topic_classic(
     return ForgottenTopic(topic, ZERO_UUID, partitions), position
 
 
+def _read_turns_forgotten_topic_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ForgottenTopic, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Topic")
+    if length < -1:
+        raise negative_length("Topic", length)
+    end = position + length
+    topic = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Partitions")
+    if count < -1:
+        raise negative_length("Partitions", count)
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    return ForgottenTopic(topic, ZERO_UUID, partitions), position
+
+
 def _write_forgotten_topic_classic(
     out: bytearray, item: ForgottenTopic, version: int
 ) -> None:
@@ -444,6 +540,43 @@ def _read_forgotten_topic_flexible(
     count -= 1
     if count * 4 > len(data) - position or count > MAX_ELEMENTS:
         raise too_many("Partitions", count)
+    partitions: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return ForgottenTopic(topic, topic_id, partitions), position
+
+
+def _read_turns_forgotten_topic_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ForgottenTopic, int]]:
+    topic: str = ""
+    if version <= 12:
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = read_text_length_tail(data, position, length)
+        if length == 0:
+            raise null_field("Topic")
+        end = position + length - 1
+        topic = str(data[position:end], "utf-8")
+        position = end
+    topic_id: bytes = ZERO_UUID
+    if version >= 13:
+        topic_id, = _unpack_u(data, position)
+        position += 16
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Partitions")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
     tag_count = data[position]
@@ -526,6 +659,60 @@ def _read_fetch_request_classic(
     return FetchRequest(None, replica_id, None, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), position
 
 
+def _read_turns_fetch_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[FetchRequest, int]]:
+    replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level = _unpack_iiiib(data, position)
+    position += 17
+    session_id: int = 0
+    session_epoch: int = -1
+    if version >= 7:
+        session_id, session_epoch = _unpack_ii(data, position)
+        position += 8
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Topics")
+    if count < -1:
+        raise negative_length("Topics", count)
+    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[FetchTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_fetch_topic_classic(data, position, version)
+        topics.append(topics_item)
+        yield 0
+    forgotten_topics_data: list[ForgottenTopic] = []
+    if version >= 7:
+        count, = _unpack_i(data, position)
+        position += 4
+        if count == -1:
+            raise null_field("ForgottenTopicsData")
+        if count < -1:
+            raise negative_length("ForgottenTopicsData", count)
+        if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("ForgottenTopicsData", count)
+        yield count
+        forgotten_topics_data = []
+        for _ in range(count):
+            forgotten_topics_data_item, position = yield from _read_turns_forgotten_topic_classic(data, position, version)
+            forgotten_topics_data.append(forgotten_topics_data_item)
+            yield 0
+    rack_id: str = ""
+    if version >= 11:
+        length, = _unpack_h(data, position)
+        position += 2
+        if length == -1:
+            raise null_field("RackId")
+        if length < -1:
+            raise negative_length("RackId", length)
+        end = position + length
+        rack_id = str(data[position:end], "utf-8")
+        position = end
+    return FetchRequest(None, replica_id, None, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), position
+
+
 def _write_fetch_request_classic(
     out: bytearray, item: FetchRequest, version: int
 ) -> None:
@@ -586,6 +773,76 @@ def _read_fetch_request_flexible(
     for _ in range(count):
         forgotten_topics_data_item, position = _read_forgotten_topic_flexible(data, position, version)
         forgotten_topics_data.append(forgotten_topics_data_item)
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("RackId")
+    end = position + length - 1
+    rack_id = str(data[position:end], "utf-8")
+    position = end
+    tag_count = data[position]
+    position += 1
+    cluster_id: str | None = None
+    replica_state: ReplicaState | None = None
+    if tag_count:
+        for tag, position, end in read_tags(data, position - 1):
+            if tag == 0:
+                length = data[position]
+                position += 1
+                if length > 127:
+                    length, position = read_text_length_tail(data, position, length)
+                if length:
+                    end = position + length - 1
+                    cluster_id = str(data[position:end], "utf-8")
+                    position = end
+            elif tag == 1 and version >= 15:
+                replica_state, position = _read_replica_state_flexible(data, position, version)
+            else:
+                position = end
+            if position != end:
+                raise wrong_tag_size(tag)
+    return FetchRequest(cluster_id, replica_id, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), position
+
+
+def _read_turns_fetch_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[FetchRequest, int]]:
+    replica_id: int = -1
+    if version <= 14:
+        replica_id, = _unpack_i(data, position)
+        position += 4
+    max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, count = _unpack_iiibiiB(data, position)
+    position += 22
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Topics")
+    count -= 1
+    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[FetchTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_fetch_topic_flexible(data, position, version)
+        topics.append(topics_item)
+        yield 0
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("ForgottenTopicsData")
+    count -= 1
+    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("ForgottenTopicsData", count)
+    yield count
+    forgotten_topics_data: list[ForgottenTopic] = []
+    for _ in range(count):
+        forgotten_topics_data_item, position = yield from _read_turns_forgotten_topic_flexible(data, position, version)
+        forgotten_topics_data.append(forgotten_topics_data_item)
+        yield 0
     length = data[position]
     position += 1
     if length > 127:
@@ -821,6 +1078,41 @@ def _write_partition_data_classic(
     return out
 
 
+def _write_turns_partition_data_classic(
+    parts: list[Buffer], out: bytearray, item: PartitionData, version: int
+) -> Generator[int, None, bytearray]:
+    if item.diverging_epoch is not None:
+        raise not_in_version("DivergingEpoch", version)
+    if item.current_leader is not None:
+        raise not_in_version("CurrentLeader", version)
+    if item.snapshot_id is not None:
+        raise not_in_version("SnapshotId", version)
+    out += _pack_ihqq(item.partition_index, item.error_code, item.high_watermark, item.last_stable_offset)
+    if version >= 5:
+        out += _pack_q(item.log_start_offset)
+    if item.aborted_transactions is None:
+        count = -1
+    else:
+        count = len(item.aborted_transactions)
+    out += _pack_i(count)
+    for aborted_transactions_item in item.aborted_transactions or ():
+        _write_aborted_transaction_classic(out, aborted_transactions_item, version)
+        yield 0
+    if version >= 11:
+        out += _pack_i(item.preferred_read_replica)
+    else:
+        if item.preferred_read_replica != -1:
+            raise not_in_version("PreferredReadReplica", version)
+    if item.records is None:
+        length = -1
+    else:
+        length = records_size(item.records)
+    out += _pack_i(length)
+    if item.records is not None:
+        out = gather_records(parts, out, item.records)
+    return out
+
+
 def _read_partition_data_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[PartitionData, int]:
@@ -911,6 +1203,52 @@ def _write_partition_data_flexible(
     return out
 
 
+def _write_turns_partition_data_flexible(
+    parts: list[Buffer], out: bytearray, item: PartitionData, version: int
+) -> Generator[int, None, bytearray]:
+    if item.aborted_transactions is None:
+        count = 0
+    else:
+        count = len(item.aborted_transactions) + 1
+    if count < 128:
+        out += _pack_ihqqqB(item.partition_index, item.error_code, item.high_watermark, item.last_stable_offset, item.log_start_offset, count)
+    else:
+        out += _pack_ihqqq(item.partition_index, item.error_code, item.high_watermark, item.last_stable_offset, item.log_start_offset)
+        write_uvarint(out, count)
+    for aborted_transactions_item in item.aborted_transactions or ():
+        _write_aborted_transaction_flexible(out, aborted_transactions_item, version)
+        yield 0
+    if item.records is None:
+        length = 0
+    else:
+        length = records_size(item.records) + 1
+    if length < 128:
+        out += _pack_iB(item.preferred_read_replica, length)
+    else:
+        out += _pack_i(item.preferred_read_replica)
+        write_uvarint(out, length)
+    if item.records is not None:
+        out = gather_records(parts, out, item.records)
+    if item.diverging_epoch is not None or item.current_leader is not None or item.snapshot_id is not None:
+        tags: list[tuple[int, bytearray]] = []
+        if item.diverging_epoch is not None:
+            body = bytearray()
+            _write_epoch_end_offset_flexible(body, item.diverging_epoch, version)
+            tags.append((0, body))
+        if item.current_leader is not None:
+            body = bytearray()
+            _write_leader_id_and_epoch_flexible(body, item.current_leader, version)
+            tags.append((1, body))
+        if item.snapshot_id is not None:
+            body = bytearray()
+            _write_snapshot_id_flexible(body, item.snapshot_id, version)
+            tags.append((2, body))
+        write_tags(out, tags)
+    else:
+        out.append(0)
+    return out
+
+
 def _read_fetchable_topic_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[FetchableTopicResponse, int]:
@@ -949,6 +1287,21 @@ def _write_fetchable_topic_response_classic(
     out += _pack_i(count)
     for partitions_item in item.partitions:
         out = _write_partition_data_classic(parts, out, partitions_item, version)
+    return out
+
+
+def _write_turns_fetchable_topic_response_classic(
+    parts: list[Buffer], out: bytearray, item: FetchableTopicResponse, version: int
+) -> Generator[int, None, bytearray]:
+    raw = item.topic.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    count = len(item.partitions)
+    out += _pack_i(count)
+    for partitions_item in item.partitions:
+        out = yield from _write_turns_partition_data_classic(parts, out, partitions_item, version)
+        yield 0
     return out
 
 
@@ -1010,6 +1363,31 @@ def _write_fetchable_topic_response_flexible(
         write_uvarint(out, count)
     for partitions_item in item.partitions:
         out = _write_partition_data_flexible(parts, out, partitions_item, version)
+    out.append(0)
+    return out
+
+
+def _write_turns_fetchable_topic_response_flexible(
+    parts: list[Buffer], out: bytearray, item: FetchableTopicResponse, version: int
+) -> Generator[int, None, bytearray]:
+    if version <= 12:
+        raw = item.topic.encode()
+        length = len(raw) + 1
+        if length < 128:
+            out.append(length)
+        else:
+            write_uvarint(out, length)
+        out += raw
+    if version >= 13:
+        out += _pack_u(item.topic_id)
+    count = len(item.partitions) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        out = yield from _write_turns_partition_data_flexible(parts, out, partitions_item, version)
+        yield 0
     out.append(0)
     return out
 
@@ -1111,6 +1489,25 @@ def _write_fetch_response_classic(
     return out
 
 
+def _write_turns_fetch_response_classic(
+    parts: list[Buffer], out: bytearray, item: FetchResponse, version: int
+) -> Generator[int, None, bytearray]:
+    if item.node_endpoints:
+        raise not_in_version("NodeEndpoints", version)
+    out += _pack_i(item.throttle_time_ms)
+    if version >= 7:
+        out += _pack_hi(item.error_code, item.session_id)
+    else:
+        if item.session_id != 0:
+            raise not_in_version("SessionId", version)
+    count = len(item.responses)
+    out += _pack_i(count)
+    for responses_item in item.responses:
+        out = yield from _write_turns_fetchable_topic_response_classic(parts, out, responses_item, version)
+        yield 0
+    return out
+
+
 def _read_fetch_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[FetchResponse, int]:
@@ -1183,6 +1580,38 @@ def _write_fetch_response_flexible(
     return out
 
 
+def _write_turns_fetch_response_flexible(
+    parts: list[Buffer], out: bytearray, item: FetchResponse, version: int
+) -> Generator[int, None, bytearray]:
+    count = len(item.responses) + 1
+    if count < 128:
+        out += _pack_ihiB(item.throttle_time_ms, item.error_code, item.session_id, count)
+    else:
+        out += _pack_ihi(item.throttle_time_ms, item.error_code, item.session_id)
+        write_uvarint(out, count)
+    for responses_item in item.responses:
+        out = yield from _write_turns_fetchable_topic_response_flexible(parts, out, responses_item, version)
+        yield 0
+    if item.node_endpoints and not (version >= 16):
+        raise not_in_version("NodeEndpoints", version)
+    if (item.node_endpoints and version >= 16):
+        tags: list[tuple[int, bytearray]] = []
+        body = bytearray()
+        count = len(item.node_endpoints) + 1
+        if count < 128:
+            body.append(count)
+        else:
+            write_uvarint(body, count)
+        for node_endpoints_item in item.node_endpoints:
+            _write_node_endpoint_flexible(body, node_endpoints_item, version)
+            yield 0
+        tags.append((0, body))
+        write_tags(out, tags)
+    else:
+        out.append(0)
+    return out
+
+
 def decode_request(data: memoryview, version: int) -> FetchRequest:
     """Read a FetchRequest, version 4 to 18; bytes behind it are ignored.
 
@@ -1196,6 +1625,26 @@ def decode_request(data: memoryview, version: int) -> FetchRequest:
             message, position = _read_fetch_request_flexible(data, 0, version)
         else:
             message, position = _read_fetch_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("FetchRequest", version, error) from error
+    if position > len(data):
+        raise malformed("FetchRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, FetchRequest]:
+    """Read a FetchRequest, version 4 to 18; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 4 <= version <= 18:
+        raise unknown_version("FetchRequest", version)
+    try:
+        if version >= 12:
+            message, position = yield from _read_turns_fetch_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_fetch_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("FetchRequest", version, error) from error
     if position > len(data):
@@ -1257,6 +1706,28 @@ def encode_response(response: FetchResponse, version: int) -> list[Buffer]:
             out = _write_fetch_response_flexible(parts, out, response, version)
         else:
             out = _write_fetch_response_classic(parts, out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("FetchResponse", version, error) from error
+    if out:
+        parts.append(out)
+    return parts
+
+
+def encode_response_in_turns(response: FetchResponse, version: int) -> Generator[int, None, list[Buffer]]:
+    """Write the parts of a FetchResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 4 <= version <= 18:
+        raise not_encodable("FetchResponse", version, "unknown version")
+    out = bytearray()
+    parts: list[Buffer] = []
+    try:
+        if version >= 12:
+            out = yield from _write_turns_fetch_response_flexible(parts, out, response, version)
+        else:
+            out = yield from _write_turns_fetch_response_classic(parts, out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("FetchResponse", version, error) from error
     if out:

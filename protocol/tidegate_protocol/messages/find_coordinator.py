@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -90,6 +91,26 @@ def _read_find_coordinator_request_classic(
     return FindCoordinatorRequest(key, key_type, []), position
 
 
+def _read_turns_find_coordinator_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[FindCoordinatorRequest, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Key")
+    if length < -1:
+        raise negative_length("Key", length)
+    end = position + length
+    key = str(data[position:end], "utf-8")
+    position = end
+    key_type: int = 0
+    if version >= 1:
+        key_type, = _unpack_b(data, position)
+        position += 1
+    yield 0
+    return FindCoordinatorRequest(key, key_type, []), position
+
+
 def _write_find_coordinator_request_classic(
     out: bytearray, item: FindCoordinatorRequest, version: int
 ) -> None:
@@ -137,6 +158,46 @@ def _read_find_coordinator_request_flexible(
         for _ in range(count):
             coordinator_keys_item, position = read_compact_string(data, position)
             coordinator_keys.append(coordinator_keys_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return FindCoordinatorRequest(key, key_type, coordinator_keys), position
+
+
+def _read_turns_find_coordinator_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[FindCoordinatorRequest, int]]:
+    key: str = ""
+    if version <= 3:
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = read_text_length_tail(data, position, length)
+        if length == 0:
+            raise null_field("Key")
+        end = position + length - 1
+        key = str(data[position:end], "utf-8")
+        position = end
+    key_type, = _unpack_b(data, position)
+    position += 1
+    coordinator_keys: list[str] = []
+    if version >= 4:
+        count = data[position]
+        position += 1
+        if count > 127:
+            count, position = read_uvarint_tail(data, position, count)
+        if count == 0:
+            raise null_field("CoordinatorKeys")
+        count -= 1
+        if count > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("CoordinatorKeys", count)
+        yield count
+        coordinator_keys = []
+        for _ in range(count):
+            coordinator_keys_item, position = read_compact_string(data, position)
+            coordinator_keys.append(coordinator_keys_item)
+            yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -301,6 +362,31 @@ def _write_find_coordinator_response_classic(
     out += _pack_i(item.port)
 
 
+def _write_turns_find_coordinator_response_classic(
+    out: bytearray, item: FindCoordinatorResponse, version: int
+) -> Generator[int, None, None]:
+    if item.coordinators:
+        raise not_in_version("Coordinators", version)
+    if version >= 1:
+        out += _pack_i(item.throttle_time_ms)
+    out += _pack_h(item.error_code)
+    if version >= 1:
+        if item.error_message is None:
+            raw = b""
+            length = -1
+        else:
+            raw = item.error_message.encode()
+            length = len(raw)
+        out += _pack_h(length)
+        out += raw
+    raw = item.host.encode()
+    length = len(raw)
+    out += _pack_ih(item.node_id, length)
+    out += raw
+    out += _pack_i(item.port)
+    yield 0
+
+
 def _read_find_coordinator_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[FindCoordinatorResponse, int]:
@@ -403,6 +489,56 @@ def _write_find_coordinator_response_flexible(
     out.append(0)
 
 
+def _write_turns_find_coordinator_response_flexible(
+    out: bytearray, item: FindCoordinatorResponse, version: int
+) -> Generator[int, None, None]:
+    out += _pack_i(item.throttle_time_ms)
+    if version <= 3:
+        if item.error_message is None:
+            raw = b""
+            length = 0
+        else:
+            raw = item.error_message.encode()
+            length = len(raw) + 1
+        if length < 128:
+            out += _pack_hB(item.error_code, length)
+        else:
+            out += _pack_h(item.error_code)
+            write_uvarint(out, length)
+        out += raw
+        raw = item.host.encode()
+        length = len(raw) + 1
+        if length < 128:
+            out += _pack_iB(item.node_id, length)
+        else:
+            out += _pack_i(item.node_id)
+            write_uvarint(out, length)
+        out += raw
+        out += _pack_i(item.port)
+    else:
+        if item.error_code != 0:
+            raise not_in_version("ErrorCode", version)
+        if item.node_id != 0:
+            raise not_in_version("NodeId", version)
+        if item.host != "":
+            raise not_in_version("Host", version)
+        if item.port != 0:
+            raise not_in_version("Port", version)
+    if version >= 4:
+        count = len(item.coordinators) + 1
+        if count < 128:
+            out.append(count)
+        else:
+            write_uvarint(out, count)
+        for coordinators_item in item.coordinators:
+            _write_coordinator_flexible(out, coordinators_item, version)
+            yield 0
+    else:
+        if item.coordinators:
+            raise not_in_version("Coordinators", version)
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> FindCoordinatorRequest:
     """Read a FindCoordinatorRequest, version 0 to 6; bytes behind it are ignored.
 
@@ -416,6 +552,26 @@ def decode_request(data: memoryview, version: int) -> FindCoordinatorRequest:
             message, position = _read_find_coordinator_request_flexible(data, 0, version)
         else:
             message, position = _read_find_coordinator_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("FindCoordinatorRequest", version, error) from error
+    if position > len(data):
+        raise malformed("FindCoordinatorRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, FindCoordinatorRequest]:
+    """Read a FindCoordinatorRequest, version 0 to 6; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 6:
+        raise unknown_version("FindCoordinatorRequest", version)
+    try:
+        if version >= 3:
+            message, position = yield from _read_turns_find_coordinator_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_find_coordinator_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("FindCoordinatorRequest", version, error) from error
     if position > len(data):
@@ -476,6 +632,25 @@ def encode_response(response: FindCoordinatorResponse, version: int) -> bytearra
             _write_find_coordinator_response_flexible(out, response, version)
         else:
             _write_find_coordinator_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("FindCoordinatorResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: FindCoordinatorResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a FindCoordinatorResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 6:
+        raise not_encodable("FindCoordinatorResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 3:
+            yield from _write_turns_find_coordinator_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_find_coordinator_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("FindCoordinatorResponse", version, error) from error
     return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -202,6 +203,35 @@ def _read_alter_configs_resource_classic(
     return AlterConfigsResource(resource_type, resource_name, configs), position
 
 
+def _read_turns_alter_configs_resource_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[AlterConfigsResource, int]]:
+    resource_type, length = _unpack_bh(data, position)
+    position += 3
+    if length == -1:
+        raise null_field("ResourceName")
+    if length < -1:
+        raise negative_length("ResourceName", length)
+    end = position + length
+    resource_name = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Configs")
+    if count < -1:
+        raise negative_length("Configs", count)
+    if count * 5 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Configs", count)
+    yield count
+    configs: list[AlterableConfig] = []
+    for _ in range(count):
+        configs_item, position = _read_alterable_config_classic(data, position, version)
+        configs.append(configs_item)
+        yield 0
+    return AlterConfigsResource(resource_type, resource_name, configs), position
+
+
 def _write_alter_configs_resource_classic(
     out: bytearray, item: AlterConfigsResource, version: int
 ) -> None:
@@ -240,6 +270,40 @@ def _read_alter_configs_resource_flexible(
     for _ in range(count):
         configs_item, position = _read_alterable_config_flexible(data, position, version)
         configs.append(configs_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return AlterConfigsResource(resource_type, resource_name, configs), position
+
+
+def _read_turns_alter_configs_resource_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[AlterConfigsResource, int]]:
+    resource_type, length = _unpack_bB(data, position)
+    position += 2
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("ResourceName")
+    end = position + length - 1
+    resource_name = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Configs")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Configs", count)
+    yield count
+    configs: list[AlterableConfig] = []
+    for _ in range(count):
+        configs_item, position = _read_alterable_config_flexible(data, position, version)
+        configs.append(configs_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -288,6 +352,28 @@ def _read_incremental_alter_configs_request_classic(
     return IncrementalAlterConfigsRequest(resources, validate_only), position
 
 
+def _read_turns_incremental_alter_configs_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[IncrementalAlterConfigsRequest, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Resources")
+    if count < -1:
+        raise negative_length("Resources", count)
+    if count * 7 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Resources", count)
+    yield count
+    resources: list[AlterConfigsResource] = []
+    for _ in range(count):
+        resources_item, position = yield from _read_turns_alter_configs_resource_classic(data, position, version)
+        resources.append(resources_item)
+        yield 0
+    validate_only, = _unpack_o(data, position)
+    position += 1
+    return IncrementalAlterConfigsRequest(resources, validate_only), position
+
+
 def _write_incremental_alter_configs_request_classic(
     out: bytearray, item: IncrementalAlterConfigsRequest, version: int
 ) -> None:
@@ -314,6 +400,31 @@ def _read_incremental_alter_configs_request_flexible(
     for _ in range(count):
         resources_item, position = _read_alter_configs_resource_flexible(data, position, version)
         resources.append(resources_item)
+    validate_only, tag_count = _unpack_oB(data, position)
+    position += 2
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return IncrementalAlterConfigsRequest(resources, validate_only), position
+
+
+def _read_turns_incremental_alter_configs_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[IncrementalAlterConfigsRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Resources")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Resources", count)
+    yield count
+    resources: list[AlterConfigsResource] = []
+    for _ in range(count):
+        resources_item, position = yield from _read_turns_alter_configs_resource_flexible(data, position, version)
+        resources.append(resources_item)
+        yield 0
     validate_only, tag_count = _unpack_oB(data, position)
     position += 2
     if tag_count:
@@ -456,6 +567,16 @@ def _write_incremental_alter_configs_response_classic(
         _write_alter_configs_resource_response_classic(out, responses_item, version)
 
 
+def _write_turns_incremental_alter_configs_response_classic(
+    out: bytearray, item: IncrementalAlterConfigsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.responses)
+    out += _pack_ii(item.throttle_time_ms, count)
+    for responses_item in item.responses:
+        _write_alter_configs_resource_response_classic(out, responses_item, version)
+        yield 0
+
+
 def _read_incremental_alter_configs_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[IncrementalAlterConfigsResponse, int]:
@@ -493,6 +614,21 @@ def _write_incremental_alter_configs_response_flexible(
     out.append(0)
 
 
+def _write_turns_incremental_alter_configs_response_flexible(
+    out: bytearray, item: IncrementalAlterConfigsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.responses) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for responses_item in item.responses:
+        _write_alter_configs_resource_response_flexible(out, responses_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> IncrementalAlterConfigsRequest:
     """Read a IncrementalAlterConfigsRequest, version 0 to 1; bytes behind it are ignored.
 
@@ -506,6 +642,26 @@ def decode_request(data: memoryview, version: int) -> IncrementalAlterConfigsReq
             message, position = _read_incremental_alter_configs_request_flexible(data, 0, version)
         else:
             message, position = _read_incremental_alter_configs_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("IncrementalAlterConfigsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("IncrementalAlterConfigsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, IncrementalAlterConfigsRequest]:
+    """Read a IncrementalAlterConfigsRequest, version 0 to 1; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 1:
+        raise unknown_version("IncrementalAlterConfigsRequest", version)
+    try:
+        if version >= 1:
+            message, position = yield from _read_turns_incremental_alter_configs_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_incremental_alter_configs_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("IncrementalAlterConfigsRequest", version, error) from error
     if position > len(data):
@@ -566,6 +722,25 @@ def encode_response(response: IncrementalAlterConfigsResponse, version: int) -> 
             _write_incremental_alter_configs_response_flexible(out, response, version)
         else:
             _write_incremental_alter_configs_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("IncrementalAlterConfigsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: IncrementalAlterConfigsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a IncrementalAlterConfigsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 1:
+        raise not_encodable("IncrementalAlterConfigsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 1:
+            yield from _write_turns_incremental_alter_configs_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_incremental_alter_configs_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("IncrementalAlterConfigsResponse", version, error) from error
     return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -225,6 +226,69 @@ def _read_join_group_request_classic(
     return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, None), position
 
 
+def _read_turns_join_group_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[JoinGroupRequest, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("GroupId")
+    if length < -1:
+        raise negative_length("GroupId", length)
+    end = position + length
+    group_id = str(data[position:end], "utf-8")
+    position = end
+    session_timeout_ms, = _unpack_i(data, position)
+    position += 4
+    rebalance_timeout_ms: int = -1
+    if version >= 1:
+        rebalance_timeout_ms, = _unpack_i(data, position)
+        position += 4
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("MemberId")
+    if length < -1:
+        raise negative_length("MemberId", length)
+    end = position + length
+    member_id = str(data[position:end], "utf-8")
+    position = end
+    group_instance_id: str | None = None
+    if version >= 5:
+        length, = _unpack_h(data, position)
+        position += 2
+        if length < -1:
+            raise negative_length("GroupInstanceId", length)
+        if length >= 0:
+            end = position + length
+            group_instance_id = str(data[position:end], "utf-8")
+            position = end
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("ProtocolType")
+    if length < -1:
+        raise negative_length("ProtocolType", length)
+    end = position + length
+    protocol_type = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Protocols")
+    if count < -1:
+        raise negative_length("Protocols", count)
+    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Protocols", count)
+    yield count
+    protocols: list[JoinGroupRequestProtocol] = []
+    for _ in range(count):
+        protocols_item, position = _read_join_group_request_protocol_classic(data, position, version)
+        protocols.append(protocols_item)
+        yield 0
+    return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, None), position
+
+
 def _write_join_group_request_classic(
     out: bytearray, item: JoinGroupRequest, version: int
 ) -> None:
@@ -313,6 +377,77 @@ def _read_join_group_request_flexible(
     for _ in range(count):
         protocols_item, position = _read_join_group_request_protocol_flexible(data, position, version)
         protocols.append(protocols_item)
+    reason: str | None = None
+    if version >= 8:
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = read_text_length_tail(data, position, length)
+        if length:
+            end = position + length - 1
+            reason = str(data[position:end], "utf-8")
+            position = end
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, reason), position
+
+
+def _read_turns_join_group_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[JoinGroupRequest, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("GroupId")
+    end = position + length - 1
+    group_id = str(data[position:end], "utf-8")
+    position = end
+    session_timeout_ms, rebalance_timeout_ms, length = _unpack_iiB(data, position)
+    position += 9
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("MemberId")
+    end = position + length - 1
+    member_id = str(data[position:end], "utf-8")
+    position = end
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    group_instance_id: str | None = None
+    if length:
+        end = position + length - 1
+        group_instance_id = str(data[position:end], "utf-8")
+        position = end
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("ProtocolType")
+    end = position + length - 1
+    protocol_type = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Protocols")
+    count -= 1
+    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Protocols", count)
+    yield count
+    protocols: list[JoinGroupRequestProtocol] = []
+    for _ in range(count):
+        protocols_item, position = _read_join_group_request_protocol_flexible(data, position, version)
+        protocols.append(protocols_item)
+        yield 0
     reason: str | None = None
     if version >= 8:
         length = data[position]
@@ -591,6 +726,37 @@ def _write_join_group_response_classic(
         _write_join_group_response_member_classic(out, members_item, version)
 
 
+def _write_turns_join_group_response_classic(
+    out: bytearray, item: JoinGroupResponse, version: int
+) -> Generator[int, None, None]:
+    if item.skip_assignment:
+        raise not_in_version("SkipAssignment", version)
+    if version >= 2:
+        out += _pack_i(item.throttle_time_ms)
+    if item.protocol_name is None:
+        raise not_null("ProtocolName", version)
+        raw = b""
+        length = -1
+    else:
+        raw = item.protocol_name.encode()
+        length = len(raw)
+    out += _pack_hih(item.error_code, item.generation_id, length)
+    out += raw
+    raw = item.leader.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    raw = item.member_id.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    count = len(item.members)
+    out += _pack_i(count)
+    for members_item in item.members:
+        _write_join_group_response_member_classic(out, members_item, version)
+        yield 0
+
+
 def _read_join_group_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[JoinGroupResponse, int]:
@@ -717,6 +883,65 @@ def _write_join_group_response_flexible(
     out.append(0)
 
 
+def _write_turns_join_group_response_flexible(
+    out: bytearray, item: JoinGroupResponse, version: int
+) -> Generator[int, None, None]:
+    out += _pack_ihi(item.throttle_time_ms, item.error_code, item.generation_id)
+    if version >= 7:
+        if item.protocol_type is None:
+            raw = b""
+            length = 0
+        else:
+            raw = item.protocol_type.encode()
+            length = len(raw) + 1
+        if length < 128:
+            out.append(length)
+        else:
+            write_uvarint(out, length)
+        out += raw
+    if item.protocol_name is None:
+        if not (version >= 7):
+            raise not_null("ProtocolName", version)
+        raw = b""
+        length = 0
+    else:
+        raw = item.protocol_name.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    raw = item.leader.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    if version >= 9:
+        out += _pack_o(item.skip_assignment)
+    else:
+        if item.skip_assignment:
+            raise not_in_version("SkipAssignment", version)
+    raw = item.member_id.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.members) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for members_item in item.members:
+        _write_join_group_response_member_flexible(out, members_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> JoinGroupRequest:
     """Read a JoinGroupRequest, version 0 to 9; bytes behind it are ignored.
 
@@ -730,6 +955,26 @@ def decode_request(data: memoryview, version: int) -> JoinGroupRequest:
             message, position = _read_join_group_request_flexible(data, 0, version)
         else:
             message, position = _read_join_group_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("JoinGroupRequest", version, error) from error
+    if position > len(data):
+        raise malformed("JoinGroupRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, JoinGroupRequest]:
+    """Read a JoinGroupRequest, version 0 to 9; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 9:
+        raise unknown_version("JoinGroupRequest", version)
+    try:
+        if version >= 6:
+            message, position = yield from _read_turns_join_group_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_join_group_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("JoinGroupRequest", version, error) from error
     if position > len(data):
@@ -790,6 +1035,25 @@ def encode_response(response: JoinGroupResponse, version: int) -> bytearray:
             _write_join_group_response_flexible(out, response, version)
         else:
             _write_join_group_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("JoinGroupResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: JoinGroupResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a JoinGroupResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 9:
+        raise not_encodable("JoinGroupResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 6:
+            yield from _write_turns_join_group_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_join_group_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("JoinGroupResponse", version, error) from error
     return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -219,6 +220,48 @@ def _read_leave_group_request_classic(
     return LeaveGroupRequest(group_id, member_id, members), position
 
 
+def _read_turns_leave_group_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[LeaveGroupRequest, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("GroupId")
+    if length < -1:
+        raise negative_length("GroupId", length)
+    end = position + length
+    group_id = str(data[position:end], "utf-8")
+    position = end
+    member_id: str = ""
+    if version <= 2:
+        length, = _unpack_h(data, position)
+        position += 2
+        if length == -1:
+            raise null_field("MemberId")
+        if length < -1:
+            raise negative_length("MemberId", length)
+        end = position + length
+        member_id = str(data[position:end], "utf-8")
+        position = end
+    members: list[MemberIdentity] = []
+    if version >= 3:
+        count, = _unpack_i(data, position)
+        position += 4
+        if count == -1:
+            raise null_field("Members")
+        if count < -1:
+            raise negative_length("Members", count)
+        if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("Members", count)
+        yield count
+        members = []
+        for _ in range(count):
+            members_item, position = _read_member_identity_classic(data, position, version)
+            members.append(members_item)
+            yield 0
+    return LeaveGroupRequest(group_id, member_id, members), position
+
+
 def _write_leave_group_request_classic(
     out: bytearray, item: LeaveGroupRequest, version: int
 ) -> None:
@@ -269,6 +312,40 @@ def _read_leave_group_request_flexible(
     for _ in range(count):
         members_item, position = _read_member_identity_flexible(data, position, version)
         members.append(members_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return LeaveGroupRequest(group_id, "", members), position
+
+
+def _read_turns_leave_group_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[LeaveGroupRequest, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("GroupId")
+    end = position + length - 1
+    group_id = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Members")
+    count -= 1
+    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Members", count)
+    yield count
+    members: list[MemberIdentity] = []
+    for _ in range(count):
+        members_item, position = _read_member_identity_flexible(data, position, version)
+        members.append(members_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -436,6 +513,23 @@ def _write_leave_group_response_classic(
             raise not_in_version("Members", version)
 
 
+def _write_turns_leave_group_response_classic(
+    out: bytearray, item: LeaveGroupResponse, version: int
+) -> Generator[int, None, None]:
+    if version >= 1:
+        out += _pack_i(item.throttle_time_ms)
+    out += _pack_h(item.error_code)
+    if version >= 3:
+        count = len(item.members)
+        out += _pack_i(count)
+        for members_item in item.members:
+            _write_member_response_classic(out, members_item, version)
+            yield 0
+    else:
+        if item.members:
+            raise not_in_version("Members", version)
+
+
 def _read_leave_group_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[LeaveGroupResponse, int]:
@@ -473,6 +567,21 @@ def _write_leave_group_response_flexible(
     out.append(0)
 
 
+def _write_turns_leave_group_response_flexible(
+    out: bytearray, item: LeaveGroupResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.members) + 1
+    if count < 128:
+        out += _pack_ihB(item.throttle_time_ms, item.error_code, count)
+    else:
+        out += _pack_ih(item.throttle_time_ms, item.error_code)
+        write_uvarint(out, count)
+    for members_item in item.members:
+        _write_member_response_flexible(out, members_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> LeaveGroupRequest:
     """Read a LeaveGroupRequest, version 0 to 5; bytes behind it are ignored.
 
@@ -486,6 +595,26 @@ def decode_request(data: memoryview, version: int) -> LeaveGroupRequest:
             message, position = _read_leave_group_request_flexible(data, 0, version)
         else:
             message, position = _read_leave_group_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("LeaveGroupRequest", version, error) from error
+    if position > len(data):
+        raise malformed("LeaveGroupRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, LeaveGroupRequest]:
+    """Read a LeaveGroupRequest, version 0 to 5; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 5:
+        raise unknown_version("LeaveGroupRequest", version)
+    try:
+        if version >= 4:
+            message, position = yield from _read_turns_leave_group_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_leave_group_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("LeaveGroupRequest", version, error) from error
     if position > len(data):
@@ -546,6 +675,25 @@ def encode_response(response: LeaveGroupResponse, version: int) -> bytearray:
             _write_leave_group_response_flexible(out, response, version)
         else:
             _write_leave_group_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("LeaveGroupResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: LeaveGroupResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a LeaveGroupResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 5:
+        raise not_encodable("LeaveGroupResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 4:
+            yield from _write_turns_leave_group_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_leave_group_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("LeaveGroupResponse", version, error) from error
     return out

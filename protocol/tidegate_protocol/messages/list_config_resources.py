@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct, pack, unpack_from
 
@@ -63,6 +64,30 @@ def _read_list_config_resources_request_flexible(
         count -= 1
         if count > len(data) - position or count > MAX_ELEMENTS:
             raise too_many("ResourceTypes", count)
+        resource_types = list(unpack_from(f">{count}b", data, position))
+        position += 1 * count
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return ListConfigResourcesRequest(resource_types), position
+
+
+def _read_turns_list_config_resources_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ListConfigResourcesRequest, int]]:
+    resource_types: list[int] = []
+    if version >= 1:
+        count = data[position]
+        position += 1
+        if count > 127:
+            count, position = read_uvarint_tail(data, position, count)
+        if count == 0:
+            raise null_field("ResourceTypes")
+        count -= 1
+        if count > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("ResourceTypes", count)
+        yield count
         resource_types = list(unpack_from(f">{count}b", data, position))
         position += 1 * count
     tag_count = data[position]
@@ -164,6 +189,21 @@ def _write_list_config_resources_response_flexible(
     out.append(0)
 
 
+def _write_turns_list_config_resources_response_flexible(
+    out: bytearray, item: ListConfigResourcesResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.config_resources) + 1
+    if count < 128:
+        out += _pack_ihB(item.throttle_time_ms, item.error_code, count)
+    else:
+        out += _pack_ih(item.throttle_time_ms, item.error_code)
+        write_uvarint(out, count)
+    for config_resources_item in item.config_resources:
+        _write_config_resource_flexible(out, config_resources_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> ListConfigResourcesRequest:
     """Read a ListConfigResourcesRequest, version 0 to 1; bytes behind it are ignored.
 
@@ -174,6 +214,23 @@ def decode_request(data: memoryview, version: int) -> ListConfigResourcesRequest
         raise unknown_version("ListConfigResourcesRequest", version)
     try:
         message, position = _read_list_config_resources_request_flexible(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("ListConfigResourcesRequest", version, error) from error
+    if position > len(data):
+        raise malformed("ListConfigResourcesRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, ListConfigResourcesRequest]:
+    """Read a ListConfigResourcesRequest, version 0 to 1; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 1:
+        raise unknown_version("ListConfigResourcesRequest", version)
+    try:
+        message, position = yield from _read_turns_list_config_resources_request_flexible(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("ListConfigResourcesRequest", version, error) from error
     if position > len(data):
@@ -225,6 +282,22 @@ def encode_response(response: ListConfigResourcesResponse, version: int) -> byte
     out = bytearray()
     try:
         _write_list_config_resources_response_flexible(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("ListConfigResourcesResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: ListConfigResourcesResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a ListConfigResourcesResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 1:
+        raise not_encodable("ListConfigResourcesResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        yield from _write_turns_list_config_resources_response_flexible(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("ListConfigResourcesResponse", version, error) from error
     return out

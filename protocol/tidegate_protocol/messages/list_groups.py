@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -65,6 +66,13 @@ def _read_list_groups_request_classic(
     return ListGroupsRequest([], []), position
 
 
+def _read_turns_list_groups_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ListGroupsRequest, int]]:
+    yield 0
+    return ListGroupsRequest([], []), position
+
+
 def _write_list_groups_request_classic(
     out: bytearray, item: ListGroupsRequest, version: int
 ) -> None:
@@ -107,6 +115,50 @@ def _read_list_groups_request_flexible(
         for _ in range(count):
             types_filter_item, position = read_compact_string(data, position)
             types_filter.append(types_filter_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return ListGroupsRequest(states_filter, types_filter), position
+
+
+def _read_turns_list_groups_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ListGroupsRequest, int]]:
+    states_filter: list[str] = []
+    if version >= 4:
+        count = data[position]
+        position += 1
+        if count > 127:
+            count, position = read_uvarint_tail(data, position, count)
+        if count == 0:
+            raise null_field("StatesFilter")
+        count -= 1
+        if count > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("StatesFilter", count)
+        yield count
+        states_filter = []
+        for _ in range(count):
+            states_filter_item, position = read_compact_string(data, position)
+            states_filter.append(states_filter_item)
+            yield 0
+    types_filter: list[str] = []
+    if version >= 5:
+        count = data[position]
+        position += 1
+        if count > 127:
+            count, position = read_uvarint_tail(data, position, count)
+        if count == 0:
+            raise null_field("TypesFilter")
+        count -= 1
+        if count > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("TypesFilter", count)
+        yield count
+        types_filter = []
+        for _ in range(count):
+            types_filter_item, position = read_compact_string(data, position)
+            types_filter.append(types_filter_item)
+            yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -298,6 +350,18 @@ def _write_list_groups_response_classic(
         _write_listed_group_classic(out, groups_item, version)
 
 
+def _write_turns_list_groups_response_classic(
+    out: bytearray, item: ListGroupsResponse, version: int
+) -> Generator[int, None, None]:
+    if version >= 1:
+        out += _pack_i(item.throttle_time_ms)
+    count = len(item.groups)
+    out += _pack_hi(item.error_code, count)
+    for groups_item in item.groups:
+        _write_listed_group_classic(out, groups_item, version)
+        yield 0
+
+
 def _read_list_groups_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[ListGroupsResponse, int]:
@@ -335,6 +399,21 @@ def _write_list_groups_response_flexible(
     out.append(0)
 
 
+def _write_turns_list_groups_response_flexible(
+    out: bytearray, item: ListGroupsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.groups) + 1
+    if count < 128:
+        out += _pack_ihB(item.throttle_time_ms, item.error_code, count)
+    else:
+        out += _pack_ih(item.throttle_time_ms, item.error_code)
+        write_uvarint(out, count)
+    for groups_item in item.groups:
+        _write_listed_group_flexible(out, groups_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> ListGroupsRequest:
     """Read a ListGroupsRequest, version 0 to 5; bytes behind it are ignored.
 
@@ -348,6 +427,26 @@ def decode_request(data: memoryview, version: int) -> ListGroupsRequest:
             message, position = _read_list_groups_request_flexible(data, 0, version)
         else:
             message, position = _read_list_groups_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("ListGroupsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("ListGroupsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, ListGroupsRequest]:
+    """Read a ListGroupsRequest, version 0 to 5; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 5:
+        raise unknown_version("ListGroupsRequest", version)
+    try:
+        if version >= 3:
+            message, position = yield from _read_turns_list_groups_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_list_groups_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("ListGroupsRequest", version, error) from error
     if position > len(data):
@@ -408,6 +507,25 @@ def encode_response(response: ListGroupsResponse, version: int) -> bytearray:
             _write_list_groups_response_flexible(out, response, version)
         else:
             _write_list_groups_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("ListGroupsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: ListGroupsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a ListGroupsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 5:
+        raise not_encodable("ListGroupsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 3:
+            yield from _write_turns_list_groups_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_list_groups_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("ListGroupsResponse", version, error) from error
     return out

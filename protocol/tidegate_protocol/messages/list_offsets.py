@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -154,6 +155,35 @@ def _read_list_offsets_topic_classic(
     return ListOffsetsTopic(name, partitions), position
 
 
+def _read_turns_list_offsets_topic_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ListOffsetsTopic, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Name")
+    if length < -1:
+        raise negative_length("Name", length)
+    end = position + length
+    name = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Partitions")
+    if count < -1:
+        raise negative_length("Partitions", count)
+    if count * 12 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[ListOffsetsPartition] = []
+    for _ in range(count):
+        partitions_item, position = _read_list_offsets_partition_classic(data, position, version)
+        partitions.append(partitions_item)
+        yield 0
+    return ListOffsetsTopic(name, partitions), position
+
+
 def _write_list_offsets_topic_classic(
     out: bytearray, item: ListOffsetsTopic, version: int
 ) -> None:
@@ -192,6 +222,40 @@ def _read_list_offsets_topic_flexible(
     for _ in range(count):
         partitions_item, position = _read_list_offsets_partition_flexible(data, position, version)
         partitions.append(partitions_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return ListOffsetsTopic(name, partitions), position
+
+
+def _read_turns_list_offsets_topic_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ListOffsetsTopic, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("Name")
+    end = position + length - 1
+    name = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Partitions")
+    count -= 1
+    if count * 17 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[ListOffsetsPartition] = []
+    for _ in range(count):
+        partitions_item, position = _read_list_offsets_partition_flexible(data, position, version)
+        partitions.append(partitions_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -243,6 +307,32 @@ def _read_list_offsets_request_classic(
     return ListOffsetsRequest(replica_id, isolation_level, topics, 0), position
 
 
+def _read_turns_list_offsets_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ListOffsetsRequest, int]]:
+    replica_id, = _unpack_i(data, position)
+    position += 4
+    isolation_level: int = 0
+    if version >= 2:
+        isolation_level, = _unpack_b(data, position)
+        position += 1
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Topics")
+    if count < -1:
+        raise negative_length("Topics", count)
+    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[ListOffsetsTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_list_offsets_topic_classic(data, position, version)
+        topics.append(topics_item)
+        yield 0
+    return ListOffsetsRequest(replica_id, isolation_level, topics, 0), position
+
+
 def _write_list_offsets_request_classic(
     out: bytearray, item: ListOffsetsRequest, version: int
 ) -> None:
@@ -274,6 +364,35 @@ def _read_list_offsets_request_flexible(
     for _ in range(count):
         topics_item, position = _read_list_offsets_topic_flexible(data, position, version)
         topics.append(topics_item)
+    timeout_ms: int = 0
+    if version >= 10:
+        timeout_ms, = _unpack_i(data, position)
+        position += 4
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return ListOffsetsRequest(replica_id, isolation_level, topics, timeout_ms), position
+
+
+def _read_turns_list_offsets_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ListOffsetsRequest, int]]:
+    replica_id, isolation_level, count = _unpack_ibB(data, position)
+    position += 6
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Topics")
+    count -= 1
+    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[ListOffsetsTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_list_offsets_topic_flexible(data, position, version)
+        topics.append(topics_item)
+        yield 0
     timeout_ms: int = 0
     if version >= 10:
         timeout_ms, = _unpack_i(data, position)
@@ -380,6 +499,20 @@ def _write_list_offsets_topic_response_classic(
         _write_list_offsets_partition_response_classic(out, partitions_item, version)
 
 
+def _write_turns_list_offsets_topic_response_classic(
+    out: bytearray, item: ListOffsetsTopicResponse, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    count = len(item.partitions)
+    out += _pack_i(count)
+    for partitions_item in item.partitions:
+        _write_list_offsets_partition_response_classic(out, partitions_item, version)
+        yield 0
+
+
 def _read_list_offsets_topic_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[ListOffsetsTopicResponse, int]:
@@ -432,6 +565,27 @@ def _write_list_offsets_topic_response_flexible(
     out.append(0)
 
 
+def _write_turns_list_offsets_topic_response_flexible(
+    out: bytearray, item: ListOffsetsTopicResponse, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.partitions) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        _write_list_offsets_partition_response_flexible(out, partitions_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_list_offsets_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[ListOffsetsResponse, int]:
@@ -463,6 +617,18 @@ def _write_list_offsets_response_classic(
     out += _pack_i(count)
     for topics_item in item.topics:
         _write_list_offsets_topic_response_classic(out, topics_item, version)
+
+
+def _write_turns_list_offsets_response_classic(
+    out: bytearray, item: ListOffsetsResponse, version: int
+) -> Generator[int, None, None]:
+    if version >= 2:
+        out += _pack_i(item.throttle_time_ms)
+    count = len(item.topics)
+    out += _pack_i(count)
+    for topics_item in item.topics:
+        yield from _write_turns_list_offsets_topic_response_classic(out, topics_item, version)
+        yield 0
 
 
 def _read_list_offsets_response_flexible(
@@ -502,6 +668,21 @@ def _write_list_offsets_response_flexible(
     out.append(0)
 
 
+def _write_turns_list_offsets_response_flexible(
+    out: bytearray, item: ListOffsetsResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.topics) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for topics_item in item.topics:
+        yield from _write_turns_list_offsets_topic_response_flexible(out, topics_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> ListOffsetsRequest:
     """Read a ListOffsetsRequest, version 1 to 11; bytes behind it are ignored.
 
@@ -515,6 +696,26 @@ def decode_request(data: memoryview, version: int) -> ListOffsetsRequest:
             message, position = _read_list_offsets_request_flexible(data, 0, version)
         else:
             message, position = _read_list_offsets_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("ListOffsetsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("ListOffsetsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, ListOffsetsRequest]:
+    """Read a ListOffsetsRequest, version 1 to 11; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 1 <= version <= 11:
+        raise unknown_version("ListOffsetsRequest", version)
+    try:
+        if version >= 6:
+            message, position = yield from _read_turns_list_offsets_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_list_offsets_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("ListOffsetsRequest", version, error) from error
     if position > len(data):
@@ -575,6 +776,25 @@ def encode_response(response: ListOffsetsResponse, version: int) -> bytearray:
             _write_list_offsets_response_flexible(out, response, version)
         else:
             _write_list_offsets_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("ListOffsetsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: ListOffsetsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a ListOffsetsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 1 <= version <= 11:
+        raise not_encodable("ListOffsetsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 6:
+            yield from _write_turns_list_offsets_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_list_offsets_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("ListOffsetsResponse", version, error) from error
     return out

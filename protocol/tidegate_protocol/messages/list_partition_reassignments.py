@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct, unpack_from
 
@@ -96,6 +97,37 @@ def _read_list_partition_reassignments_topics_flexible(
     return ListPartitionReassignmentsTopics(name, partition_indexes), position
 
 
+def _read_turns_list_partition_reassignments_topics_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ListPartitionReassignmentsTopics, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("Name")
+    end = position + length - 1
+    name = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("PartitionIndexes")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("PartitionIndexes", count)
+    yield count
+    partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return ListPartitionReassignmentsTopics(name, partition_indexes), position
+
+
 def _write_list_partition_reassignments_topics_flexible(
     out: bytearray, item: ListPartitionReassignmentsTopics, version: int
 ) -> None:
@@ -132,6 +164,31 @@ def _read_list_partition_reassignments_request_flexible(
         for _ in range(count):
             topics_item, position = _read_list_partition_reassignments_topics_flexible(data, position, version)
             topics.append(topics_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return ListPartitionReassignmentsRequest(timeout_ms, topics), position
+
+
+def _read_turns_list_partition_reassignments_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ListPartitionReassignmentsRequest, int]]:
+    timeout_ms, count = _unpack_iB(data, position)
+    position += 5
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    topics: list[ListPartitionReassignmentsTopics] | None = None
+    if count:
+        count -= 1
+        if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("Topics", count)
+        yield count
+        topics = []
+        for _ in range(count):
+            topics_item, position = yield from _read_turns_list_partition_reassignments_topics_flexible(data, position, version)
+            topics.append(topics_item)
+            yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -279,6 +336,27 @@ def _write_ongoing_topic_reassignment_flexible(
     out.append(0)
 
 
+def _write_turns_ongoing_topic_reassignment_flexible(
+    out: bytearray, item: OngoingTopicReassignment, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.partitions) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        _write_ongoing_partition_reassignment_flexible(out, partitions_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_list_partition_reassignments_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[ListPartitionReassignmentsResponse, int]:
@@ -336,6 +414,32 @@ def _write_list_partition_reassignments_response_flexible(
     out.append(0)
 
 
+def _write_turns_list_partition_reassignments_response_flexible(
+    out: bytearray, item: ListPartitionReassignmentsResponse, version: int
+) -> Generator[int, None, None]:
+    if item.error_message is None:
+        raw = b""
+        length = 0
+    else:
+        raw = item.error_message.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out += _pack_ihB(item.throttle_time_ms, item.error_code, length)
+    else:
+        out += _pack_ih(item.throttle_time_ms, item.error_code)
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.topics) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for topics_item in item.topics:
+        yield from _write_turns_ongoing_topic_reassignment_flexible(out, topics_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> ListPartitionReassignmentsRequest:
     """Read a ListPartitionReassignmentsRequest, version 0 to 0; bytes behind it are ignored.
 
@@ -346,6 +450,23 @@ def decode_request(data: memoryview, version: int) -> ListPartitionReassignments
         raise unknown_version("ListPartitionReassignmentsRequest", version)
     try:
         message, position = _read_list_partition_reassignments_request_flexible(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("ListPartitionReassignmentsRequest", version, error) from error
+    if position > len(data):
+        raise malformed("ListPartitionReassignmentsRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, ListPartitionReassignmentsRequest]:
+    """Read a ListPartitionReassignmentsRequest, version 0 to 0; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 0:
+        raise unknown_version("ListPartitionReassignmentsRequest", version)
+    try:
+        message, position = yield from _read_turns_list_partition_reassignments_request_flexible(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("ListPartitionReassignmentsRequest", version, error) from error
     if position > len(data):
@@ -397,6 +518,22 @@ def encode_response(response: ListPartitionReassignmentsResponse, version: int) 
     out = bytearray()
     try:
         _write_list_partition_reassignments_response_flexible(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("ListPartitionReassignmentsResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: ListPartitionReassignmentsResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a ListPartitionReassignmentsResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 0:
+        raise not_encodable("ListPartitionReassignmentsResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        yield from _write_turns_list_partition_reassignments_response_flexible(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("ListPartitionReassignmentsResponse", version, error) from error
     return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct, unpack_from
 
@@ -217,6 +218,37 @@ def _read_metadata_request_classic(
     return MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations), position
 
 
+def _read_turns_metadata_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[MetadataRequest, int]]:
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1 and not (version >= 1):
+        raise null_field("Topics")
+    if count < -1:
+        raise negative_length("Topics", count)
+    topics: list[MetadataRequestTopic] | None = None
+    if count >= 0:
+        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("Topics", count)
+        yield count
+        topics = []
+        for _ in range(count):
+            topics_item, position = _read_metadata_request_topic_classic(data, position, version)
+            topics.append(topics_item)
+            yield 0
+    allow_auto_topic_creation: bool = True
+    if version >= 4:
+        allow_auto_topic_creation, = _unpack_o(data, position)
+        position += 1
+    include_cluster_authorized_operations: bool = False
+    include_topic_authorized_operations: bool = False
+    if version >= 8:
+        include_cluster_authorized_operations, include_topic_authorized_operations = _unpack_oo(data, position)
+        position += 2
+    return MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations), position
+
+
 def _write_metadata_request_classic(
     out: bytearray, item: MetadataRequest, version: int
 ) -> None:
@@ -259,6 +291,37 @@ def _read_metadata_request_flexible(
         for _ in range(count):
             topics_item, position = _read_metadata_request_topic_flexible(data, position, version)
             topics.append(topics_item)
+    allow_auto_topic_creation, = _unpack_o(data, position)
+    position += 1
+    include_cluster_authorized_operations: bool = False
+    if version <= 10:
+        include_cluster_authorized_operations, = _unpack_o(data, position)
+        position += 1
+    include_topic_authorized_operations, tag_count = _unpack_oB(data, position)
+    position += 2
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations), position
+
+
+def _read_turns_metadata_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[MetadataRequest, int]]:
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    topics: list[MetadataRequestTopic] | None = None
+    if count:
+        count -= 1
+        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("Topics", count)
+        yield count
+        topics = []
+        for _ in range(count):
+            topics_item, position = _read_metadata_request_topic_flexible(data, position, version)
+            topics.append(topics_item)
+            yield 0
     allow_auto_topic_creation, = _unpack_o(data, position)
     position += 1
     include_cluster_authorized_operations: bool = False
@@ -620,6 +683,32 @@ def _write_metadata_response_topic_classic(
             raise not_in_version("TopicAuthorizedOperations", version)
 
 
+def _write_turns_metadata_response_topic_classic(
+    out: bytearray, item: MetadataResponseTopic, version: int
+) -> Generator[int, None, None]:
+    if item.name is None:
+        raise not_null("Name", version)
+        raw = b""
+        length = -1
+    else:
+        raw = item.name.encode()
+        length = len(raw)
+    out += _pack_hh(item.error_code, length)
+    out += raw
+    if version >= 1:
+        out += _pack_o(item.is_internal)
+    count = len(item.partitions)
+    out += _pack_i(count)
+    for partitions_item in item.partitions:
+        _write_metadata_response_partition_classic(out, partitions_item, version)
+        yield 0
+    if version >= 8:
+        out += _pack_i(item.topic_authorized_operations)
+    else:
+        if item.topic_authorized_operations != -2147483648:
+            raise not_in_version("TopicAuthorizedOperations", version)
+
+
 def _read_metadata_response_topic_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[MetadataResponseTopic, int]:
@@ -685,6 +774,37 @@ def _write_metadata_response_topic_flexible(
         write_uvarint(out, count)
     for partitions_item in item.partitions:
         _write_metadata_response_partition_flexible(out, partitions_item, version)
+    out += _pack_iB(item.topic_authorized_operations, 0)
+
+
+def _write_turns_metadata_response_topic_flexible(
+    out: bytearray, item: MetadataResponseTopic, version: int
+) -> Generator[int, None, None]:
+    if item.name is None:
+        if not (version >= 12):
+            raise not_null("Name", version)
+        raw = b""
+        length = 0
+    else:
+        raw = item.name.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out += _pack_hB(item.error_code, length)
+    else:
+        out += _pack_h(item.error_code)
+        write_uvarint(out, length)
+    out += raw
+    if version >= 10:
+        out += _pack_u(item.topic_id)
+    count = len(item.partitions) + 1
+    if count < 128:
+        out += _pack_oB(item.is_internal, count)
+    else:
+        out += _pack_o(item.is_internal)
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        _write_metadata_response_partition_flexible(out, partitions_item, version)
+        yield 0
     out += _pack_iB(item.topic_authorized_operations, 0)
 
 
@@ -764,6 +884,39 @@ def _write_metadata_response_classic(
     out += _pack_i(count)
     for topics_item in item.topics:
         _write_metadata_response_topic_classic(out, topics_item, version)
+    if version >= 8:
+        out += _pack_i(item.cluster_authorized_operations)
+    else:
+        if item.cluster_authorized_operations != -2147483648:
+            raise not_in_version("ClusterAuthorizedOperations", version)
+
+
+def _write_turns_metadata_response_classic(
+    out: bytearray, item: MetadataResponse, version: int
+) -> Generator[int, None, None]:
+    if version >= 3:
+        out += _pack_i(item.throttle_time_ms)
+    count = len(item.brokers)
+    out += _pack_i(count)
+    for brokers_item in item.brokers:
+        _write_metadata_response_broker_classic(out, brokers_item, version)
+        yield 0
+    if version >= 2:
+        if item.cluster_id is None:
+            raw = b""
+            length = -1
+        else:
+            raw = item.cluster_id.encode()
+            length = len(raw)
+        out += _pack_h(length)
+        out += raw
+    if version >= 1:
+        out += _pack_i(item.controller_id)
+    count = len(item.topics)
+    out += _pack_i(count)
+    for topics_item in item.topics:
+        yield from _write_turns_metadata_response_topic_classic(out, topics_item, version)
+        yield 0
     if version >= 8:
         out += _pack_i(item.cluster_authorized_operations)
     else:
@@ -864,6 +1017,48 @@ def _write_metadata_response_flexible(
     out.append(0)
 
 
+def _write_turns_metadata_response_flexible(
+    out: bytearray, item: MetadataResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.brokers) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for brokers_item in item.brokers:
+        _write_metadata_response_broker_flexible(out, brokers_item, version)
+        yield 0
+    if item.cluster_id is None:
+        raw = b""
+        length = 0
+    else:
+        raw = item.cluster_id.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.topics) + 1
+    if count < 128:
+        out += _pack_iB(item.controller_id, count)
+    else:
+        out += _pack_i(item.controller_id)
+        write_uvarint(out, count)
+    for topics_item in item.topics:
+        yield from _write_turns_metadata_response_topic_flexible(out, topics_item, version)
+        yield 0
+    if version <= 10:
+        out += _pack_i(item.cluster_authorized_operations)
+    else:
+        if item.cluster_authorized_operations != -2147483648:
+            raise not_in_version("ClusterAuthorizedOperations", version)
+    if version >= 13:
+        out += _pack_h(item.error_code)
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> MetadataRequest:
     """Read a MetadataRequest, version 0 to 13; bytes behind it are ignored.
 
@@ -877,6 +1072,26 @@ def decode_request(data: memoryview, version: int) -> MetadataRequest:
             message, position = _read_metadata_request_flexible(data, 0, version)
         else:
             message, position = _read_metadata_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("MetadataRequest", version, error) from error
+    if position > len(data):
+        raise malformed("MetadataRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, MetadataRequest]:
+    """Read a MetadataRequest, version 0 to 13; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 13:
+        raise unknown_version("MetadataRequest", version)
+    try:
+        if version >= 9:
+            message, position = yield from _read_turns_metadata_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_metadata_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("MetadataRequest", version, error) from error
     if position > len(data):
@@ -937,6 +1152,25 @@ def encode_response(response: MetadataResponse, version: int) -> bytearray:
             _write_metadata_response_flexible(out, response, version)
         else:
             _write_metadata_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("MetadataResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: MetadataResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a MetadataResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 13:
+        raise not_encodable("MetadataResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 9:
+            yield from _write_turns_metadata_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_metadata_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("MetadataResponse", version, error) from error
     return out

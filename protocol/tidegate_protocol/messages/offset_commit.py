@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -192,6 +193,35 @@ def _read_offset_commit_request_topic_classic(
     return OffsetCommitRequestTopic(name, ZERO_UUID, partitions), position
 
 
+def _read_turns_offset_commit_request_topic_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetCommitRequestTopic, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Name")
+    if length < -1:
+        raise negative_length("Name", length)
+    end = position + length
+    name = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Partitions")
+    if count < -1:
+        raise negative_length("Partitions", count)
+    if count * 14 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[OffsetCommitRequestPartition] = []
+    for _ in range(count):
+        partitions_item, position = _read_offset_commit_request_partition_classic(data, position, version)
+        partitions.append(partitions_item)
+        yield 0
+    return OffsetCommitRequestTopic(name, ZERO_UUID, partitions), position
+
+
 def _write_offset_commit_request_topic_classic(
     out: bytearray, item: OffsetCommitRequestTopic, version: int
 ) -> None:
@@ -236,6 +266,46 @@ def _read_offset_commit_request_topic_flexible(
     for _ in range(count):
         partitions_item, position = _read_offset_commit_request_partition_flexible(data, position, version)
         partitions.append(partitions_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return OffsetCommitRequestTopic(name, topic_id, partitions), position
+
+
+def _read_turns_offset_commit_request_topic_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetCommitRequestTopic, int]]:
+    name: str = ""
+    if version <= 9:
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = read_text_length_tail(data, position, length)
+        if length == 0:
+            raise null_field("Name")
+        end = position + length - 1
+        name = str(data[position:end], "utf-8")
+        position = end
+    topic_id: bytes = ZERO_UUID
+    if version >= 10:
+        topic_id, = _unpack_u(data, position)
+        position += 16
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Partitions")
+    count -= 1
+    if count * 18 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[OffsetCommitRequestPartition] = []
+    for _ in range(count):
+        partitions_item, position = _read_offset_commit_request_partition_flexible(data, position, version)
+        partitions.append(partitions_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -316,6 +386,58 @@ def _read_offset_commit_request_classic(
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, retention_time_ms, topics), position
 
 
+def _read_turns_offset_commit_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetCommitRequest, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("GroupId")
+    if length < -1:
+        raise negative_length("GroupId", length)
+    end = position + length
+    group_id = str(data[position:end], "utf-8")
+    position = end
+    generation_id_or_member_epoch, length = _unpack_ih(data, position)
+    position += 6
+    if length == -1:
+        raise null_field("MemberId")
+    if length < -1:
+        raise negative_length("MemberId", length)
+    end = position + length
+    member_id = str(data[position:end], "utf-8")
+    position = end
+    group_instance_id: str | None = None
+    if version >= 7:
+        length, = _unpack_h(data, position)
+        position += 2
+        if length < -1:
+            raise negative_length("GroupInstanceId", length)
+        if length >= 0:
+            end = position + length
+            group_instance_id = str(data[position:end], "utf-8")
+            position = end
+    retention_time_ms: int = -1
+    if version <= 4:
+        retention_time_ms, = _unpack_q(data, position)
+        position += 8
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Topics")
+    if count < -1:
+        raise negative_length("Topics", count)
+    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[OffsetCommitRequestTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_offset_commit_request_topic_classic(data, position, version)
+        topics.append(topics_item)
+        yield 0
+    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, retention_time_ms, topics), position
+
+
 def _write_offset_commit_request_classic(
     out: bytearray, item: OffsetCommitRequest, version: int
 ) -> None:
@@ -390,6 +512,58 @@ def _read_offset_commit_request_flexible(
     for _ in range(count):
         topics_item, position = _read_offset_commit_request_topic_flexible(data, position, version)
         topics.append(topics_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics), position
+
+
+def _read_turns_offset_commit_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetCommitRequest, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("GroupId")
+    end = position + length - 1
+    group_id = str(data[position:end], "utf-8")
+    position = end
+    generation_id_or_member_epoch, length = _unpack_iB(data, position)
+    position += 5
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("MemberId")
+    end = position + length - 1
+    member_id = str(data[position:end], "utf-8")
+    position = end
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    group_instance_id: str | None = None
+    if length:
+        end = position + length - 1
+        group_instance_id = str(data[position:end], "utf-8")
+        position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Topics")
+    count -= 1
+    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[OffsetCommitRequestTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_offset_commit_request_topic_flexible(data, position, version)
+        topics.append(topics_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -506,6 +680,20 @@ def _write_offset_commit_response_topic_classic(
         _write_offset_commit_response_partition_classic(out, partitions_item, version)
 
 
+def _write_turns_offset_commit_response_topic_classic(
+    out: bytearray, item: OffsetCommitResponseTopic, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    count = len(item.partitions)
+    out += _pack_i(count)
+    for partitions_item in item.partitions:
+        _write_offset_commit_response_partition_classic(out, partitions_item, version)
+        yield 0
+
+
 def _read_offset_commit_response_topic_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[OffsetCommitResponseTopic, int]:
@@ -567,6 +755,30 @@ def _write_offset_commit_response_topic_flexible(
     out.append(0)
 
 
+def _write_turns_offset_commit_response_topic_flexible(
+    out: bytearray, item: OffsetCommitResponseTopic, version: int
+) -> Generator[int, None, None]:
+    if version <= 9:
+        raw = item.name.encode()
+        length = len(raw) + 1
+        if length < 128:
+            out.append(length)
+        else:
+            write_uvarint(out, length)
+        out += raw
+    if version >= 10:
+        out += _pack_u(item.topic_id)
+    count = len(item.partitions) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        _write_offset_commit_response_partition_flexible(out, partitions_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_offset_commit_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[OffsetCommitResponse, int]:
@@ -598,6 +810,18 @@ def _write_offset_commit_response_classic(
     out += _pack_i(count)
     for topics_item in item.topics:
         _write_offset_commit_response_topic_classic(out, topics_item, version)
+
+
+def _write_turns_offset_commit_response_classic(
+    out: bytearray, item: OffsetCommitResponse, version: int
+) -> Generator[int, None, None]:
+    if version >= 3:
+        out += _pack_i(item.throttle_time_ms)
+    count = len(item.topics)
+    out += _pack_i(count)
+    for topics_item in item.topics:
+        yield from _write_turns_offset_commit_response_topic_classic(out, topics_item, version)
+        yield 0
 
 
 def _read_offset_commit_response_flexible(
@@ -637,6 +861,21 @@ def _write_offset_commit_response_flexible(
     out.append(0)
 
 
+def _write_turns_offset_commit_response_flexible(
+    out: bytearray, item: OffsetCommitResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.topics) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for topics_item in item.topics:
+        yield from _write_turns_offset_commit_response_topic_flexible(out, topics_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> OffsetCommitRequest:
     """Read a OffsetCommitRequest, version 2 to 10; bytes behind it are ignored.
 
@@ -650,6 +889,26 @@ def decode_request(data: memoryview, version: int) -> OffsetCommitRequest:
             message, position = _read_offset_commit_request_flexible(data, 0, version)
         else:
             message, position = _read_offset_commit_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("OffsetCommitRequest", version, error) from error
+    if position > len(data):
+        raise malformed("OffsetCommitRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, OffsetCommitRequest]:
+    """Read a OffsetCommitRequest, version 2 to 10; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 2 <= version <= 10:
+        raise unknown_version("OffsetCommitRequest", version)
+    try:
+        if version >= 8:
+            message, position = yield from _read_turns_offset_commit_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_offset_commit_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("OffsetCommitRequest", version, error) from error
     if position > len(data):
@@ -710,6 +969,25 @@ def encode_response(response: OffsetCommitResponse, version: int) -> bytearray:
             _write_offset_commit_response_flexible(out, response, version)
         else:
             _write_offset_commit_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("OffsetCommitResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: OffsetCommitResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a OffsetCommitResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 2 <= version <= 10:
+        raise not_encodable("OffsetCommitResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 8:
+            yield from _write_turns_offset_commit_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_offset_commit_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("OffsetCommitResponse", version, error) from error
     return out

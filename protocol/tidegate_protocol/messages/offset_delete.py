@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -107,6 +108,35 @@ def _read_offset_delete_request_topic_classic(
     return OffsetDeleteRequestTopic(name, partitions), position
 
 
+def _read_turns_offset_delete_request_topic_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetDeleteRequestTopic, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Name")
+    if length < -1:
+        raise negative_length("Name", length)
+    end = position + length
+    name = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Partitions")
+    if count < -1:
+        raise negative_length("Partitions", count)
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[OffsetDeleteRequestPartition] = []
+    for _ in range(count):
+        partitions_item, position = _read_offset_delete_request_partition_classic(data, position, version)
+        partitions.append(partitions_item)
+        yield 0
+    return OffsetDeleteRequestTopic(name, partitions), position
+
+
 def _write_offset_delete_request_topic_classic(
     out: bytearray, item: OffsetDeleteRequestTopic, version: int
 ) -> None:
@@ -144,6 +174,35 @@ def _read_offset_delete_request_classic(
     for _ in range(count):
         topics_item, position = _read_offset_delete_request_topic_classic(data, position, version)
         topics.append(topics_item)
+    return OffsetDeleteRequest(group_id, topics), position
+
+
+def _read_turns_offset_delete_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetDeleteRequest, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("GroupId")
+    if length < -1:
+        raise negative_length("GroupId", length)
+    end = position + length
+    group_id = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Topics")
+    if count < -1:
+        raise negative_length("Topics", count)
+    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[OffsetDeleteRequestTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_offset_delete_request_topic_classic(data, position, version)
+        topics.append(topics_item)
+        yield 0
     return OffsetDeleteRequest(group_id, topics), position
 
 
@@ -214,6 +273,20 @@ def _write_offset_delete_response_topic_classic(
         _write_offset_delete_response_partition_classic(out, partitions_item, version)
 
 
+def _write_turns_offset_delete_response_topic_classic(
+    out: bytearray, item: OffsetDeleteResponseTopic, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    count = len(item.partitions)
+    out += _pack_i(count)
+    for partitions_item in item.partitions:
+        _write_offset_delete_response_partition_classic(out, partitions_item, version)
+        yield 0
+
+
 def _read_offset_delete_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[OffsetDeleteResponse, int]:
@@ -241,6 +314,16 @@ def _write_offset_delete_response_classic(
         _write_offset_delete_response_topic_classic(out, topics_item, version)
 
 
+def _write_turns_offset_delete_response_classic(
+    out: bytearray, item: OffsetDeleteResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.topics)
+    out += _pack_hii(item.error_code, item.throttle_time_ms, count)
+    for topics_item in item.topics:
+        yield from _write_turns_offset_delete_response_topic_classic(out, topics_item, version)
+        yield 0
+
+
 def decode_request(data: memoryview, version: int) -> OffsetDeleteRequest:
     """Read a OffsetDeleteRequest, version 0 to 0; bytes behind it are ignored.
 
@@ -251,6 +334,23 @@ def decode_request(data: memoryview, version: int) -> OffsetDeleteRequest:
         raise unknown_version("OffsetDeleteRequest", version)
     try:
         message, position = _read_offset_delete_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("OffsetDeleteRequest", version, error) from error
+    if position > len(data):
+        raise malformed("OffsetDeleteRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, OffsetDeleteRequest]:
+    """Read a OffsetDeleteRequest, version 0 to 0; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 0:
+        raise unknown_version("OffsetDeleteRequest", version)
+    try:
+        message, position = yield from _read_turns_offset_delete_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("OffsetDeleteRequest", version, error) from error
     if position > len(data):
@@ -302,6 +402,22 @@ def encode_response(response: OffsetDeleteResponse, version: int) -> bytearray:
     out = bytearray()
     try:
         _write_offset_delete_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("OffsetDeleteResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: OffsetDeleteResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a OffsetDeleteResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 0:
+        raise not_encodable("OffsetDeleteResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        yield from _write_turns_offset_delete_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("OffsetDeleteResponse", version, error) from error
     return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct, unpack_from
 
@@ -145,6 +146,32 @@ def _read_offset_fetch_request_topic_classic(
     return OffsetFetchRequestTopic(name, partition_indexes), position
 
 
+def _read_turns_offset_fetch_request_topic_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetFetchRequestTopic, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Name")
+    if length < -1:
+        raise negative_length("Name", length)
+    end = position + length
+    name = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("PartitionIndexes")
+    if count < -1:
+        raise negative_length("PartitionIndexes", count)
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("PartitionIndexes", count)
+    yield count
+    partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    return OffsetFetchRequestTopic(name, partition_indexes), position
+
+
 def _write_offset_fetch_request_topic_classic(
     out: bytearray, item: OffsetFetchRequestTopic, version: int
 ) -> None:
@@ -179,6 +206,37 @@ def _read_offset_fetch_request_topic_flexible(
     count -= 1
     if count * 4 > len(data) - position or count > MAX_ELEMENTS:
         raise too_many("PartitionIndexes", count)
+    partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return OffsetFetchRequestTopic(name, partition_indexes), position
+
+
+def _read_turns_offset_fetch_request_topic_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetFetchRequestTopic, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("Name")
+    end = position + length - 1
+    name = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("PartitionIndexes")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("PartitionIndexes", count)
+    yield count
     partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
     tag_count = data[position]
@@ -235,6 +293,43 @@ def _read_offset_fetch_request_topics_flexible(
     count -= 1
     if count * 4 > len(data) - position or count > MAX_ELEMENTS:
         raise too_many("PartitionIndexes", count)
+    partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
+    position += 4 * count
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return OffsetFetchRequestTopics(name, topic_id, partition_indexes), position
+
+
+def _read_turns_offset_fetch_request_topics_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetFetchRequestTopics, int]]:
+    name: str = ""
+    if version <= 9:
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = read_text_length_tail(data, position, length)
+        if length == 0:
+            raise null_field("Name")
+        end = position + length - 1
+        name = str(data[position:end], "utf-8")
+        position = end
+    topic_id: bytes = ZERO_UUID
+    if version >= 10:
+        topic_id, = _unpack_u(data, position)
+        position += 16
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("PartitionIndexes")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("PartitionIndexes", count)
+    yield count
     partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
     tag_count = data[position]
@@ -312,6 +407,53 @@ def _read_offset_fetch_request_group_flexible(
     return OffsetFetchRequestGroup(group_id, member_id, member_epoch, topics), position
 
 
+def _read_turns_offset_fetch_request_group_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetFetchRequestGroup, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("GroupId")
+    end = position + length - 1
+    group_id = str(data[position:end], "utf-8")
+    position = end
+    member_id: str | None = None
+    member_epoch: int = -1
+    if version >= 9:
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = read_text_length_tail(data, position, length)
+        if length:
+            end = position + length - 1
+            member_id = str(data[position:end], "utf-8")
+            position = end
+        member_epoch, = _unpack_i(data, position)
+        position += 4
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    topics: list[OffsetFetchRequestTopics] | None = None
+    if count:
+        count -= 1
+        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("Topics", count)
+        yield count
+        topics = []
+        for _ in range(count):
+            topics_item, position = yield from _read_turns_offset_fetch_request_topics_flexible(data, position, version)
+            topics.append(topics_item)
+            yield 0
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return OffsetFetchRequestGroup(group_id, member_id, member_epoch, topics), position
+
+
 def _write_offset_fetch_request_group_flexible(
     out: bytearray, item: OffsetFetchRequestGroup, version: int
 ) -> None:
@@ -374,6 +516,37 @@ def _read_offset_fetch_request_classic(
         for _ in range(count):
             topics_item, position = _read_offset_fetch_request_topic_classic(data, position, version)
             topics.append(topics_item)
+    return OffsetFetchRequest(group_id, topics, [], False), position
+
+
+def _read_turns_offset_fetch_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetFetchRequest, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("GroupId")
+    if length < -1:
+        raise negative_length("GroupId", length)
+    end = position + length
+    group_id = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1 and not (version >= 2):
+        raise null_field("Topics")
+    if count < -1:
+        raise negative_length("Topics", count)
+    topics: list[OffsetFetchRequestTopic] | None = None
+    if count >= 0:
+        if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("Topics", count)
+        yield count
+        topics = []
+        for _ in range(count):
+            topics_item, position = yield from _read_turns_offset_fetch_request_topic_classic(data, position, version)
+            topics.append(topics_item)
+            yield 0
     return OffsetFetchRequest(group_id, topics, [], False), position
 
 
@@ -442,6 +615,64 @@ def _read_offset_fetch_request_flexible(
         for _ in range(count):
             groups_item, position = _read_offset_fetch_request_group_flexible(data, position, version)
             groups.append(groups_item)
+    require_stable: bool = False
+    if version >= 7:
+        require_stable, = _unpack_o(data, position)
+        position += 1
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return OffsetFetchRequest(group_id, topics, groups, require_stable), position
+
+
+def _read_turns_offset_fetch_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetFetchRequest, int]]:
+    group_id: str = ""
+    topics: list[OffsetFetchRequestTopic] | None = []
+    if version <= 7:
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = read_text_length_tail(data, position, length)
+        if length == 0:
+            raise null_field("GroupId")
+        end = position + length - 1
+        group_id = str(data[position:end], "utf-8")
+        position = end
+        count = data[position]
+        position += 1
+        if count > 127:
+            count, position = read_uvarint_tail(data, position, count)
+        topics = None
+        if count:
+            count -= 1
+            if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+                raise too_many("Topics", count)
+            yield count
+            topics = []
+            for _ in range(count):
+                topics_item, position = yield from _read_turns_offset_fetch_request_topic_flexible(data, position, version)
+                topics.append(topics_item)
+                yield 0
+    groups: list[OffsetFetchRequestGroup] = []
+    if version >= 8:
+        count = data[position]
+        position += 1
+        if count > 127:
+            count, position = read_uvarint_tail(data, position, count)
+        if count == 0:
+            raise null_field("Groups")
+        count -= 1
+        if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+            raise too_many("Groups", count)
+        yield count
+        groups = []
+        for _ in range(count):
+            groups_item, position = yield from _read_turns_offset_fetch_request_group_flexible(data, position, version)
+            groups.append(groups_item)
+            yield 0
     require_stable: bool = False
     if version >= 7:
         require_stable, = _unpack_o(data, position)
@@ -615,6 +846,20 @@ def _write_offset_fetch_response_topic_classic(
         _write_offset_fetch_response_partition_classic(out, partitions_item, version)
 
 
+def _write_turns_offset_fetch_response_topic_classic(
+    out: bytearray, item: OffsetFetchResponseTopic, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    count = len(item.partitions)
+    out += _pack_i(count)
+    for partitions_item in item.partitions:
+        _write_offset_fetch_response_partition_classic(out, partitions_item, version)
+        yield 0
+
+
 def _read_offset_fetch_response_topic_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[OffsetFetchResponseTopic, int]:
@@ -664,6 +909,27 @@ def _write_offset_fetch_response_topic_flexible(
         write_uvarint(out, count)
     for partitions_item in item.partitions:
         _write_offset_fetch_response_partition_flexible(out, partitions_item, version)
+    out.append(0)
+
+
+def _write_turns_offset_fetch_response_topic_flexible(
+    out: bytearray, item: OffsetFetchResponseTopic, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.partitions) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        _write_offset_fetch_response_partition_flexible(out, partitions_item, version)
+        yield 0
     out.append(0)
 
 
@@ -765,6 +1031,30 @@ def _write_offset_fetch_response_topics_flexible(
     out.append(0)
 
 
+def _write_turns_offset_fetch_response_topics_flexible(
+    out: bytearray, item: OffsetFetchResponseTopics, version: int
+) -> Generator[int, None, None]:
+    if version <= 9:
+        raw = item.name.encode()
+        length = len(raw) + 1
+        if length < 128:
+            out.append(length)
+        else:
+            write_uvarint(out, length)
+        out += raw
+    if version >= 10:
+        out += _pack_u(item.topic_id)
+    count = len(item.partitions) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        _write_offset_fetch_response_partitions_flexible(out, partitions_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_offset_fetch_response_group_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[OffsetFetchResponseGroup, int]:
@@ -817,6 +1107,27 @@ def _write_offset_fetch_response_group_flexible(
     out += _pack_hB(item.error_code, 0)
 
 
+def _write_turns_offset_fetch_response_group_flexible(
+    out: bytearray, item: OffsetFetchResponseGroup, version: int
+) -> Generator[int, None, None]:
+    raw = item.group_id.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.topics) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for topics_item in item.topics:
+        yield from _write_turns_offset_fetch_response_topics_flexible(out, topics_item, version)
+        yield 0
+    out += _pack_hB(item.error_code, 0)
+
+
 def _read_offset_fetch_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[OffsetFetchResponse, int]:
@@ -854,6 +1165,22 @@ def _write_offset_fetch_response_classic(
     out += _pack_i(count)
     for topics_item in item.topics:
         _write_offset_fetch_response_topic_classic(out, topics_item, version)
+    if version >= 2:
+        out += _pack_h(item.error_code)
+
+
+def _write_turns_offset_fetch_response_classic(
+    out: bytearray, item: OffsetFetchResponse, version: int
+) -> Generator[int, None, None]:
+    if item.groups:
+        raise not_in_version("Groups", version)
+    if version >= 3:
+        out += _pack_i(item.throttle_time_ms)
+    count = len(item.topics)
+    out += _pack_i(count)
+    for topics_item in item.topics:
+        yield from _write_turns_offset_fetch_response_topic_classic(out, topics_item, version)
+        yield 0
     if version >= 2:
         out += _pack_h(item.error_code)
 
@@ -933,6 +1260,38 @@ def _write_offset_fetch_response_flexible(
     out.append(0)
 
 
+def _write_turns_offset_fetch_response_flexible(
+    out: bytearray, item: OffsetFetchResponse, version: int
+) -> Generator[int, None, None]:
+    out += _pack_i(item.throttle_time_ms)
+    if version <= 7:
+        count = len(item.topics) + 1
+        if count < 128:
+            out.append(count)
+        else:
+            write_uvarint(out, count)
+        for topics_item in item.topics:
+            yield from _write_turns_offset_fetch_response_topic_flexible(out, topics_item, version)
+            yield 0
+        out += _pack_h(item.error_code)
+    else:
+        if item.topics:
+            raise not_in_version("Topics", version)
+    if version >= 8:
+        count = len(item.groups) + 1
+        if count < 128:
+            out.append(count)
+        else:
+            write_uvarint(out, count)
+        for groups_item in item.groups:
+            yield from _write_turns_offset_fetch_response_group_flexible(out, groups_item, version)
+            yield 0
+    else:
+        if item.groups:
+            raise not_in_version("Groups", version)
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> OffsetFetchRequest:
     """Read a OffsetFetchRequest, version 1 to 10; bytes behind it are ignored.
 
@@ -946,6 +1305,26 @@ def decode_request(data: memoryview, version: int) -> OffsetFetchRequest:
             message, position = _read_offset_fetch_request_flexible(data, 0, version)
         else:
             message, position = _read_offset_fetch_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("OffsetFetchRequest", version, error) from error
+    if position > len(data):
+        raise malformed("OffsetFetchRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, OffsetFetchRequest]:
+    """Read a OffsetFetchRequest, version 1 to 10; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 1 <= version <= 10:
+        raise unknown_version("OffsetFetchRequest", version)
+    try:
+        if version >= 6:
+            message, position = yield from _read_turns_offset_fetch_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_offset_fetch_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("OffsetFetchRequest", version, error) from error
     if position > len(data):
@@ -1006,6 +1385,25 @@ def encode_response(response: OffsetFetchResponse, version: int) -> bytearray:
             _write_offset_fetch_response_flexible(out, response, version)
         else:
             _write_offset_fetch_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("OffsetFetchResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: OffsetFetchResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a OffsetFetchResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 1 <= version <= 10:
+        raise not_encodable("OffsetFetchResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 6:
+            yield from _write_turns_offset_fetch_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_offset_fetch_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("OffsetFetchResponse", version, error) from error
     return out

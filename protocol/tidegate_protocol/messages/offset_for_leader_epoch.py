@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -138,6 +139,35 @@ def _read_offset_for_leader_topic_classic(
     return OffsetForLeaderTopic(topic, partitions), position
 
 
+def _read_turns_offset_for_leader_topic_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetForLeaderTopic, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Topic")
+    if length < -1:
+        raise negative_length("Topic", length)
+    end = position + length
+    topic = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Partitions")
+    if count < -1:
+        raise negative_length("Partitions", count)
+    if count * 12 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[OffsetForLeaderPartition] = []
+    for _ in range(count):
+        partitions_item, position = _read_offset_for_leader_partition_classic(data, position, version)
+        partitions.append(partitions_item)
+        yield 0
+    return OffsetForLeaderTopic(topic, partitions), position
+
+
 def _write_offset_for_leader_topic_classic(
     out: bytearray, item: OffsetForLeaderTopic, version: int
 ) -> None:
@@ -176,6 +206,40 @@ def _read_offset_for_leader_topic_flexible(
     for _ in range(count):
         partitions_item, position = _read_offset_for_leader_partition_flexible(data, position, version)
         partitions.append(partitions_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return OffsetForLeaderTopic(topic, partitions), position
+
+
+def _read_turns_offset_for_leader_topic_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetForLeaderTopic, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("Topic")
+    end = position + length - 1
+    topic = str(data[position:end], "utf-8")
+    position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Partitions")
+    count -= 1
+    if count * 13 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Partitions", count)
+    yield count
+    partitions: list[OffsetForLeaderPartition] = []
+    for _ in range(count):
+        partitions_item, position = _read_offset_for_leader_partition_flexible(data, position, version)
+        partitions.append(partitions_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -225,6 +289,30 @@ def _read_offset_for_leader_epoch_request_classic(
     return OffsetForLeaderEpochRequest(replica_id, topics), position
 
 
+def _read_turns_offset_for_leader_epoch_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetForLeaderEpochRequest, int]]:
+    replica_id: int = -2
+    if version >= 3:
+        replica_id, = _unpack_i(data, position)
+        position += 4
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Topics")
+    if count < -1:
+        raise negative_length("Topics", count)
+    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[OffsetForLeaderTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_offset_for_leader_topic_classic(data, position, version)
+        topics.append(topics_item)
+        yield 0
+    return OffsetForLeaderEpochRequest(replica_id, topics), position
+
+
 def _write_offset_for_leader_epoch_request_classic(
     out: bytearray, item: OffsetForLeaderEpochRequest, version: int
 ) -> None:
@@ -252,6 +340,31 @@ def _read_offset_for_leader_epoch_request_flexible(
     for _ in range(count):
         topics_item, position = _read_offset_for_leader_topic_flexible(data, position, version)
         topics.append(topics_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return OffsetForLeaderEpochRequest(replica_id, topics), position
+
+
+def _read_turns_offset_for_leader_epoch_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[OffsetForLeaderEpochRequest, int]]:
+    replica_id, count = _unpack_iB(data, position)
+    position += 5
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Topics")
+    count -= 1
+    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Topics", count)
+    yield count
+    topics: list[OffsetForLeaderTopic] = []
+    for _ in range(count):
+        topics_item, position = yield from _read_turns_offset_for_leader_topic_flexible(data, position, version)
+        topics.append(topics_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -343,6 +456,20 @@ def _write_offset_for_leader_topic_result_classic(
         _write_epoch_end_offset_classic(out, partitions_item, version)
 
 
+def _write_turns_offset_for_leader_topic_result_classic(
+    out: bytearray, item: OffsetForLeaderTopicResult, version: int
+) -> Generator[int, None, None]:
+    raw = item.topic.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    count = len(item.partitions)
+    out += _pack_i(count)
+    for partitions_item in item.partitions:
+        _write_epoch_end_offset_classic(out, partitions_item, version)
+        yield 0
+
+
 def _read_offset_for_leader_topic_result_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[OffsetForLeaderTopicResult, int]:
@@ -395,6 +522,27 @@ def _write_offset_for_leader_topic_result_flexible(
     out.append(0)
 
 
+def _write_turns_offset_for_leader_topic_result_flexible(
+    out: bytearray, item: OffsetForLeaderTopicResult, version: int
+) -> Generator[int, None, None]:
+    raw = item.topic.encode()
+    length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    count = len(item.partitions) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partitions_item in item.partitions:
+        _write_epoch_end_offset_flexible(out, partitions_item, version)
+        yield 0
+    out.append(0)
+
+
 def _read_offset_for_leader_epoch_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[OffsetForLeaderEpochResponse, int]:
@@ -420,6 +568,16 @@ def _write_offset_for_leader_epoch_response_classic(
     out += _pack_ii(item.throttle_time_ms, count)
     for topics_item in item.topics:
         _write_offset_for_leader_topic_result_classic(out, topics_item, version)
+
+
+def _write_turns_offset_for_leader_epoch_response_classic(
+    out: bytearray, item: OffsetForLeaderEpochResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.topics)
+    out += _pack_ii(item.throttle_time_ms, count)
+    for topics_item in item.topics:
+        yield from _write_turns_offset_for_leader_topic_result_classic(out, topics_item, version)
+        yield 0
 
 
 def _read_offset_for_leader_epoch_response_flexible(
@@ -459,6 +617,21 @@ def _write_offset_for_leader_epoch_response_flexible(
     out.append(0)
 
 
+def _write_turns_offset_for_leader_epoch_response_flexible(
+    out: bytearray, item: OffsetForLeaderEpochResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.topics) + 1
+    if count < 128:
+        out += _pack_iB(item.throttle_time_ms, count)
+    else:
+        out += _pack_i(item.throttle_time_ms)
+        write_uvarint(out, count)
+    for topics_item in item.topics:
+        yield from _write_turns_offset_for_leader_topic_result_flexible(out, topics_item, version)
+        yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> OffsetForLeaderEpochRequest:
     """Read a OffsetForLeaderEpochRequest, version 2 to 4; bytes behind it are ignored.
 
@@ -472,6 +645,26 @@ def decode_request(data: memoryview, version: int) -> OffsetForLeaderEpochReques
             message, position = _read_offset_for_leader_epoch_request_flexible(data, 0, version)
         else:
             message, position = _read_offset_for_leader_epoch_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("OffsetForLeaderEpochRequest", version, error) from error
+    if position > len(data):
+        raise malformed("OffsetForLeaderEpochRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, OffsetForLeaderEpochRequest]:
+    """Read a OffsetForLeaderEpochRequest, version 2 to 4; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 2 <= version <= 4:
+        raise unknown_version("OffsetForLeaderEpochRequest", version)
+    try:
+        if version >= 4:
+            message, position = yield from _read_turns_offset_for_leader_epoch_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_offset_for_leader_epoch_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("OffsetForLeaderEpochRequest", version, error) from error
     if position > len(data):
@@ -532,6 +725,25 @@ def encode_response(response: OffsetForLeaderEpochResponse, version: int) -> byt
             _write_offset_for_leader_epoch_response_flexible(out, response, version)
         else:
             _write_offset_for_leader_epoch_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("OffsetForLeaderEpochResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: OffsetForLeaderEpochResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a OffsetForLeaderEpochResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 2 <= version <= 4:
+        raise not_encodable("OffsetForLeaderEpochResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 4:
+            yield from _write_turns_offset_for_leader_epoch_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_offset_for_leader_epoch_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("OffsetForLeaderEpochResponse", version, error) from error
     return out

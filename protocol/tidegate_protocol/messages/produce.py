@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -217,6 +218,35 @@ def _read_topic_produce_data_classic(
     return TopicProduceData(name, ZERO_UUID, partition_data), position
 
 
+def _read_turns_topic_produce_data_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[TopicProduceData, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("Name")
+    if length < -1:
+        raise negative_length("Name", length)
+    end = position + length
+    name = str(data[position:end], "utf-8")
+    position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("PartitionData")
+    if count < -1:
+        raise negative_length("PartitionData", count)
+    if count * 8 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("PartitionData", count)
+    yield count
+    partition_data: list[PartitionProduceData] = []
+    for _ in range(count):
+        partition_data_item, position = _read_partition_produce_data_classic(data, position, version)
+        partition_data.append(partition_data_item)
+        yield 0
+    return TopicProduceData(name, ZERO_UUID, partition_data), position
+
+
 def _write_topic_produce_data_classic(
     out: bytearray, item: TopicProduceData, version: int
 ) -> None:
@@ -261,6 +291,46 @@ def _read_topic_produce_data_flexible(
     for _ in range(count):
         partition_data_item, position = _read_partition_produce_data_flexible(data, position, version)
         partition_data.append(partition_data_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return TopicProduceData(name, topic_id, partition_data), position
+
+
+def _read_turns_topic_produce_data_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[TopicProduceData, int]]:
+    name: str = ""
+    if version <= 12:
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = read_text_length_tail(data, position, length)
+        if length == 0:
+            raise null_field("Name")
+        end = position + length - 1
+        name = str(data[position:end], "utf-8")
+        position = end
+    topic_id: bytes = ZERO_UUID
+    if version >= 13:
+        topic_id, = _unpack_u(data, position)
+        position += 16
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("PartitionData")
+    count -= 1
+    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("PartitionData", count)
+    yield count
+    partition_data: list[PartitionProduceData] = []
+    for _ in range(count):
+        partition_data_item, position = _read_partition_produce_data_flexible(data, position, version)
+        partition_data.append(partition_data_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -318,6 +388,35 @@ def _read_produce_request_classic(
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data), position
 
 
+def _read_turns_produce_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ProduceRequest, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length < -1:
+        raise negative_length("TransactionalId", length)
+    transactional_id: str | None = None
+    if length >= 0:
+        end = position + length
+        transactional_id = str(data[position:end], "utf-8")
+        position = end
+    acks, timeout_ms, count = _unpack_hii(data, position)
+    position += 10
+    if count == -1:
+        raise null_field("TopicData")
+    if count < -1:
+        raise negative_length("TopicData", count)
+    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("TopicData", count)
+    yield count
+    topic_data: list[TopicProduceData] = []
+    for _ in range(count):
+        topic_data_item, position = yield from _read_turns_topic_produce_data_classic(data, position, version)
+        topic_data.append(topic_data_item)
+        yield 0
+    return ProduceRequest(transactional_id, acks, timeout_ms, topic_data), position
+
+
 def _write_produce_request_classic(
     out: bytearray, item: ProduceRequest, version: int
 ) -> None:
@@ -360,6 +459,40 @@ def _read_produce_request_flexible(
     for _ in range(count):
         topic_data_item, position = _read_topic_produce_data_flexible(data, position, version)
         topic_data.append(topic_data_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return ProduceRequest(transactional_id, acks, timeout_ms, topic_data), position
+
+
+def _read_turns_produce_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[ProduceRequest, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    transactional_id: str | None = None
+    if length:
+        end = position + length - 1
+        transactional_id = str(data[position:end], "utf-8")
+        position = end
+    acks, timeout_ms, count = _unpack_hiB(data, position)
+    position += 7
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("TopicData")
+    count -= 1
+    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("TopicData", count)
+    yield count
+    topic_data: list[TopicProduceData] = []
+    for _ in range(count):
+        topic_data_item, position = yield from _read_turns_topic_produce_data_flexible(data, position, version)
+        topic_data.append(topic_data_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -531,6 +664,30 @@ def _write_partition_produce_response_classic(
         out += raw
 
 
+def _write_turns_partition_produce_response_classic(
+    out: bytearray, item: PartitionProduceResponse, version: int
+) -> Generator[int, None, None]:
+    if item.current_leader is not None:
+        raise not_in_version("CurrentLeader", version)
+    out += _pack_ihqq(item.index, item.error_code, item.base_offset, item.log_append_time_ms)
+    if version >= 5:
+        out += _pack_q(item.log_start_offset)
+    if version >= 8:
+        count = len(item.record_errors)
+        out += _pack_i(count)
+        for record_errors_item in item.record_errors:
+            _write_batch_index_and_error_message_classic(out, record_errors_item, version)
+            yield 0
+        if item.error_message is None:
+            raw = b""
+            length = -1
+        else:
+            raw = item.error_message.encode()
+            length = len(raw)
+        out += _pack_h(length)
+        out += raw
+
+
 def _read_partition_produce_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[PartitionProduceResponse, int]:
@@ -604,6 +761,41 @@ def _write_partition_produce_response_flexible(
         out.append(0)
 
 
+def _write_turns_partition_produce_response_flexible(
+    out: bytearray, item: PartitionProduceResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.record_errors) + 1
+    if count < 128:
+        out += _pack_ihqqqB(item.index, item.error_code, item.base_offset, item.log_append_time_ms, item.log_start_offset, count)
+    else:
+        out += _pack_ihqqq(item.index, item.error_code, item.base_offset, item.log_append_time_ms, item.log_start_offset)
+        write_uvarint(out, count)
+    for record_errors_item in item.record_errors:
+        _write_batch_index_and_error_message_flexible(out, record_errors_item, version)
+        yield 0
+    if item.error_message is None:
+        raw = b""
+        length = 0
+    else:
+        raw = item.error_message.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += raw
+    if item.current_leader is not None and not (version >= 10):
+        raise not_in_version("CurrentLeader", version)
+    if (item.current_leader is not None and version >= 10):
+        tags: list[tuple[int, bytearray]] = []
+        body = bytearray()
+        _write_leader_id_and_epoch_flexible(body, item.current_leader, version)
+        tags.append((0, body))
+        write_tags(out, tags)
+    else:
+        out.append(0)
+
+
 def _read_topic_produce_response_classic(
     data: memoryview, position: int, version: int
 ) -> tuple[TopicProduceResponse, int]:
@@ -642,6 +834,20 @@ def _write_topic_produce_response_classic(
     out += _pack_i(count)
     for partition_responses_item in item.partition_responses:
         _write_partition_produce_response_classic(out, partition_responses_item, version)
+
+
+def _write_turns_topic_produce_response_classic(
+    out: bytearray, item: TopicProduceResponse, version: int
+) -> Generator[int, None, None]:
+    raw = item.name.encode()
+    length = len(raw)
+    out += _pack_h(length)
+    out += raw
+    count = len(item.partition_responses)
+    out += _pack_i(count)
+    for partition_responses_item in item.partition_responses:
+        yield from _write_turns_partition_produce_response_classic(out, partition_responses_item, version)
+        yield 0
 
 
 def _read_topic_produce_response_flexible(
@@ -702,6 +908,30 @@ def _write_topic_produce_response_flexible(
         write_uvarint(out, count)
     for partition_responses_item in item.partition_responses:
         _write_partition_produce_response_flexible(out, partition_responses_item, version)
+    out.append(0)
+
+
+def _write_turns_topic_produce_response_flexible(
+    out: bytearray, item: TopicProduceResponse, version: int
+) -> Generator[int, None, None]:
+    if version <= 12:
+        raw = item.name.encode()
+        length = len(raw) + 1
+        if length < 128:
+            out.append(length)
+        else:
+            write_uvarint(out, length)
+        out += raw
+    if version >= 13:
+        out += _pack_u(item.topic_id)
+    count = len(item.partition_responses) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for partition_responses_item in item.partition_responses:
+        yield from _write_turns_partition_produce_response_flexible(out, partition_responses_item, version)
+        yield 0
     out.append(0)
 
 
@@ -791,6 +1021,19 @@ def _write_produce_response_classic(
     out += _pack_i(item.throttle_time_ms)
 
 
+def _write_turns_produce_response_classic(
+    out: bytearray, item: ProduceResponse, version: int
+) -> Generator[int, None, None]:
+    if item.node_endpoints:
+        raise not_in_version("NodeEndpoints", version)
+    count = len(item.responses)
+    out += _pack_i(count)
+    for responses_item in item.responses:
+        yield from _write_turns_topic_produce_response_classic(out, responses_item, version)
+        yield 0
+    out += _pack_i(item.throttle_time_ms)
+
+
 def _read_produce_response_flexible(
     data: memoryview, position: int, version: int
 ) -> tuple[ProduceResponse, int]:
@@ -862,6 +1105,37 @@ def _write_produce_response_flexible(
         out += _pack_iB(item.throttle_time_ms, 0)
 
 
+def _write_turns_produce_response_flexible(
+    out: bytearray, item: ProduceResponse, version: int
+) -> Generator[int, None, None]:
+    count = len(item.responses) + 1
+    if count < 128:
+        out.append(count)
+    else:
+        write_uvarint(out, count)
+    for responses_item in item.responses:
+        yield from _write_turns_topic_produce_response_flexible(out, responses_item, version)
+        yield 0
+    if item.node_endpoints and not (version >= 10):
+        raise not_in_version("NodeEndpoints", version)
+    if (item.node_endpoints and version >= 10):
+        out += _pack_i(item.throttle_time_ms)
+        tags: list[tuple[int, bytearray]] = []
+        body = bytearray()
+        count = len(item.node_endpoints) + 1
+        if count < 128:
+            body.append(count)
+        else:
+            write_uvarint(body, count)
+        for node_endpoints_item in item.node_endpoints:
+            _write_node_endpoint_flexible(body, node_endpoints_item, version)
+            yield 0
+        tags.append((0, body))
+        write_tags(out, tags)
+    else:
+        out += _pack_iB(item.throttle_time_ms, 0)
+
+
 def decode_request(data: memoryview, version: int) -> ProduceRequest:
     """Read a ProduceRequest, version 3 to 13; bytes behind it are ignored.
 
@@ -875,6 +1149,26 @@ def decode_request(data: memoryview, version: int) -> ProduceRequest:
             message, position = _read_produce_request_flexible(data, 0, version)
         else:
             message, position = _read_produce_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("ProduceRequest", version, error) from error
+    if position > len(data):
+        raise malformed("ProduceRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, ProduceRequest]:
+    """Read a ProduceRequest, version 3 to 13; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 3 <= version <= 13:
+        raise unknown_version("ProduceRequest", version)
+    try:
+        if version >= 9:
+            message, position = yield from _read_turns_produce_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_produce_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("ProduceRequest", version, error) from error
     if position > len(data):
@@ -935,6 +1229,25 @@ def encode_response(response: ProduceResponse, version: int) -> bytearray:
             _write_produce_response_flexible(out, response, version)
         else:
             _write_produce_response_classic(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("ProduceResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: ProduceResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a ProduceResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 3 <= version <= 13:
+        raise not_encodable("ProduceResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        if version >= 9:
+            yield from _write_turns_produce_response_flexible(out, response, version)
+        else:
+            yield from _write_turns_produce_response_classic(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("ProduceResponse", version, error) from error
     return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -194,6 +195,54 @@ def _read_sync_group_request_classic(
     return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments), position
 
 
+def _read_turns_sync_group_request_classic(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[SyncGroupRequest, int]]:
+    length, = _unpack_h(data, position)
+    position += 2
+    if length == -1:
+        raise null_field("GroupId")
+    if length < -1:
+        raise negative_length("GroupId", length)
+    end = position + length
+    group_id = str(data[position:end], "utf-8")
+    position = end
+    generation_id, length = _unpack_ih(data, position)
+    position += 6
+    if length == -1:
+        raise null_field("MemberId")
+    if length < -1:
+        raise negative_length("MemberId", length)
+    end = position + length
+    member_id = str(data[position:end], "utf-8")
+    position = end
+    group_instance_id: str | None = None
+    if version >= 3:
+        length, = _unpack_h(data, position)
+        position += 2
+        if length < -1:
+            raise negative_length("GroupInstanceId", length)
+        if length >= 0:
+            end = position + length
+            group_instance_id = str(data[position:end], "utf-8")
+            position = end
+    count, = _unpack_i(data, position)
+    position += 4
+    if count == -1:
+        raise null_field("Assignments")
+    if count < -1:
+        raise negative_length("Assignments", count)
+    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Assignments", count)
+    yield count
+    assignments: list[SyncGroupRequestAssignment] = []
+    for _ in range(count):
+        assignments_item, position = _read_sync_group_request_assignment_classic(data, position, version)
+        assignments.append(assignments_item)
+        yield 0
+    return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments), position
+
+
 def _write_sync_group_request_classic(
     out: bytearray, item: SyncGroupRequest, version: int
 ) -> None:
@@ -285,6 +334,77 @@ def _read_sync_group_request_flexible(
     for _ in range(count):
         assignments_item, position = _read_sync_group_request_assignment_flexible(data, position, version)
         assignments.append(assignments_item)
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, protocol_type, protocol_name, assignments), position
+
+
+def _read_turns_sync_group_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[SyncGroupRequest, int]]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("GroupId")
+    end = position + length - 1
+    group_id = str(data[position:end], "utf-8")
+    position = end
+    generation_id, length = _unpack_iB(data, position)
+    position += 5
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    if length == 0:
+        raise null_field("MemberId")
+    end = position + length - 1
+    member_id = str(data[position:end], "utf-8")
+    position = end
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_text_length_tail(data, position, length)
+    group_instance_id: str | None = None
+    if length:
+        end = position + length - 1
+        group_instance_id = str(data[position:end], "utf-8")
+        position = end
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    if version >= 5:
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = read_text_length_tail(data, position, length)
+        if length:
+            end = position + length - 1
+            protocol_type = str(data[position:end], "utf-8")
+            position = end
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = read_text_length_tail(data, position, length)
+        if length:
+            end = position + length - 1
+            protocol_name = str(data[position:end], "utf-8")
+            position = end
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("Assignments")
+    count -= 1
+    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("Assignments", count)
+    yield count
+    assignments: list[SyncGroupRequestAssignment] = []
+    for _ in range(count):
+        assignments_item, position = _read_sync_group_request_assignment_flexible(data, position, version)
+        assignments.append(assignments_item)
+        yield 0
     tag_count = data[position]
     position += 1
     if tag_count:
@@ -474,6 +594,26 @@ def decode_request(data: memoryview, version: int) -> SyncGroupRequest:
             message, position = _read_sync_group_request_flexible(data, 0, version)
         else:
             message, position = _read_sync_group_request_classic(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("SyncGroupRequest", version, error) from error
+    if position > len(data):
+        raise malformed("SyncGroupRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, SyncGroupRequest]:
+    """Read a SyncGroupRequest, version 0 to 5; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 5:
+        raise unknown_version("SyncGroupRequest", version)
+    try:
+        if version >= 4:
+            message, position = yield from _read_turns_sync_group_request_flexible(data, 0, version)
+        else:
+            message, position = yield from _read_turns_sync_group_request_classic(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("SyncGroupRequest", version, error) from error
     if position > len(data):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -150,6 +151,35 @@ def _read_update_features_request_flexible(
     return UpdateFeaturesRequest(timeout_ms, feature_updates, validate_only), position
 
 
+def _read_turns_update_features_request_flexible(
+    data: memoryview, position: int, version: int
+) -> Generator[int, None, tuple[UpdateFeaturesRequest, int]]:
+    timeout_ms, count = _unpack_iB(data, position)
+    position += 5
+    if count > 127:
+        count, position = read_uvarint_tail(data, position, count)
+    if count == 0:
+        raise null_field("FeatureUpdates")
+    count -= 1
+    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        raise too_many("FeatureUpdates", count)
+    yield count
+    feature_updates: list[FeatureUpdateKey] = []
+    for _ in range(count):
+        feature_updates_item, position = _read_feature_update_key_flexible(data, position, version)
+        feature_updates.append(feature_updates_item)
+        yield 0
+    validate_only: bool = False
+    if version >= 1:
+        validate_only, = _unpack_o(data, position)
+        position += 1
+    tag_count = data[position]
+    position += 1
+    if tag_count:
+        position = skip_tags(data, position - 1)
+    return UpdateFeaturesRequest(timeout_ms, feature_updates, validate_only), position
+
+
 def _write_update_features_request_flexible(
     out: bytearray, item: UpdateFeaturesRequest, version: int
 ) -> None:
@@ -282,6 +312,33 @@ def _write_update_features_response_flexible(
     out.append(0)
 
 
+def _write_turns_update_features_response_flexible(
+    out: bytearray, item: UpdateFeaturesResponse, version: int
+) -> Generator[int, None, None]:
+    if item.error_message is None:
+        raw = b""
+        length = 0
+    else:
+        raw = item.error_message.encode()
+        length = len(raw) + 1
+    if length < 128:
+        out += _pack_ihB(item.throttle_time_ms, item.error_code, length)
+    else:
+        out += _pack_ih(item.throttle_time_ms, item.error_code)
+        write_uvarint(out, length)
+    out += raw
+    if version <= 1:
+        count = len(item.results) + 1
+        if count < 128:
+            out.append(count)
+        else:
+            write_uvarint(out, count)
+        for results_item in item.results:
+            _write_updatable_feature_result_flexible(out, results_item, version)
+            yield 0
+    out.append(0)
+
+
 def decode_request(data: memoryview, version: int) -> UpdateFeaturesRequest:
     """Read a UpdateFeaturesRequest, version 0 to 2; bytes behind it are ignored.
 
@@ -292,6 +349,23 @@ def decode_request(data: memoryview, version: int) -> UpdateFeaturesRequest:
         raise unknown_version("UpdateFeaturesRequest", version)
     try:
         message, position = _read_update_features_request_flexible(data, 0, version)
+    except DECODE_ERRORS as error:
+        raise malformed("UpdateFeaturesRequest", version, error) from error
+    if position > len(data):
+        raise malformed("UpdateFeaturesRequest", version, "cut short")
+    return message
+
+
+def decode_request_in_turns(data: memoryview, version: int) -> Generator[int, None, UpdateFeaturesRequest]:
+    """Read a UpdateFeaturesRequest, version 0 to 2; bytes behind it are ignored, in turns.
+
+    Raises:
+      RemoteProtocolError: the bytes are not what the version says.
+    """
+    if not 0 <= version <= 2:
+        raise unknown_version("UpdateFeaturesRequest", version)
+    try:
+        message, position = yield from _read_turns_update_features_request_flexible(data, 0, version)
     except DECODE_ERRORS as error:
         raise malformed("UpdateFeaturesRequest", version, error) from error
     if position > len(data):
@@ -343,6 +417,22 @@ def encode_response(response: UpdateFeaturesResponse, version: int) -> bytearray
     out = bytearray()
     try:
         _write_update_features_response_flexible(out, response, version)
+    except ENCODE_ERRORS as error:
+        raise not_encodable("UpdateFeaturesResponse", version, error) from error
+    return out
+
+
+def encode_response_in_turns(response: UpdateFeaturesResponse, version: int) -> Generator[int, None, bytearray]:
+    """Write a UpdateFeaturesResponse, without its header, in turns.
+
+    Raises:
+      LocalProtocolError: the version cannot carry the values.
+    """
+    if not 0 <= version <= 2:
+        raise not_encodable("UpdateFeaturesResponse", version, "unknown version")
+    out = bytearray()
+    try:
+        yield from _write_turns_update_features_response_flexible(out, response, version)
     except ENCODE_ERRORS as error:
         raise not_encodable("UpdateFeaturesResponse", version, error) from error
     return out

@@ -1,0 +1,324 @@
+"""The dearest requests that a client without rights can send, at default settings.
+
+WIDE has many partitions, MANY is a prefix of many topics; GROUP has committed offsets of them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from tidegate_protocol.messages import (
+    alter_partition_reassignments,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_topic_partitions,
+    elect_leaders,
+    fetch,
+    find_coordinator,
+    incremental_alter_configs,
+    join_group,
+    leave_group,
+    list_groups,
+    list_offsets,
+    list_partition_reassignments,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    sync_group,
+)
+from tidegate_protocol.records import Record, build_batch
+
+WIDE, WIDE_PARTITIONS = "wide", 10_000
+MANY, MANY_TOPICS = "many", 5_000
+GROUP, GROUP_PARTITIONS = "group", 10_000
+GROUPS = 2_000
+# Of the largest array; what makes more elements than a request may have is refused.
+COUNT = 95_000
+HALF = 48_000
+TOO_MANY = 900_000
+BLOB = bytes(7 << 20)
+
+
+class Dear(NamedTuple):
+    """A request, or several of one connection."""
+
+    name: str
+    key: int
+    version: int
+    body: Callable[[], bytes]
+
+
+def many() -> Iterator[str]:
+    """Yield the names of the many topics."""
+    return (f"{MANY}{number}" for number in range(MANY_TOPICS))
+
+
+def names(prefix: str, count: int = COUNT) -> Iterator[str]:
+    """Yield names of topics that there are not."""
+    return (f"{prefix}{number:x}" for number in range(count))
+
+
+def _of(module: Any, version: int, request: Any) -> bytes:
+    return bytes(module.encode_request(request, version))
+
+
+def _metadata(prefix: str, count: int, *, may_create: bool) -> bytes:
+    topics = [metadata.MetadataRequestTopic(name=each) for each in names(prefix, count)]
+    request = metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=may_create)
+    return _of(metadata, 9, request)
+
+
+def _offset_fetch(topics: list[tuple[str, list[int]]] | None) -> bytes:
+    asked = None
+    if topics is not None:
+        asked = [
+            offset_fetch.OffsetFetchRequestTopics(name=name, partition_indexes=each)
+            for name, each in topics
+        ]
+    group = offset_fetch.OffsetFetchRequestGroup(GROUP, topics=asked)
+    return _of(offset_fetch, 8, offset_fetch.OffsetFetchRequest(groups=[group]))
+
+
+def commit(count: int, first: int = 0) -> bytes:
+    """Return a commit of partitions of the wide topic, over and over, for GROUP."""
+    partitions = [
+        offset_commit.OffsetCommitRequestPartition((first + each) % WIDE_PARTITIONS, 1)
+        for each in range(count)
+    ]
+    topic = offset_commit.OffsetCommitRequestTopic(name=WIDE, partitions=partitions)
+    return _of(offset_commit, 8, offset_commit.OffsetCommitRequest(GROUP, topics=[topic]))
+
+
+def _list_offsets() -> bytes:
+    partitions = [
+        list_offsets.ListOffsetsPartition(each % WIDE_PARTITIONS, timestamp=-1)
+        for each in range(COUNT)
+    ]
+    topic = list_offsets.ListOffsetsTopic(WIDE, partitions)
+    return _of(list_offsets, 7, list_offsets.ListOffsetsRequest(topics=[topic]))
+
+
+def create(name: Iterator[str] | list[str], partitions: int) -> bytes:
+    """Return a request for topics."""
+    topics = [create_topics.CreatableTopic(each, partitions, 1) for each in name]
+    return _of(create_topics, 7, create_topics.CreateTopicsRequest(topics, 60_000))
+
+
+def _delete() -> bytes:
+    topics = [delete_topics.DeleteTopicState(name=each) for each in many()]
+    return _of(delete_topics, 6, delete_topics.DeleteTopicsRequest(topics=topics))
+
+
+def _grow() -> bytes:
+    topics = [create_partitions.CreatePartitionsTopic(each, 3, None) for each in many()]
+    return _of(create_partitions, 3, create_partitions.CreatePartitionsRequest(topics))
+
+
+def _grow_wide() -> bytes:
+    topic = create_partitions.CreatePartitionsTopic(WIDE, 2 * WIDE_PARTITIONS, None)
+    return _of(create_partitions, 3, create_partitions.CreatePartitionsRequest([topic]))
+
+
+def _describe_configs() -> bytes:
+    asked = [describe_configs.DescribeConfigsResource(2, each, None) for each in many()]
+    request = describe_configs.DescribeConfigsRequest(
+        asked, include_synonyms=True, include_documentation=True
+    )
+    return _of(describe_configs, 4, request)
+
+
+def _alter_configs() -> bytes:
+    one = incremental_alter_configs.AlterableConfig
+    resource = incremental_alter_configs.AlterConfigsResource
+    asked = [resource(2, each, [one("retention.ms", 0, "1000000")]) for each in many()]
+    request = incremental_alter_configs.IncrementalAlterConfigsRequest(asked)
+    return _of(incremental_alter_configs, 1, request)
+
+
+def _fetch() -> bytes:
+    partitions = [
+        fetch.FetchPartition(each % WIDE_PARTITIONS, partition_max_bytes=1 << 20)
+        for each in range(COUNT)
+    ]
+    topic = fetch.FetchTopic(topic=WIDE, partitions=partitions)
+    request = fetch.FetchRequest(max_bytes=1 << 20, session_epoch=0, topics=[topic])
+    return _of(fetch, 12, request)
+
+
+def _fetch_distinct() -> bytes:
+    parts = [fetch.FetchPartition(each, partition_max_bytes=1) for each in range(WIDE_PARTITIONS)]
+    topics = [fetch.FetchTopic(topic=WIDE, partitions=parts)]
+    parts = [fetch.FetchPartition(each, partition_max_bytes=1) for each in range(10)]
+    topics += [fetch.FetchTopic(topic=each, partitions=parts) for each in many()]
+    request = fetch.FetchRequest(max_bytes=1 << 20, session_epoch=0, topics=topics)
+    return _of(fetch, 12, request)
+
+
+def _produce(count: int, partitions: int) -> bytes:
+    batch = build_batch([Record(0, 1_700_000_000_000, b"", b"", ())])
+    data = [
+        produce.PartitionProduceData(each % partitions, batch) for each in range(count)
+    ]
+    topic = produce.TopicProduceData(name=WIDE, partition_data=data)
+    return _of(produce, 9, produce.ProduceRequest(None, 1, 30_000, [topic]))
+
+
+def _leader_epochs() -> bytes:
+    one = offset_for_leader_epoch.OffsetForLeaderPartition
+    asked = [one(each % WIDE_PARTITIONS, leader_epoch=0) for each in range(COUNT)]
+    topic = offset_for_leader_epoch.OffsetForLeaderTopic(WIDE, asked)
+    request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(topics=[topic])
+    return _of(offset_for_leader_epoch, 4, request)
+
+
+def _log_dirs() -> bytes:
+    asked = [
+        describe_log_dirs.DescribableLogDirTopic(WIDE, list(range(WIDE_PARTITIONS)))
+        for _ in range(9)
+    ]
+    return _of(describe_log_dirs, 4, describe_log_dirs.DescribeLogDirsRequest(asked))
+
+
+def _reassign() -> bytes:
+    one = alter_partition_reassignments.ReassignablePartition
+    asked = [one(each % WIDE_PARTITIONS, [1]) for each in range(HALF)]
+    topic = alter_partition_reassignments.ReassignableTopic(WIDE, asked)
+    request = alter_partition_reassignments.AlterPartitionReassignmentsRequest(
+        60_000, topics=[topic]
+    )
+    return _of(alter_partition_reassignments, 0, request)
+
+
+def _delete_records() -> bytes:
+    one = delete_records.DeleteRecordsPartition
+    asked = [one(each % WIDE_PARTITIONS, 0) for each in range(COUNT)]
+    topic = delete_records.DeleteRecordsTopic(WIDE, asked)
+    return _of(delete_records, 2, delete_records.DeleteRecordsRequest([topic], 60_000))
+
+
+def _join(protocols: int, metadata_bytes: bytes) -> bytes:
+    one = join_group.JoinGroupRequestProtocol
+    asked = [one(each, metadata_bytes) for each in names("p", protocols)]
+    request = join_group.JoinGroupRequest(
+        "joined", 30_000, 30_000, "", None, "consumer", asked
+    )
+    return _of(join_group, 3, request)
+
+
+def _sync(assignments: int, assignment: bytes) -> bytes:
+    one = sync_group.SyncGroupRequestAssignment
+    asked = [one(each, assignment) for each in names("m", assignments)]
+    request = sync_group.SyncGroupRequest("joined", 1, "m", assignments=asked)
+    return _of(sync_group, 3, request)
+
+
+def _elect() -> bytes:
+    topic = elect_leaders.TopicPartitions(WIDE, [each % WIDE_PARTITIONS for each in range(COUNT)])
+    return _of(elect_leaders, 2, elect_leaders.ElectLeadersRequest(0, [topic], 60_000))
+
+
+def _reassignments() -> bytes:
+    one = list_partition_reassignments.ListPartitionReassignmentsTopics
+    asked = [one(WIDE, [each % WIDE_PARTITIONS for each in range(COUNT)])]
+    request = list_partition_reassignments.ListPartitionReassignmentsRequest(60_000, asked)
+    return _of(list_partition_reassignments, 0, request)
+
+
+def _offset_delete() -> bytes:
+    one = offset_delete.OffsetDeleteRequestPartition
+    asked = [one(each % WIDE_PARTITIONS) for each in range(COUNT)]
+    topic = offset_delete.OffsetDeleteRequestTopic(WIDE, asked)
+    return _of(offset_delete, 0, offset_delete.OffsetDeleteRequest(GROUP, [topic]))
+
+
+def _leave() -> bytes:
+    members = [leave_group.MemberIdentity(each) for each in names("m")]
+    return _of(leave_group, 3, leave_group.LeaveGroupRequest(GROUP, members=members))
+
+
+def _topic_partitions() -> bytes:
+    asked = [describe_topic_partitions.TopicRequest(each) for each in names("u")]
+    request = describe_topic_partitions.DescribeTopicPartitionsRequest(asked)
+    return _of(describe_topic_partitions, 0, request)
+
+
+def _coordinators() -> bytes:
+    request = find_coordinator.FindCoordinatorRequest(
+        coordinator_keys=list(names("g")), key_type=0
+    )
+    return _of(find_coordinator, 4, request)
+
+
+def _describe_groups() -> bytes:
+    return _of(describe_groups, 5, describe_groups.DescribeGroupsRequest(list(names("g"))))
+
+
+def _delete_groups() -> bytes:
+    return _of(delete_groups, 2, delete_groups.DeleteGroupsRequest(list(names("g"))))
+
+
+def _every() -> list[int]:
+    return [each % WIDE_PARTITIONS for each in range(COUNT)]
+
+
+def _fetch_single() -> bytes:
+    return _offset_fetch([(each, [0]) for each in names("u", HALF)])
+
+
+DEAR = (
+    Dear("Metadata, 900,000 names", 3, 9, lambda: _metadata("n", TOO_MANY, may_create=False)),
+    Dear("Metadata, unknown names", 3, 9, lambda: _metadata("n", COUNT, may_create=False)),
+    Dear("Metadata, all topics", 3, 9, lambda: _of(metadata, 9, metadata.MetadataRequest(None))),
+    Dear("OffsetFetch, one topic", 9, 8, lambda: _offset_fetch([(WIDE, _every())])),
+    Dear("OffsetFetch, many topics", 9, 8, _fetch_single),
+    Dear("OffsetFetch, all of a group", 9, 8, lambda: _offset_fetch(None)),
+    Dear("OffsetCommit", 8, 8, lambda: commit(COUNT)),
+    Dear("ListOffsets", 2, 7, _list_offsets),
+    Dear("DescribeConfigs", 32, 4, _describe_configs),
+    Dear("IncrementalAlterConfigs", 44, 1, _alter_configs),
+    Dear("DescribeGroups", 15, 5, _describe_groups),
+    Dear("ListGroups", 16, 4, lambda: _of(list_groups, 4, list_groups.ListGroupsRequest())),
+    Dear("DeleteGroups", 42, 2, _delete_groups),
+    Dear("JoinGroup, 7 MiB", 11, 3, lambda: _join(1, BLOB)),
+    Dear("JoinGroup, many protocols", 11, 3, lambda: _join(COUNT, b"")),
+    Dear("SyncGroup, 7 MiB", 14, 3, lambda: _sync(1, BLOB)),
+    Dear("SyncGroup, many members", 14, 3, lambda: _sync(COUNT, b"")),
+    Dear("LeaveGroup", 13, 3, _leave),
+    Dear("FindCoordinator", 10, 4, _coordinators),
+    Dear("DescribeTopicPartitions", 75, 0, _topic_partitions),
+    Dear("Fetch, one topic", 1, 12, _fetch),
+    Dear("Fetch, many topics", 1, 12, _fetch_distinct),
+    Dear("Produce, tiny batches, 7 MiB", 0, 9, lambda: _produce(100_000, WIDE_PARTITIONS)),
+    Dear("Produce, one partition, 7 MiB", 0, 9, lambda: _produce(100_000, 1)),
+    Dear("OffsetForLeaderEpoch", 23, 4, _leader_epochs),
+    Dear("DescribeLogDirs", 35, 4, _log_dirs),
+    Dear("AlterPartitionReassignments", 45, 0, _reassign),
+    Dear("ListPartitionReassignments", 46, 0, _reassignments),
+    Dear("ElectLeaders", 43, 2, _elect),
+    Dear("DeleteRecords", 21, 2, _delete_records),
+    Dear("OffsetDelete", 47, 0, _offset_delete),
+    Dear("CreateTopics, one of 10,000", 19, 7, lambda: create(["wide2"], 10_000)),
+    Dear("CreateTopics, 10,000 of one", 19, 7, lambda: create(names("c", 10_000), 1)),
+    Dear("Metadata, creates topics", 3, 9, lambda: _metadata("a", COUNT, may_create=True)),
+    Dear("Metadata, all of more topics", 3, 9, lambda: _of(metadata, 9, metadata.MetadataRequest(None))),
+    Dear("CreatePartitions, one topic", 37, 3, _grow_wide),
+    Dear("CreatePartitions, many topics", 37, 3, _grow),
+    Dear("DeleteTopics", 20, 6, _delete),
+)
+
+
+def frame(key: int, version: int, flexible: bool, body: bytes) -> bytes:
+    """Return a whole frame."""
+    head = struct.pack(">hhih", key, version, 7, 4) + b"dear" + (b"\0" if flexible else b"")
+    return struct.pack(">i", len(head) + len(body)) + head + body

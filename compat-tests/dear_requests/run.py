@@ -1,0 +1,248 @@
+"""One request, how long the gateway's loop stood, how much memory it took, what others noticed.
+
+    PYTHONPATH=compat-tests .venv/bin/python compat-tests/dear_requests/run.py [NAME...]
+
+A gateway at default settings, on local files, and clients that may do nothing special.  "stood" is
+the longest step of any task of the event loop, in CPU time of its thread, so that what else the
+machine does counts little; "memory" is the peak of the process above what it took before; "others"
+is what a client waits that asks for ApiVersions all the time, 99th percentile, before and meanwhile
+(wall time: noisy on a busy machine).  Ends with 1 if a request is dearer than promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NamedTuple
+
+import trio
+
+from dear_requests.requests import (
+    DEAR,
+    GROUP_PARTITIONS,
+    WIDE,
+    WIDE_PARTITIONS,
+    Dear,
+    commit,
+    create,
+    frame,
+    many,
+)
+from tidegate_gateway.app import run_gateway
+from tidegate_gateway.broker_settings import BrokerSettings
+from tidegate_protocol.apis import APIS
+
+MOST_SECONDS = 0.050
+_HEAD = (
+    f"{'request':32} {'KiB':>8} {'answer':>9} {'s':>6} {'stood':>7} {'MiB':>7}"
+    f" {'others p99':>13} ms"
+)
+MOST_MIB = 64
+PATIENCE_SECONDS = 180.0
+
+
+class Steps(trio.abc.Instrument):
+    """The longest step of a task, in seconds of CPU."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self.task = ""
+        self._began = 0.0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._began = time.thread_time()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        took = time.thread_time() - self._began
+        if took > self.longest:
+            self.longest, self.task = took, task.name
+
+
+class Seen(NamedTuple):
+    stood_seconds: float
+    task: str
+    memory_mib: float
+
+
+def serve(pipe: Connection, folder: str, port: int) -> None:
+    """Run a gateway; answer each message of the pipe with what was seen since the last."""
+    steps = Steps()
+
+    def tell() -> None:
+        before = 0
+        while True:
+            pipe.recv()
+            pipe.send(Seen(steps.longest, steps.task, (_peak() - before) / 1024))
+            before = _reset_peak()
+            steps.longest = 0.0
+
+    settings = BrokerSettings(
+        {
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "admin.listener": "",
+            "metadata.log": f"sqlite:{folder}/metadata.db",
+            "object.store": f"file:{folder}/objects",
+            "node.id": "1",
+        }
+    )
+
+    def announce(running: object) -> None:
+        pipe.send("ready")
+        threading.Thread(target=tell, daemon=True).start()
+
+    trio.run(run_gateway, settings, Path(folder), announce, instruments=[steps])
+
+
+def _peak() -> int:
+    return _status("VmHWM")
+
+
+def _status(name: str) -> int:
+    text = Path("/proc/self/status").read_text()
+    return int(text.split(f"{name}:")[1].split()[0])
+
+
+def _reset_peak() -> int:
+    """Forget the peak; return the present size in KiB."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+class Others:
+    """A client that asks all the time."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._seconds: list[float] = []
+        threading.Thread(target=self._ask, daemon=True).start()
+
+    def p99(self) -> float:
+        """Return the 99th percentile since the last call."""
+        seconds, self._seconds = sorted(self._seconds), []
+        return seconds[int(0.99 * len(seconds))] if seconds else 0.0
+
+    def _ask(self) -> None:
+        connected = connect(self._port)
+        question = frame(18, 0, False, b"")
+        while True:
+            began = time.perf_counter()
+            call(connected, question)
+            self._seconds.append(time.perf_counter() - began)
+            time.sleep(0.002)
+
+
+def connect(port: int) -> socket.socket:
+    connected = socket.create_connection(("127.0.0.1", port))
+    connected.settimeout(PATIENCE_SECONDS)
+    return connected
+
+
+def call(connected: socket.socket, request: bytes) -> int:
+    """Send a frame; return the size of the answer, -1 where the connection was closed instead."""
+    try:
+        connected.sendall(request)
+        left = size = struct.unpack(">i", _exactly(connected, 4))[0]
+        while left:
+            left -= len(_some(connected, left))
+    except OSError:
+        return -1
+    return size
+
+
+def _exactly(connected: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        data += _some(connected, size - len(data))
+    return data
+
+
+def _some(connected: socket.socket, size: int) -> bytes:
+    part = connected.recv(min(size, 1 << 20))
+    if not part:
+        raise OSError("closed")
+    return part
+
+
+def send(port: int, dear: Dear) -> tuple[int, int, float]:
+    """Return the sizes of request and answer, and how long it took."""
+    flexible = dear.version >= APIS[dear.key].first_flexible_version
+    request = frame(dear.key, dear.version, flexible, dear.body())
+    with connect(port) as connected:
+        began = time.perf_counter()
+        size = call(connected, request)
+        return len(request), size, time.perf_counter() - began
+
+
+def prepare(port: int) -> None:
+    """Make the topics and offsets that the requests are about."""
+    for dear in (
+        Dear("", 19, 7, lambda: create([WIDE], WIDE_PARTITIONS)),
+        Dear("", 19, 7, lambda: create(many(), 1)),
+        *[Dear("", 8, 8, lambda at=at: commit(1000, at)) for at in range(0, GROUP_PARTITIONS, 1000)],
+    ):
+        if send(port, dear)[1] < 0:
+            raise SystemExit("could not be prepared")
+
+
+def _free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
+
+
+def measure(port: int, pipe: Connection, dear: Dear, others: Others) -> bool:
+    """Send one request, print a line; tell if it is as cheap as promised."""
+    time.sleep(1.0)
+    before = others.p99()
+    pipe.send(None)
+    pipe.recv()
+    asked, answered, seconds = send(port, dear)
+    time.sleep(0.2)
+    meanwhile = others.p99()
+    pipe.send(None)
+    seen: Seen = pipe.recv()
+    is_good = seen.stood_seconds <= MOST_SECONDS and seen.memory_mib <= MOST_MIB
+    answer = f"{answered / 1024:9.0f}" if answered >= 0 else "  refused"
+    print(
+        f"{dear.name:32} {asked / 1024:8.0f} {answer} {seconds:6.2f}"
+        f" {seen.stood_seconds * 1000:7.1f} {seen.memory_mib:7.1f}"
+        f" {before * 1000:6.1f} {meanwhile * 1000:6.1f}"
+        f"  {'' if is_good else f'<- {seen.task}'}",
+        flush=True,
+    )
+    return is_good
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="beginnings of names; all by default")
+    wanted = tuple(parser.parse_args().names)
+    chosen = [each for each in DEAR if not wanted or each.name.startswith(wanted)]
+    context = multiprocessing.get_context("spawn")
+    pipe, theirs = context.Pipe()
+    port = _free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        gateway = context.Process(target=serve, args=(theirs, folder, port), daemon=True)
+        gateway.start()
+        try:
+            pipe.recv()
+            prepare(port)
+            others = Others(port)
+            print(_HEAD)
+            good = [measure(port, pipe, each, others) for each in chosen]
+        finally:
+            gateway.kill()
+            gateway.join(30)
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""Reading large requests, and writing answers, step by step, so that others run in between.
+
+A few bytes make an element, and an element costs microseconds and hundreds of bytes.  So what may
+be large is read and written by generators (see protocol/README.md), STEPS_A_TURN at a time.  What
+is not done by then waits for its like: only one request is read, and one answer written, at a time,
+however many clients send such requests.
+
+The elements of requests that are being answered are bounded, for each and for all together.  One
+that is too large is refused before it is read; the others wait, with no more than their bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, TypeVar, cast
+
+import trio
+
+from tidegate_protocol.errors import RemoteProtocolError
+
+from .byte_budget import ByteBudget
+
+Result = TypeVar("Result")
+
+# Larger bodies are read in turns.
+LARGE_BODY_BYTES: Final = 16 << 10
+STEPS_A_TURN: Final = 250
+# Of all arrays of one request: what it takes of memory stays below 64 MiB (docs/performance.md).
+MAX_ELEMENTS: Final = 100_000
+MAX_ELEMENTS_AT_ONCE: Final = 400_000
+# How long a request waits for those that are being answered.
+PATIENCE_SECONDS: Final = 60.0
+
+
+class Reading:
+    """A request that is being read, and later answered: it holds elements until released."""
+
+    def __init__(self, budget: ByteBudget) -> None:
+        self._budget = budget
+        self.elements = 0
+
+    async def count(self, elements: int) -> None:
+        """Count elements that are about to be read; wait while there are too many.
+
+        Raises:
+          RemoteProtocolError: too many for one request, or for too long.
+        """
+        if self.elements + elements > MAX_ELEMENTS:
+            raise RemoteProtocolError(f"more than {MAX_ELEMENTS} elements in one request")
+        with _patience():
+            await self._budget.take(elements)
+        self.elements += elements
+
+    def release(self) -> None:
+        """It is answered, or waits for others with what it holds."""
+        self._budget.give(self.elements)
+        self.elements = 0
+
+
+class LargeRequests:
+    """See the module's head."""
+
+    def __init__(self) -> None:
+        self._elements = ByteBudget(MAX_ELEMENTS_AT_ONCE)
+        self._reader = trio.Lock()
+        self._writer = trio.Lock()
+
+    @property
+    def elements(self) -> int:
+        """Return how many elements the large requests have that are being answered."""
+        return self._elements.used_bytes
+
+    def reading(self) -> Reading:
+        """Return what counts the elements of a request; release it in the end."""
+        return Reading(self._elements)
+
+    async def read(self, work: Generator[int, None, Result], reading: Reading) -> Result:
+        """Return what the generator returns.
+
+        Raises:
+          RemoteProtocolError: see Reading.count(), and the generator.
+        """
+        with _patience():
+            await self._reader.acquire()
+        try:
+            while True:
+                try:
+                    for _ in range(STEPS_A_TURN):
+                        if elements := next(work):
+                            await reading.count(elements)
+                except StopIteration as end:
+                    return cast(Result, end.value)
+                await trio.lowlevel.checkpoint()
+        finally:
+            self._reader.release()
+
+    async def write(self, work: Generator[int, None, Result]) -> Result:
+        """Return what the generator returns: an encoded answer."""
+        try:
+            for _ in range(STEPS_A_TURN):
+                next(work)
+        except StopIteration as end:
+            return cast(Result, end.value)
+        async with self._writer:
+            while True:
+                try:
+                    for _ in range(STEPS_A_TURN):
+                        next(work)
+                except StopIteration as end:
+                    return cast(Result, end.value)
+                await trio.lowlevel.checkpoint()
+
+
+@contextmanager
+def _patience() -> Generator[None]:
+    try:
+        with trio.fail_after(PATIENCE_SECONDS):
+            yield
+    except trio.TooSlowError as error:
+        raise RemoteProtocolError("other large requests were not answered in time") from error
