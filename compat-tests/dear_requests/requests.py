@@ -167,9 +167,7 @@ def _fetch_distinct() -> bytes:
 
 def _produce(count: int, partitions: int) -> bytes:
     batch = build_batch([Record(0, 1_700_000_000_000, b"", b"", ())])
-    data = [
-        produce.PartitionProduceData(each % partitions, batch) for each in range(count)
-    ]
+    data = [produce.PartitionProduceData(each % partitions, batch) for each in range(count)]
     topic = produce.TopicProduceData(name=WIDE, partition_data=data)
     return _of(produce, 9, produce.ProduceRequest(None, 1, 30_000, [topic]))
 
@@ -210,9 +208,7 @@ def _delete_records() -> bytes:
 def _join(protocols: int, metadata_bytes: bytes) -> bytes:
     one = join_group.JoinGroupRequestProtocol
     asked = [one(each, metadata_bytes) for each in names("p", protocols)]
-    request = join_group.JoinGroupRequest(
-        "joined", 30_000, 30_000, "", None, "consumer", asked
-    )
+    request = join_group.JoinGroupRequest("joined", 30_000, 30_000, "", None, "consumer", asked)
     return _of(join_group, 3, request)
 
 
@@ -254,9 +250,7 @@ def _topic_partitions() -> bytes:
 
 
 def _coordinators() -> bytes:
-    request = find_coordinator.FindCoordinatorRequest(
-        coordinator_keys=list(names("g")), key_type=0
-    )
+    request = find_coordinator.FindCoordinatorRequest(coordinator_keys=list(names("g")), key_type=0)
     return _of(find_coordinator, 4, request)
 
 
@@ -311,7 +305,12 @@ DEAR = (
     Dear("CreateTopics, one of 10,000", 19, 7, lambda: create(["wide2"], 10_000)),
     Dear("CreateTopics, 10,000 of one", 19, 7, lambda: create(names("c", 10_000), 1)),
     Dear("Metadata, creates topics", 3, 9, lambda: _metadata("a", COUNT, may_create=True)),
-    Dear("Metadata, all of more topics", 3, 9, lambda: _of(metadata, 9, metadata.MetadataRequest(None))),
+    Dear(
+        "Metadata, all of more topics",
+        3,
+        9,
+        lambda: _of(metadata, 9, metadata.MetadataRequest(None)),
+    ),
     Dear("CreatePartitions, one topic", 37, 3, _grow_wide),
     Dear("CreatePartitions, many topics", 37, 3, _grow),
     Dear("DeleteTopics", 20, 6, _delete),

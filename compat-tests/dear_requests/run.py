@@ -14,11 +14,11 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import socket
-import struct
 import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
@@ -149,7 +149,7 @@ def call(connected: socket.socket, request: bytes) -> int:
     """Send a frame; return the size of the answer, -1 where the connection was closed instead."""
     try:
         connected.sendall(request)
-        left = size = struct.unpack(">i", _exactly(connected, 4))[0]
+        left = size = int.from_bytes(_exactly(connected, 4), "big")
         while left:
             left -= len(_some(connected, left))
     except OSError:
@@ -186,7 +186,7 @@ def prepare(port: int) -> None:
     for dear in (
         Dear("", 19, 7, lambda: create([WIDE], WIDE_PARTITIONS)),
         Dear("", 19, 7, lambda: create(many(), 1)),
-        *[Dear("", 8, 8, lambda at=at: commit(1000, at)) for at in range(0, GROUP_PARTITIONS, 1000)],
+        *[Dear("", 8, 8, partial(commit, 1000, at)) for at in range(0, GROUP_PARTITIONS, 1000)],
     ):
         if send(port, dear)[1] < 0:
             raise SystemExit("could not be prepared")

@@ -51,6 +51,7 @@ from .gateway_counters import GatewayCounters
 from .group_manager import GroupManager
 from .handlers import make_handlers
 from .housekeeper import Housekeeper
+from .large_requests import LargeRequests
 from .log_reader import LogReader
 from .neighbours import Neighbours
 from .object_lender import ObjectLender
@@ -145,6 +146,7 @@ class Gateway:
         self.connections: set[Connection] = set()
         self.is_ready = False
         self.upkeep = Upkeep()
+        self.large_requests = LargeRequests()
         self.is_stopping = False
         self._has_joined = False
         self._store = store
@@ -435,8 +437,15 @@ class Gateway:
             self.counters.add_bytes_in,
             refused,
         )
-        plain = PlainProducePath(produce)
-        return Dispatcher(plain, produce, handlers, self.flusher, self.counters, refused)
+        return Dispatcher(
+            PlainProducePath(produce),
+            produce,
+            handlers,
+            self.flusher,
+            self.counters,
+            refused,
+            self.large_requests,
+        )
 
     def now_ms(self) -> int:
         """Return the wall clock in ms."""

@@ -29,6 +29,14 @@ STEPS_A_TURN: Final = 250
 # Of all arrays of one request: what it takes of memory stays below 64 MiB (docs/performance.md).
 MAX_ELEMENTS: Final = 100_000
 MAX_ELEMENTS_AT_ONCE: Final = 400_000
+# Of requests that are about one group or a few things, so that no client needs more.
+MAX_ELEMENTS_OF: Final = {
+    11: 10_000,  # JoinGroup: protocols
+    13: 10_000,  # LeaveGroup: members
+    14: 20_000,  # SyncGroup: assignments
+    42: 10_000,  # DeleteGroups
+    57: 1_000,  # UpdateFeatures
+}
 # How long a request waits for those that are being answered.
 PATIENCE_SECONDS: Final = 60.0
 
@@ -36,8 +44,9 @@ PATIENCE_SECONDS: Final = 60.0
 class Reading:
     """A request that is being read, and later answered: it holds elements until released."""
 
-    def __init__(self, budget: ByteBudget) -> None:
+    def __init__(self, budget: ByteBudget, max_elements: int) -> None:
         self._budget = budget
+        self._max_elements = max_elements
         self.elements = 0
 
     async def count(self, elements: int) -> None:
@@ -46,8 +55,8 @@ class Reading:
         Raises:
           RemoteProtocolError: too many for one request, or for too long.
         """
-        if self.elements + elements > MAX_ELEMENTS:
-            raise RemoteProtocolError(f"more than {MAX_ELEMENTS} elements in one request")
+        if self.elements + elements > self._max_elements:
+            raise RemoteProtocolError(f"more than {self._max_elements} elements in one request")
         with _patience():
             await self._budget.take(elements)
         self.elements += elements
@@ -71,9 +80,9 @@ class LargeRequests:
         """Return how many elements the large requests have that are being answered."""
         return self._elements.used_bytes
 
-    def reading(self) -> Reading:
+    def reading(self, api_key: int) -> Reading:
         """Return what counts the elements of a request; release it in the end."""
-        return Reading(self._elements)
+        return Reading(self._elements, MAX_ELEMENTS_OF.get(api_key, MAX_ELEMENTS))
 
     async def read(self, work: Generator[int, None, Result], reading: Reading) -> Result:
         """Return what the generator returns.

@@ -207,6 +207,16 @@ def _writer(gateway: Gateway) -> Iterator[Metric]:
         "tidegate_receive_large_bytes", "Large receive buffers in use", gateway.pool.large_bytes
     )
     yield _gauge(
+        "tidegate_receive_control_bytes",
+        "Receive buffers of large requests that are not Produce",
+        gateway.pool.control_bytes,
+    )
+    yield _gauge(
+        "tidegate_large_request_elements",
+        "Elements of large requests that are being answered",
+        gateway.large_requests.elements,
+    )
+    yield _gauge(
         "tidegate_cache_used_bytes", "Bytes of objects in memory", gateway.cache.used_bytes
     )
     yield _gauge(

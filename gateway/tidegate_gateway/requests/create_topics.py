@@ -28,6 +28,7 @@ from tidegate_protocol.messages.create_topics import (
 from ..broker_settings import BrokerSettings
 from ..call import Call
 from ..topic_creation import create_topics
+from ..turns import Turns
 from .topic_errors import failure_text, topic_error
 
 
@@ -69,8 +70,10 @@ class CreateTopicsHandler:
         except ProposalFailed as failure:
             code, text = ErrorCode.UNKNOWN_SERVER_ERROR, failure_text(failure)
             return results + [_refused(topic.name, code, text) for topic in sound]
+        turns = Turns()
         for topic, answer in zip(sound, answers, strict=True):
             results.append(_result(topic.name, answer, self.cluster))
+            await turns.count(len(TOPIC_CONFIGS))
         return results
 
     def _new_topic(self, topic: CreatableTopic) -> NewTopic:

@@ -28,8 +28,9 @@ from tidegate_protocol.messages.delete_records import (
 
 from ..call import Call
 from ..looks import Look
+from ..turns import Turns
 
-PARTITIONS_PER_PROPOSAL = 10_000
+PARTITIONS_PER_PROPOSAL = 2_000
 NO_LOW_WATERMARK = -1
 
 _CODES = {
@@ -50,30 +51,31 @@ class DeleteRecordsHandler:
 
     async def handle(self, call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
         """Answer each partition with its new low watermark."""
-        deletions = [
-            Deletion(topic.name, each.partition_index, each.offset)
-            for topic in request.topics
-            for each in topic.partitions
-        ]
+        turns = Turns()
+        deletions: list[Deletion] = []
+        for topic in request.topics:
+            for each in topic.partitions:
+                deletions.append(Deletion(topic.name, each.partition_index, each.offset))
+                await turns.count()
         answers = iter(await self._delete(deletions))
-        topics = [
-            DeleteRecordsTopicResult(
-                topic.name,
-                [_result(each.partition_index, next(answers)) for each in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-        return DeleteRecordsResponse(topics=topics)
+        response = DeleteRecordsResponse()
+        for topic in request.topics:
+            result = DeleteRecordsTopicResult(topic.name)
+            response.topics.append(result)
+            for each in topic.partitions:
+                result.partitions.append(_result(each.partition_index, next(answers)))
+                await turns.count()
+        return response
 
     async def _delete(self, deletions: list[Deletion]) -> list[int | DeletionRefusal]:
         """Delete below offsets that are known now: what is acknowledged later must stay."""
         look = Look(self.coordinator)
-        await look.take(each.topic for each in deletions)
-        deletions = [self._with_offset(look, each) for each in deletions]
+        await look.take({each.topic for each in deletions})
         answers: list[int | DeletionRefusal] = []
         policy = self.cluster.default_of("cleanup.policy")
         for first in range(0, len(deletions), PARTITIONS_PER_PROPOSAL):
-            part = deletions[first : first + PARTITIONS_PER_PROPOSAL]
+            some = deletions[first : first + PARTITIONS_PER_PROPOSAL]
+            part = [self._with_offset(look, each) for each in some]
             topic_ids = look.topic_ids(each.topic for each in part)
             answers += await self.coordinator.propose(DeleteRecords(part, policy, topic_ids))
         return answers

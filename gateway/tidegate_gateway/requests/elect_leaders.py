@@ -22,6 +22,7 @@ from tidegate_protocol.messages.elect_leaders import (
 )
 
 from ..call import Call
+from ..turns import Turns
 from .known_partitions import partition_exists
 
 PREFERRED = 0
@@ -45,12 +46,14 @@ class ElectLeadersHandler:
             names = self.coordinator.state.topics.by_name
             rows = [ReplicaElectionResult(name) for name in names]
         else:
-            rows = [
-                ReplicaElectionResult(
-                    each.topic, [self._result(each.topic, index) for index in each.partitions]
-                )
-                for each in request.topic_partitions
-            ]
+            turns = Turns()
+            rows = []
+            for each in request.topic_partitions:
+                row = ReplicaElectionResult(each.topic)
+                rows.append(row)
+                for index in each.partitions:
+                    row.partition_result.append(self._result(each.topic, index))
+                    await turns.count()
         return ElectLeadersResponse(replica_election_results=rows)
 
     def _result(self, name: str, index: int) -> PartitionResult:

@@ -39,6 +39,7 @@ from ..fetch_plan import FetchSettings
 from ..log_reader import LogReader
 from ..prepared_runs import CorruptRun
 from ..time_search import Found, find_first, find_largest
+from ..turns import Turns
 from .fetch_look import epoch_error
 
 LATEST: Final = -1
@@ -94,12 +95,14 @@ class ListOffsets:
         """Answer every partition in the order asked."""
         is_proven = await self._catch_up()
         answers = _Answers(self.coordinator.state, request, call.version, is_proven=is_proven)
-        topics = [
-            ListOffsetsTopicResponse(
-                topic.name, [answers.answer(topic.name, each) for each in topic.partitions]
-            )
-            for topic in request.topics
-        ]
+        turns = Turns()
+        topics: list[ListOffsetsTopicResponse] = []
+        for asked in request.topics:
+            answered = ListOffsetsTopicResponse(asked.name)
+            topics.append(answered)
+            for partition in asked.partitions:
+                answered.partitions.append(answers.answer(asked.name, partition))
+                await turns.count()
         await self._search_all(answers.searches)
         if call.version < _EPOCHS_FROM:
             for topic in topics:

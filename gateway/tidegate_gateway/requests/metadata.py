@@ -24,7 +24,12 @@ from typing import ClassVar, TypeAlias
 
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.rules.topic_names import illegal_topic_name
-from tidegate_coordination.rules.topics import NewTopic, Refused, TopicRefusal
+from tidegate_coordination.rules.topics import (
+    MAX_PARTITIONS_PER_REQUEST,
+    NewTopic,
+    Refused,
+    TopicRefusal,
+)
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.partitions import PartitionTable
 from tidegate_coordination.state.topics import Topic, collision_key
@@ -65,19 +70,15 @@ class PreparedTopics:
         self._partitions = partitions
         self._prepared: dict[bytes, tuple[int, MetadataResponseTopic]] = {}
 
-    def cost(self, topic: Topic) -> int:
-        """Return what the next answer about a topic costs, in rows (turns.py)."""
-        known = self._prepared.get(topic.topic_id)
-        is_known = known is not None and known[0] == topic.version
-        return 1 if is_known else 1 + PLACED_PARTITION * len(topic.partition_numbers)
-
-    def of(self, topic: Topic) -> MetadataResponseTopic:
+    async def of(self, topic: Topic, turns: Turns) -> MetadataResponseTopic:
         """Return the answer about a topic; do not change it."""
         known = self._prepared.get(topic.topic_id)
         if known is not None and known[0] == topic.version:
+            await turns.count()
             return known[1]
-        prepared = self._prepare(topic)
-        self._prepared[topic.topic_id] = (topic.version, prepared)
+        version = topic.version
+        prepared = await self._prepare(topic, turns)
+        self._prepared[topic.topic_id] = (version, prepared)
         return prepared
 
     def forget_deleted(self, topic_count: int) -> None:
@@ -85,21 +86,26 @@ class PreparedTopics:
         if len(self._prepared) > 2 * topic_count + 100:
             self._prepared.clear()
 
-    def _prepare(self, topic: Topic) -> MetadataResponseTopic:
-        partitions = [
-            MetadataResponsePartition(
+    async def _prepare(self, topic: Topic, turns: Turns) -> MetadataResponseTopic:
+        """The topic may grow meanwhile, or go: then it is answered as it was."""
+        placements = self.view.placements(topic)
+        epochs = [self._partitions[each].leader_epoch for each in topic.partition_numbers]
+        await turns.count(PLACED_PARTITION * len(placements))
+        partitions: list[MetadataResponsePartition] = []
+        for index, (leader, replicas, to_produce) in enumerate(placements):
+            each = MetadataResponsePartition(
                 error_code=(
                     ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE
                 ),
                 partition_index=index,
                 leader_id=leader,
-                leader_epoch=self._partitions[topic.partition_numbers[index]].leader_epoch,
+                leader_epoch=epochs[index],
                 replica_nodes=replicas,
                 isr_nodes=replicas,
                 recommended_produce_brokers=to_produce,
             )
-            for index, (leader, replicas, to_produce) in enumerate(self.view.placements(topic))
-        ]
+            partitions.append(each)
+            await turns.count()
         return MetadataResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
@@ -131,15 +137,12 @@ class MetadataHandler:
             may_create = request.allow_auto_topic_creation
             refused = await self._find_or_create(topics, may_create=may_create)
             prepared = self._prepared_for(call)
-            # What stands twice is answered once, as in Kafka: an answer may be 10,000 times as
-            # large as the question.
-            once = {(each.name, each.topic_id): each for each in topics}
-            results = await self._answers(once.values(), prepared, call)
+            results = await self._answers(topics, prepared, call)
             for each in results:
                 if each.error_code == UNKNOWN and each.name in refused:
                     each.error_code = ErrorCode.POLICY_VIOLATION
         if request.include_topic_authorized_operations:
-            results = [replace(each, topic_authorized_operations=ALL_ON_TOPIC) for each in results]
+            results = await _with_operations(results)
         response = self._without_topics(prepared.view, request)
         response.topics = results
         return response
@@ -185,20 +188,32 @@ class MetadataHandler:
 
         Return the names that were too much for one request.
         """
-        if not any(self._is_unknown(each) for each in asked):
+        turns = Turns()
+        for each in asked:
+            if self._is_unknown(each):
+                break
+            await turns.count()
+        else:
             return set()
         await self.coordinator.catch_up()
         if not (may_create and self.settings.bool("auto.create.topics.enable")):
             return set()
-        named = (each for each in asked if each.name and each.topic_id == ZERO_UUID)
-        names = {each.name or "" for each in named if self._is_unknown(each)}
-        topics = [self._new_topic(name) for name in sorted(names)]
-        made = await create_topics(self.coordinator, self.settings, topics)
-        return {
-            topic.name
-            for topic, answer in zip(topics, made, strict=True)
+        topics: dict[str, NewTopic] = {}
+        too_many: set[str] = set()
+        for each in asked:
+            if each.name and each.topic_id == ZERO_UUID and self._is_unknown(each):
+                # Each has a partition at least: what is more is refused in any case.
+                if len(topics) == MAX_PARTITIONS_PER_REQUEST and each.name not in topics:
+                    too_many.add(each.name)
+                elif each.name not in topics:
+                    topics[each.name] = self._new_topic(each.name)
+            await turns.count()
+        made = await create_topics(self.coordinator, self.settings, list(topics.values()))
+        return too_many.union(
+            name
+            for name, answer in zip(topics, made, strict=True)
             if isinstance(answer, Refused) and answer.reason is TopicRefusal.TOO_MUCH
-        }
+        )
 
     def _new_topic(self, name: str) -> NewTopic:
         topic_id = self.new_topic_id()
@@ -221,22 +236,31 @@ class MetadataHandler:
         for topic_id in [each.topic_id for each in self._state.topics.by_name.values()]:
             topic = by_id.get(topic_id)
             if topic is not None:
-                cost = prepared.cost(topic)
-                answers.append(prepared.of(topic))
-                await turns.count(cost)
+                answers.append(await prepared.of(topic, turns))
         return answers
 
     async def _answers(
         self, asked: Iterable[MetadataRequestTopic], prepared: PreparedTopics, call: Call
     ) -> list[MetadataResponseTopic]:
-        """Answer all as one view shows them, whatever becomes of the gateways meanwhile."""
+        """Answer all as one view shows them, whatever becomes of the gateways meanwhile.
+
+        What stands twice is answered once, as in Kafka: an answer may be 10,000 times as large as
+        the question.
+        """
         turns = Turns()
         answers: list[MetadataResponseTopic] = []
+        answered: set[tuple[str | None, bytes]] = set()
         for each in asked:
+            if (each.name, each.topic_id) in answered:
+                await turns.count()
+                continue
+            answered.add((each.name, each.topic_id))
             topic = self._topic(each)
-            cost = prepared.cost(topic) if topic is not None else 1
-            answers.append(self._answer(each, topic, prepared, call))
-            await turns.count(cost)
+            if topic is None or _is_too_new(each, call.version):
+                answers.append(self._refused(each, call))
+                await turns.count()
+            else:
+                answers.append(await prepared.of(topic, turns))
         return answers
 
     def _topic(self, asked: MetadataRequestTopic) -> Topic | None:
@@ -245,24 +269,30 @@ class MetadataHandler:
             return topics.by_id.get(asked.topic_id)
         return topics.by_name.get(asked.name or "")
 
-    def _answer(
-        self,
-        asked: MetadataRequestTopic,
-        topic: Topic | None,
-        prepared: PreparedTopics,
-        call: Call,
-    ) -> MetadataResponseTopic:
-        by_id = asked.topic_id != ZERO_UUID
-        if call.version < FIRST_VERSION_WITH_TOPIC_IDS and (by_id or asked.name is None):
+    def _refused(self, asked: MetadataRequestTopic, call: Call) -> MetadataResponseTopic:
+        if _is_too_new(asked, call.version):
             return MetadataResponseTopic(
                 ErrorCode.INVALID_REQUEST, asked.name or "", asked.topic_id
             )
-        if topic is not None:
-            return prepared.of(topic)
-        if by_id:
+        if asked.topic_id != ZERO_UUID:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
         name = asked.name or ""
         return MetadataResponseTopic(_code_of_unknown(name, self._state), name)
+
+
+async def _with_operations(topics: list[MetadataResponseTopic]) -> list[MetadataResponseTopic]:
+    turns = Turns()
+    results: list[MetadataResponseTopic] = []
+    for each in topics:
+        results.append(replace(each, topic_authorized_operations=ALL_ON_TOPIC))
+        await turns.count()
+    return results
+
+
+def _is_too_new(asked: MetadataRequestTopic, version: int) -> bool:
+    """Tell whether what is asked for by its id, or has no name, cannot be in this version."""
+    is_new = asked.topic_id != ZERO_UUID or asked.name is None
+    return is_new and version < FIRST_VERSION_WITH_TOPIC_IDS
 
 
 def _code_of_unknown(name: str, state: ClusterState) -> ErrorCode:

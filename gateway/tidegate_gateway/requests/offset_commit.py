@@ -1,15 +1,18 @@
 """OffsetCommit: versions 2-10.
 
 Offsets are in the metadata log before the answer.  Differs from Kafka: retention_time_ms (v2-4) is
-ignored, offsets.retention.minutes counts; the string of metadata is bounded in bytes of UTF-8.
+ignored, offsets.retention.minutes counts; the string of metadata is bounded in bytes of UTF-8; and
+offsets of more than OFFSETS_AT_ONCE partitions are committed in parts, so that no commit holds up
+the others, nor is too large for an entry of the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from types import ModuleType
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from tidegate_coordination.coordinator import (
     Coordinator,
@@ -30,9 +33,11 @@ from tidegate_protocol.messages.offset_commit import (
 
 from ..call import Call
 from ..group_manager import GroupManager
+from ..turns import Turns
 from .group_errors import refusal_code
 
 TOPIC_IDS_SINCE = 10
+OFFSETS_AT_ONCE: Final = 2_000
 _NO_TOPIC = b""
 
 
@@ -58,25 +63,32 @@ class OffsetCommit:
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
             rows = await self._rows(request, by_id, unknown)
-            codes = await self._commit(request, rows, unknown)
         except CoordinatorUnavailable:
-            return _same_code(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        except ProposalFailed:
-            return _same_code(request, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
-        if isinstance(codes, ErrorCode):
-            return _same_code(request, codes)
-        return _response(request, iter(codes))
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            count = sum(len(topic.partitions) for topic in request.topics)
+            return await _response(request, repeat(code, count))
+        codes: list[ErrorCode] = []
+        for first in range(0, max(len(rows), 1), OFFSETS_AT_ONCE):
+            part = rows[first : first + OFFSETS_AT_ONCE]
+            try:
+                codes += await self._commit(request, part, unknown)
+            except ProposalFailed:
+                codes += [ErrorCode.INVALID_COMMIT_OFFSET_SIZE] * len(part)
+        return await _response(request, iter(codes))
 
     async def _rows(
         self, request: OffsetCommitRequest, by_id: bool, unknown: ErrorCode
     ) -> list[_Row]:
-        rows = self._look_up(request, by_id, unknown)
+        rows = await self._look_up(request, by_id, unknown)
         if any(row.code is not ErrorCode.NONE for row in rows):
             await self.coordinator.catch_up()
-            rows = self._look_up(request, by_id, unknown)
+            rows = await self._look_up(request, by_id, unknown)
         return rows
 
-    def _look_up(self, request: OffsetCommitRequest, by_id: bool, unknown: ErrorCode) -> list[_Row]:
+    async def _look_up(
+        self, request: OffsetCommitRequest, by_id: bool, unknown: ErrorCode
+    ) -> list[_Row]:
+        turns = Turns()
         rows: list[_Row] = []
         for topic in request.topics:
             topic_id = self._topic_id(topic, by_id)
@@ -89,6 +101,7 @@ class OffsetCommit:
                     each.committed_metadata or "",
                 )
                 rows.append(_Row(offset, self._code(offset, unknown)))
+                await turns.count()
         return rows
 
     def _topic_id(self, topic: OffsetCommitRequestTopic, by_id: bool) -> bytes:
@@ -109,7 +122,7 @@ class OffsetCommit:
 
     async def _commit(
         self, request: OffsetCommitRequest, rows: list[_Row], unknown: ErrorCode
-    ) -> list[ErrorCode] | ErrorCode:
+    ) -> list[ErrorCode]:
         """Commit even when nothing is left to commit: the member is checked all the same."""
         answer = await self.groups.commit(
             request.group_id,
@@ -118,7 +131,7 @@ class OffsetCommit:
             [row.offset for row in rows if row.code is ErrorCode.NONE],
         )
         if isinstance(answer, Refusal):
-            return refusal_code(answer)
+            return [refusal_code(answer)] * len(rows)
         taken = iter(answer)
         return [
             row.code
@@ -128,21 +141,16 @@ class OffsetCommit:
         ]
 
 
-def _same_code(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-    count = sum(len(topic.partitions) for topic in request.topics)
-    return _response(request, iter([code] * count))
-
-
-def _response(request: OffsetCommitRequest, codes: Iterator[ErrorCode]) -> OffsetCommitResponse:
-    topics = [
-        OffsetCommitResponseTopic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=[
-                OffsetCommitResponsePartition(each.partition_index, next(codes))
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
+async def _response(
+    request: OffsetCommitRequest, codes: Iterator[ErrorCode]
+) -> OffsetCommitResponse:
+    turns = Turns()
+    topics: list[OffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        topics.append(answer)
+        for each in topic.partitions:
+            code = next(codes)
+            answer.partitions.append(OffsetCommitResponsePartition(each.partition_index, code))
+            await turns.count()
     return OffsetCommitResponse(topics=topics)

@@ -5,10 +5,9 @@ Offsets of topics that a member subscribes to stay.  What was never committed co
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.groups.values import Refusal
@@ -26,8 +25,12 @@ from tidegate_protocol.messages.offset_delete import (
 
 from ..call import Call
 from ..group_manager import GroupManager
+from ..turns import Turns
 from .group_errors import refusal_code
 
+# Else the event of very many would not fit an entry of the log.  What is gone stays gone if a part
+# behind it is refused, and the client may ask again.
+OFFSETS_AT_ONCE: Final = 2_000
 _CODES = {
     OffsetDeletionRefusal.NOT_HOLDER: ErrorCode.NOT_COORDINATOR,
     OffsetDeletionRefusal.UNKNOWN_GROUP: ErrorCode.GROUP_ID_NOT_FOUND,
@@ -52,19 +55,23 @@ class OffsetDelete:
             await self.coordinator.catch_up()
         except CoordinatorUnavailable:
             return OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        wanted = [
-            (self._topic_id(topic), partition.partition_index)
-            for topic in request.topics
-            for partition in topic.partitions
-            if self._exists(topic, partition.partition_index)
-        ]
-        free = await self.groups.delete_offsets(request.group_id, wanted)
-        if isinstance(free, Refusal):
-            return OffsetDeleteResponse(error_code=refusal_code(free))
-        if isinstance(free, OffsetDeletionRefusal):
-            return OffsetDeleteResponse(error_code=_CODES[free])
-        by_partition = dict(zip(wanted, free, strict=True))
-        return _response(request, lambda name, index: self._code(by_partition, name, index))
+        turns = Turns()
+        wanted: list[tuple[bytes, int]] = []
+        for topic in request.topics:
+            for partition in topic.partitions:
+                if self._exists(topic, partition.partition_index):
+                    wanted.append((self._topic_id(topic), partition.partition_index))
+                await turns.count()
+        by_partition: dict[tuple[bytes, int], bool] = {}
+        for first in range(0, max(len(wanted), 1), OFFSETS_AT_ONCE):
+            part = wanted[first : first + OFFSETS_AT_ONCE]
+            free = await self.groups.delete_offsets(request.group_id, part)
+            if isinstance(free, Refusal):
+                return OffsetDeleteResponse(error_code=refusal_code(free))
+            if isinstance(free, OffsetDeletionRefusal):
+                return OffsetDeleteResponse(error_code=_CODES[free])
+            by_partition.update(zip(part, free, strict=True))
+        return await self._response(request, by_partition, turns)
 
     def _topic(self, name: str) -> Topic | None:
         return self.coordinator.state.topics.by_name.get(name)
@@ -84,20 +91,16 @@ class OffsetDelete:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.NONE if is_free else ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 
-
-def _response(
-    request: OffsetDeleteRequest, code_of: Callable[[str, int], ErrorCode]
-) -> OffsetDeleteResponse:
-    topics = [
-        OffsetDeleteResponseTopic(
-            topic.name,
-            [
-                OffsetDeleteResponsePartition(
-                    each.partition_index, code_of(topic.name, each.partition_index)
-                )
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    return OffsetDeleteResponse(topics=topics)
+    async def _response(
+        self, request: OffsetDeleteRequest, free: dict[tuple[bytes, int], bool], turns: Turns
+    ) -> OffsetDeleteResponse:
+        response = OffsetDeleteResponse()
+        for topic in request.topics:
+            answered = OffsetDeleteResponseTopic(topic.name)
+            response.topics.append(answered)
+            for each in topic.partitions:
+                code = self._code(free, topic.name, each.partition_index)
+                one = OffsetDeleteResponsePartition(each.partition_index, code)
+                answered.partitions.append(one)
+                await turns.count()
+        return response

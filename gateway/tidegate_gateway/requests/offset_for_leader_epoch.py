@@ -24,6 +24,7 @@ from tidegate_protocol.messages.offset_for_leader_epoch import (
 )
 
 from ..call import Call
+from ..turns import Turns
 from .fetch_look import epoch_error
 
 
@@ -45,18 +46,16 @@ class OffsetForLeaderEpoch:
             unproven = ErrorCode.KAFKA_STORAGE_ERROR
         else:
             unproven = ErrorCode.NONE
-        return OffsetForLeaderEpochResponse(
-            topics=[
-                OffsetForLeaderTopicResult(
-                    topic.topic,
-                    [
-                        _answer(each, self._partition(topic.topic, each.partition), unproven)
-                        for each in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ]
-        )
+        turns = Turns()
+        response = OffsetForLeaderEpochResponse()
+        for topic in request.topics:
+            result = OffsetForLeaderTopicResult(topic.topic)
+            response.topics.append(result)
+            for each in topic.partitions:
+                partition = self._partition(topic.topic, each.partition)
+                result.partitions.append(_answer(each, partition, unproven))
+                await turns.count()
+        return response
 
     def _partition(self, name: str, index: int) -> Partition | None:
         state = self.coordinator.state
