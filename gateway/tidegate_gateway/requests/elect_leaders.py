@@ -49,10 +49,10 @@ class ElectLeadersHandler:
             turns = Turns()
             rows = []
             for each in request.topic_partitions:
-                row = ReplicaElectionResult(each.topic)
-                rows.append(row)
+                results: list[PartitionResult] = []
+                rows.append(ReplicaElectionResult(each.topic, results))
                 for index in each.partitions:
-                    row.partition_result.append(self._result(each.topic, index))
+                    results.append(self._result(each.topic, index))
                     await turns.count()
         return ElectLeadersResponse(replica_election_results=rows)
 
