@@ -254,6 +254,12 @@ class GroupManager:
             return Refusal.INVALID_GROUP_ID
         if self._coordinator.is_cut_off:
             return Refusal.NOT_COORDINATOR  # another gateway may serve it by now
+        if self._coordinator.standstill.is_recent:
+            # Its claim may have gone to another meanwhile, and its replica not know it yet.
+            try:
+                await self._coordinator.catch_up()
+            except CoordinatorUnavailable:
+                return Refusal.NOT_COORDINATOR
         try:
             return await self._groups.host(group_id, create=create)
         except (CoordinatorUnavailable, ProposalFailed):

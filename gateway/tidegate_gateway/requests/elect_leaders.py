@@ -42,12 +42,12 @@ class ElectLeadersHandler:
         if request.election_type not in (PREFERRED, UNCLEAN):
             return _unknown_type(request)
         await self.coordinator.catch_up()
+        rows: list[ReplicaElectionResult] = []
         if request.topic_partitions is None:
             names = self.coordinator.state.topics.by_name
             rows = [ReplicaElectionResult(name) for name in names]
         else:
             turns = Turns()
-            rows = []
             for each in request.topic_partitions:
                 results: list[PartitionResult] = []
                 rows.append(ReplicaElectionResult(each.topic, results))
