@@ -176,6 +176,15 @@ def test_one_who_forgot_credentials_is_told_at_once(
     assert done.stderr.count("\n") == 1
 
 
+def test_settings_of_the_environment_that_dev_does_not_read_are_told(tmp_path: Path) -> None:
+    environ = {"TIDEGATE_NUM_PARTITIONS": "7", "TIDEGATE_PORT": "tcp://10.0.0.1:9092"}
+    with serving(*DEV, "--memory", cwd=tmp_path, **environ) as process:
+        _, errors = process.stop()
+    assert errors.startswith("tidegate: TIDEGATE_NUM_PARTITIONS: only `serve` reads settings from")
+    assert "--set NAME=VALUE" in errors
+    assert errors.count("\n") == 1
+
+
 def test_other_packages_add_commands(tmp_path: Path) -> None:
     (tmp_path / "stranger.py").write_text(
         "import typer\n"

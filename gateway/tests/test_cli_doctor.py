@@ -106,6 +106,18 @@ def test_a_gateway_that_answers_anyone_says_so_at_its_start(tmp_path: Path) -> N
     assert "whoever reaches peer.listener may read all records" in errors
 
 
+def test_what_dev_made_is_looked_at_where_nothing_else_was_run(tmp_path: Path) -> None:
+    with serving("dev", "--port", "0", "--admin-port", "0", cwd=tmp_path) as process:
+        done = tidegate("doctor", *FREE, cwd=tmp_path)
+        cluster_id = process.said["cluster_id"]
+    assert done.returncode == 0, done.stdout
+    assert "tidegate-data is looked at" in done.stdout
+    assert f"cluster is {cluster_id}" in done.stdout
+    assert not (tmp_path / "data").exists()
+    (tmp_path / "data").mkdir()
+    assert "tidegate-data" not in tidegate("doctor", *FREE, cwd=tmp_path).stdout
+
+
 def test_the_listener_of_a_controller_is_told_of(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -172,14 +172,14 @@ def member(number: int, phase: Phase, folder: Path) -> Member:
 
 def test_a_person_is_told_where_each_zone_is(tmp_path: Path) -> None:
     members = [member(each, Phase.SERVING, tmp_path) for each in (1, 2, 3)]
-    text = banner(members, tmp_path, environment=None)
+    text = banner(members, tmp_path, environment=None, called="tidegate")
     rows = [line.split() for line in text.splitlines()]
     assert ["az-2", "h:9093", "http://h:9645"] in rows
     assert ["all", "h:9092,h:9093,h:9094"] in rows
     assert "tidegate zones --admin h:9644" in text
     assert "  tidegate gateway list --log 'sqlite:m.db'" in text
     assert PLACES.token not in text
-    text = banner(members, tmp_path, environment=tmp_path / "environment")
+    text = banner(members, tmp_path, environment=tmp_path / "environment", called="tidegate")
     assert f". {tmp_path}/environment; tidegate gateway list" in text
 
 

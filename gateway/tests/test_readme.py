@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -28,7 +29,10 @@ BLOCKS = re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL
 def running_dev(folder: Path) -> Iterator[tuple[str, str, str]]:
     """Run `tidegate dev` on free ports; yields (what it printed, bootstrap servers, admin URL)."""
     command = [sys.executable, "-m", "tidegate_gateway", "dev", "--port", "0", "--admin-port", "0"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as popen:
+    environ = os.environ | {"_TIDEGATE": "./tidegate"}  # as that script sets it
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environ
+    ) as popen:
         try:
             with deadline(popen):
                 banner = _banner(popen)

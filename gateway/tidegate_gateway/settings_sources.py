@@ -224,6 +224,16 @@ def from_environment(environ: Mapping[str, str]) -> Texts:
     return texts
 
 
+def settings_in(environ: Mapping[str, str]) -> list[str]:
+    """Return the variables from which settings would be read; not those of Kafka's image."""
+    return [
+        key
+        for key, text in _with_prefix(environ, PREFIX)
+        if not key.startswith(PIPELINE_PREFIX)
+        and (_dotted(key, PREFIX) in BROKER_CONFIGS or not is_service_link(key, text))
+    ]
+
+
 def _with_prefix(environ: Mapping[str, str], prefix: str) -> list[tuple[str, str]]:
     return [(key, text) for key, text in sorted(environ.items()) if key.startswith(prefix)]
 

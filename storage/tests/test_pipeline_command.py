@@ -216,7 +216,8 @@ def children(pid: int) -> list[int]:
 def test_the_banner_shows_what_starts_a_pipeline(texts: dict[str, str], command: str) -> None:
     data = Path("my data")
     places = {"object.store": default_store(data), "metadata.log": default_log(data)}
-    assert shown_command(BrokerSettings(places | texts), data) == f"tidegate pipeline run {command}"
+    shown = shown_command(BrokerSettings(places | texts), data, "./tidegate")
+    assert shown == f"./tidegate pipeline run {command}"
 
 
 def test_dev_runs_a_pipeline_beside_it(tmp_path: Path) -> None:

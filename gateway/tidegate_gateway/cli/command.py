@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import typer
 
 from . import gateway_command, log_command, topic_command
-from .options import Json, LogThatExists, StoreThatExists
+from .options import DEV_DATA, SERVE_DATA, Json, LogThatExists, StoreThatExists
 
 COMMANDS: Final = "tidegate.commands"
 
@@ -65,7 +65,7 @@ def dev(
     admin_port: Annotated[
         int, typer.Option(min=0, max=65535, metavar="PORT", help="Of health and metrics.")
     ] = (9644),
-    data: Data = Path("tidegate-data"),
+    data: Data = DEV_DATA,
     object_store: ObjectStore = None,
     log: LogUrl = None,
     memory: Memory = False,
@@ -104,7 +104,7 @@ def dev(
 def serve(
     config: ConfigFile = None,
     properties: PropertiesFile = None,
-    data: Data = Path("data"),
+    data: Data = SERVE_DATA,
     set_: Set = None,
     json: Json = False,
     log_level: LogLevel = "info",
@@ -130,7 +130,13 @@ def serve(
 def doctor(
     config: ConfigFile = None,
     properties: PropertiesFile = None,
-    data: Data = Path("data"),
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder for what is kept; data by default, or tidegate-data if only dev ran here.",
+        ),
+    ] = None,
     object_store: ObjectStore = None,
     log: LogUrl = None,
     set_: Set = None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,8 +13,9 @@ from ..app import Running
 from ..broker_settings import BrokerSettings
 from ..listener_settings import url_host
 from ..server import PortInUse
-from ..settings_sources import BadSource, gather
+from ..settings_sources import BadSource, gather, settings_in
 from .banner import banner, banner_json
+from .called_as import called_as
 from .dev_pipeline import (
     PipelineProcess,
     default_log,
@@ -76,6 +79,7 @@ def run_dev(
             pipeline.start(running.settings)
 
     def settings() -> BrokerSettings:
+        warn_of_environment(os.environ)
         found = gather(defaults=options.texts(), environ={}, assignments=assignments)
         if options.pipeline and (name := what_is_in_memory(found)):
             raise BadSource(f"--pipeline: what is in memory only no pipeline can see ({name})")
@@ -91,6 +95,17 @@ def run_dev(
         )
 
 
+def warn_of_environment(environ: Mapping[str, str]) -> None:
+    """Say that settings of the environment are not read, where there are some.
+
+    It may be set for a gateway that is to be served on this machine, and a trial is no such one.
+    """
+    names = settings_in(environ)
+    if names:
+        text = f"{', '.join(names)}: only `serve` reads settings from the environment"
+        print(f"tidegate: {text}; here they are given as --set NAME=VALUE", file=sys.stderr)
+
+
 def _announcement(options: DevOptions, running: Running, *, as_json: bool) -> str:
     if as_json:
         return banner_json(running)
@@ -103,7 +118,7 @@ def _pipeline_line(options: DevOptions, settings: BrokerSettings) -> str:
         return ""
     if options.pipeline:
         return "A pipeline merges small objects into large ones, in a process of its own."
-    command = shown_command(settings, options.data)
+    command = shown_command(settings, options.data, called_as(sys.argv[0]))
     return f"To have small objects merged into large ones: {command}"
 
 

@@ -45,15 +45,18 @@ def what_is_in_memory(settings: BrokerSettings) -> str:
     return ""
 
 
-def shown_command(settings: BrokerSettings, data: Path) -> str:
-    """Return what starts a pipeline by hand, without what must not be shown."""
+def shown_command(settings: BrokerSettings, data: Path, called: str) -> str:
+    """Return what starts a pipeline by hand, without what must not be shown.
+
+    called: see called_as.py.
+    """
     store, log = settings.text("object.store"), settings.text("metadata.log")
     if (store, log) == (default_store(data), default_log(data)):
-        return shlex.join(["tidegate", "pipeline", "run", "--data", str(data)])
+        return f"{called} {shlex.join(['pipeline', 'run', '--data', str(data)])}"
     shown = without_secrets(log)
     urls = ["--object-store", without_secrets(store), "--log", shown]
     left_out = "" if shown == log else f" (or the log's whole URL as {LOG_VARIABLE})"
-    return shlex.join(["tidegate", "pipeline", "run", *urls]) + left_out
+    return f"{called} {shlex.join(['pipeline', 'run', *urls])}{left_out}"
 
 
 class PipelineProcess:

@@ -20,7 +20,8 @@ from ..local_cluster.text import banner, json_text, status_text
 from ..logs import LEVELS, configure_logs
 from ..refusals_to_start import sentence_of
 from ..settings_sources import BadSource
-from .dev import DevOptions
+from .called_as import called_as
+from .dev import DevOptions, warn_of_environment
 from .dev_pipeline import PipelineProcess, default_log, default_store, what_is_in_memory
 
 
@@ -73,6 +74,7 @@ class _Run:
         options = self._options
         self._check()
         configure_logs(self._log_level)
+        warn_of_environment(os.environ)
         with ExitStack() as stack:
             stack.callback(hold_data_folder(options.data).close)
             shape = Shape(self._zones, options.host, options.port, options.admin_port, options.data)
@@ -119,8 +121,13 @@ class _Run:
         pipeline = PipelineProcess(log_level=self._log_level)
 
         def announce() -> None:
-            text = json_text if self._as_json else banner
-            print(text(cluster.members, data, environment=environment), flush=True)
+            members = cluster.members
+            if self._as_json:
+                text = json_text(members, data, environment=environment)
+            else:
+                called = called_as(sys.argv[0])
+                text = banner(members, data, environment=environment, called=called)
+            print(text, flush=True)
             if self._options.pipeline:
                 pipeline.start(BrokerSettings(plans[0].texts))
 

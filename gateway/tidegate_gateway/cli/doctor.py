@@ -11,6 +11,7 @@ import trio
 from ..doctor import examine
 from ..findings import Checked
 from ..logs import configure_logs
+from .options import DEV_DATA, SERVE_DATA
 from .serve import serve_settings
 from .table import mark
 from .telling import was_told
@@ -19,12 +20,16 @@ from .telling import was_told
 def run_doctor(
     config: Path | None,
     properties: Path | None,
-    data: Path,
+    data: Path | None,
     assignments: Sequence[str],
     *,
     as_json: bool,
 ) -> int:
-    """Examine; return 0 when all is well, 1 otherwise."""
+    """Examine; return 0 when all is well, 1 otherwise.
+
+    Args:
+      data: None for that of `serve`, or of `dev` where only that was ever run.
+    """
     configure_logs("error")
     findings: list[Checked] = []
 
@@ -32,6 +37,12 @@ def run_doctor(
         findings.append(checked)
         if not as_json:
             print(_line(checked), flush=True)
+
+    if data is None:
+        is_of_dev = not (config or properties or SERVE_DATA.exists()) and DEV_DATA.is_dir()
+        data = DEV_DATA if is_of_dev else SERVE_DATA
+        if is_of_dev:
+            report(Checked("data folder", f"{data} is looked at, as `dev` made it (--data)", True))
 
     try:
         settings = serve_settings(config, properties, data, assignments)

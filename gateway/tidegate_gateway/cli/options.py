@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
+
+# Of `dev` and of `serve`, where --data is not given.
+DEV_DATA: Final = Path("tidegate-data")
+SERVE_DATA: Final = Path("data")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 _LOG = typer.Option(

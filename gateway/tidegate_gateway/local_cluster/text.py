@@ -29,10 +29,11 @@ class Member:
         return str(self.said["bootstrap_servers"])
 
 
-def banner(members: Sequence[Member], data: Path, *, environment: Path | None) -> str:
+def banner(members: Sequence[Member], data: Path, *, environment: Path | None, called: str) -> str:
     """Return the text for a person.
 
     Args:
+      called: see cli/called_as.py.
       environment: a file to be read by shells before they use store and log; None: none is needed.
     """
     first = members[0]
@@ -56,8 +57,8 @@ def banner(members: Sequence[Member], data: Path, *, environment: Path | None) -
         "client.id=NAME,zone=az-1 does so for any client, client.rack=az-1 for consumers.",
         "Who crosses zones, and which gateways there are:",
         "",
-        f"  tidegate zones --admin {str(first.said['admin_url']).removeprefix('http://')}",
-        f"  {before}tidegate gateway list {option}",
+        f"  {called} zones --admin {str(first.said['admin_url']).removeprefix('http://')}",
+        f"  {before}{called} gateway list {option}",
         "",
         "Type here:",
         "",
