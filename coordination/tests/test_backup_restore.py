@@ -21,9 +21,11 @@ from tests.backup_world import (
     writers,
 )
 from tidegate_coordination.backup.recovery import NothingToRestore
+from tidegate_coordination.backup.salvage_rules import PRODUCER_ID_GAP
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import LogMisconfigured
 from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.state.columns import MAX_INT64
 from tidegate_storage.keys import timeline_key
 from tidegate_storage.object_store import StoreMisconfigured
 from tidegate_storage.ownership import TimelineOver, check_owner
@@ -262,12 +264,15 @@ async def test_restores_of_one_backup_give_out_numbers_of_their_own(
 async def test_producer_ids_that_were_met_before_a_cut_are_not_given_out(
     at: int, autojump_clock: MockClock
 ) -> None:
+    """The last that can have been given out; one that a client made up counts for nothing."""
     store, log, new_log = memory_store(), MemoryLog(), MemoryLog()
-    met = 1 << 40
     async with writers(log, store, 1) as [writer]:
         await writer.create_topic("t")
         await back_up(log, store)
-        await writer.write(("t", batch_of(b"a", producer=(met, 0))))
+        ids = writer.coordinator.state.producer_ids
+        met, made_up = ids.next_id + PRODUCER_ID_GAP - 1, MAX_INT64
+        for each in (made_up, met, 0):
+            await writer.write(("t", batch_of(b"a", producer=(each, 0))))
     fuse = Fuse(at, after=True)
     with suppress(LogMisconfigured):
         try:
@@ -275,7 +280,9 @@ async def test_producer_ids_that_were_met_before_a_cut_are_not_given_out(
         except* Blown:
             pass
         await restored(store, new_log)
-    assert (await replayed(new_log)).producer_ids.next_id > met
+    following = (await replayed(new_log)).producer_ids
+    assert met + PRODUCER_ID_GAP < following.next_id < met + 10 * PRODUCER_ID_GAP
+    assert following.own == ids.own
 
 
 async def test_a_log_in_use_is_refused_and_nothing_is_written(autojump_clock: MockClock) -> None:

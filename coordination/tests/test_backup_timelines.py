@@ -147,7 +147,7 @@ def facts(first: int, last: int, *, epoch: int = 0) -> BatchFacts:
 async def test_gaps(batch: BatchFacts, is_gap: bool) -> None:
     state = await a_state()
     state.partitions[0].producers[5] = ProducerState(0, (KeptBatch(0, 9, 0, -1),), 0)
-    index = SequenceIndex()
+    index = SequenceIndex(lambda _: True)
     assert bool(gaps_of(state, 1, [batch], index).bridges) is is_gap
     before = batch._replace(
         first_sequence=0, last_sequence=(batch.first_sequence - 1) & MAX_SEQUENCE
@@ -162,7 +162,7 @@ async def test_sequences_wrap() -> None:
     state = await a_state()
     kept = KeptBatch(MAX_SEQUENCE - 1, MAX_SEQUENCE, 0, -1)
     state.partitions[0].producers[5] = ProducerState(0, (kept,), 0)
-    index = SequenceIndex()
+    index = SequenceIndex(lambda _: True)
     assert not gaps_of(state, 1, [facts(0, 4)], index).bridges
     [bridge] = gaps_of(state, 1, [facts(2, 4)], index).bridges.values()
     assert bridge.expected_sequence() == 2

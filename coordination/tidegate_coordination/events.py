@@ -4,6 +4,9 @@ An event says what was decided (offsets are already assigned), so that folding i
 and every version of the code agrees on what it means.  Tags are for ever: a tag is never used again
 for another meaning, and fields are only added at the end, with a default.
 
+Every event that carries a name that people choose has a `tenant`, whose name it is: 0, for nothing
+gives out others yet (state/trial.py refuses them), and the format need not change when it does.
+
 Numbers of topics, partitions and objects are dense integers given out by the fold in log order, so
 all replicas agree on them without storing them twice.
 """
@@ -22,11 +25,13 @@ class ClusterCreated(Event, frozen=True, tag=1):
 
     cluster_id: 22 characters as Kafka prints UUIDs; timeline: 1, raised when a log is restored.
     lease_ms: see state/gateways.py; it takes part in the fold, so it is the same for all gateways.
+    first_producer_id: where its producer ids begin; see state/producer_ids.py.
     """
 
     cluster_id: str
     timeline: int
     lease_ms: int = 30_000
+    first_producer_id: int = 0
 
 
 class Endpoint(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -87,12 +92,14 @@ class ClaimTaken(Event, frozen=True, tag=6):
     name: str
     incarnation: int
     epoch: int
+    tenant: int = 0
 
 
 class ClaimReleased(Event, frozen=True, tag=7):
     """The holder gave the claim up; its epoch stays known while the name is in use."""
 
     name: str
+    tenant: int = 0
 
 
 class TimelineOpened(Event, frozen=True, tag=8):
@@ -160,6 +167,7 @@ class TopicCreated(Event, frozen=True, tag=10):
     partition_count: int
     replication_factor: int
     configs: dict[str, str]
+    tenant: int = 0
 
 
 class PartitionsAdded(Event, frozen=True, tag=11):
@@ -185,6 +193,7 @@ class ConfigsSet(Event, frozen=True, tag=13):
     resource_type: int
     resource_name: str
     configs: dict[str, str]
+    tenant: int = 0
 
 
 class SalvageEnded(Event, frozen=True, tag=14):

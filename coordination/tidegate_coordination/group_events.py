@@ -1,4 +1,4 @@
-"""Events of consumer groups (tags 40 to 49)."""
+"""Events of consumer groups (tags 40 to 49).  tenant: see events.py."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class GroupChanged(Event, frozen=True, tag=40):
     protocol: str | None
     leader: str | None
     members: tuple[MemberRecord, ...]
+    tenant: int = 0
 
 
 class CommittedOffset(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -58,6 +59,7 @@ class OffsetsCommitted(Event, frozen=True, tag=41):
     group_id: str
     claim_epoch: int
     offsets: tuple[CommittedOffset, ...]
+    tenant: int = 0
 
 
 class OffsetsDeleted(Event, frozen=True, tag=42):
@@ -65,9 +67,11 @@ class OffsetsDeleted(Event, frozen=True, tag=42):
 
     group_id: str
     partitions: tuple[tuple[bytes, int], ...]
+    tenant: int = 0
 
 
 class GroupDeleted(Event, frozen=True, tag=43):
     """The group and all its offsets go."""
 
     group_id: str
+    tenant: int = 0

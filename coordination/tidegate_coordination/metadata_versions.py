@@ -16,6 +16,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from . import events as ev
+from . import group_events as gev
 from .events import Event, MetadataVersionSet, StaticSettingsTold
 from .level_gates import LevelGates
 
@@ -54,13 +56,30 @@ EPOCHS: Final = 3
 """From here on partitions have a history of leader epochs; see decision 25."""
 WIDE_NUMBERS: Final = 3
 """From here on objects have 40 bits, and WAL ids 64; below they have 32 each."""
+OWN_PRODUCER_IDS: Final = 3
+"""From here on new clusters have producer ids of their own; see state/producer_ids.py."""
+TENANTS: Final = 3
+"""From here on events can say whose a name is."""
+WITH_TENANT: Final[tuple[type[Event], ...]] = (
+    ev.ClaimTaken,
+    ev.ClaimReleased,
+    ev.TopicCreated,
+    ev.ConfigsSet,
+    gev.GroupChanged,
+    gev.OffsetsCommitted,
+    gev.OffsetsDeleted,
+    gev.GroupDeleted,
+)
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 SETTINGS_TOLD: Final = 3
 """From here on gateways tell what they were given at their start; see decision 23."""
 EVENT_LEVELS: Final[dict[type[Event], int]] = {StaticSettingsTold: SETTINGS_TOLD}
 """Types of events that need more than FIRST; whoever proposes them asks for the level, too."""
-FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {}
+FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {
+    (ev.ClusterCreated, "first_producer_id"): OWN_PRODUCER_IDS,
+    **{(kind, "tenant"): TENANTS for kind in WITH_TENANT},
+}
 """Fields that need more than FIRST once they say more than their default: (class, name).
 
 The class is that of an event, or of what stands in one.  An older release would fold the event

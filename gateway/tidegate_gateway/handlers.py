@@ -43,7 +43,7 @@ from .requests.fetch import Fetch
 from .requests.find_coordinator import FindCoordinator
 from .requests.heartbeat import Heartbeat
 from .requests.incremental_alter_configs import IncrementalAlterConfigsHandler
-from .requests.init_producer_id import InitProducerId, ProducerIds
+from .requests.init_producer_id import InitProducerId, ProducerIds, hold_seconds
 from .requests.join_group import JoinGroup
 from .requests.leave_group import LeaveGroup
 from .requests.list_config_resources import ListConfigResourcesHandler
@@ -112,6 +112,7 @@ def _data_handlers(
         min_file_bytes=settings.int("disk.cache.send.min.bytes"),
     )
     sessions = FetchSessions(rng)
+    hold = hold_seconds(settings.int("producer.id.expiration.ms"))
     fetch = Fetch(
         coordinator, reader, waiters, sessions, fetch_settings, read_ahead, steering, reply_memory
     )
@@ -120,7 +121,7 @@ def _data_handlers(
         fetch,
         ListOffsets(coordinator, reader, fetch_settings, blocking),
         OffsetForLeaderEpoch(coordinator),
-        InitProducerId(ProducerIds(coordinator)),
+        InitProducerId(ProducerIds(coordinator, hold)),
     ]
 
 

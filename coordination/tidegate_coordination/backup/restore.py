@@ -37,13 +37,12 @@ from ..state.cluster import ClusterState
 from .copier import Copier
 from .recovery import Recovered, Say
 from .salvage import Salvage, SalvageReport
-from .salvage_rules import AddFormerLives, EndSalvage
+from .salvage_rules import PRODUCER_ID_GAP, AddFormerLives, EndSalvage
 from .survey import Life, Survey, cuts, needed_objects, survey
 
 READ_BYTES: Final = 4 << 20
 INCARNATION_GAP: Final = 100_000
 """Lives that may have begun unseen, in each timeline since the backup."""
-PRODUCER_ID_GAP: Final = 1 << 30
 LIVES_AN_ENTRY: Final = 1000
 
 
@@ -277,7 +276,8 @@ async def _complete(work: Work, coordinator: Coordinator, report: RestoreReport)
     await salvage.run()
     report.salvage = salvage.report
     # What an earlier call salvaged, this one did not meet.
-    met = max(salvage.index.next_producer_id, state.partitions.highest_producer_id() + 1)
+    highest = state.partitions.highest_producer_id(state.producer_ids.was_given)
+    met = max(salvage.index.next_producer_id, highest + 1)
     timelines = state.timeline - state.timelines.ended
     await coordinator.propose(EndSalvage(restore_id, met + timelines * PRODUCER_ID_GAP))
 

@@ -88,7 +88,7 @@ class Salvage:
         self._store = store
         self._lives = lives
         self._say = say
-        self.index = SequenceIndex()
+        self.index = SequenceIndex(coordinator.state.producer_ids.was_given)
         self.report = SalvageReport()
 
     @property

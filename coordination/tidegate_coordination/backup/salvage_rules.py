@@ -11,7 +11,7 @@ holds any more (deleted by retention, or damaged) is bridged: the producer goes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -26,6 +26,8 @@ from ..state.objects import WalStatus
 from ..state.partitions import Partition
 from ..state.producers import MAX_SEQUENCE, KeptBatch, ProducerState
 
+PRODUCER_ID_GAP: Final = 1 << 30
+"""Ids that may have been given out unseen, in each timeline since the backup."""
 _REFUSED: Final = BatchOutcome(Refusal.ABANDONED, -1, -1, -1)
 _COMMITTED: Final = BatchOutcome(None, -1, -1, -1)
 
@@ -74,9 +76,14 @@ class Link(NamedTuple):
 
 
 class SequenceIndex:
-    """Which lives still hold the batch that another one continues; about 200 bytes a batch."""
+    """Which lives still hold the batch that another one continues; about 200 bytes a batch.
 
-    def __init__(self) -> None:
+    was_given: tells the producer ids that can have been given out; next_producer_id is above all
+    such that were met.  Others are a client's invention.
+    """
+
+    def __init__(self, was_given: Callable[[int], bool]) -> None:
+        self._was_given = was_given
         self._holders: dict[int, tuple[int, ...]] = {}
         self.next_producer_id = 0
 
@@ -86,7 +93,8 @@ class SequenceIndex:
         for batch in batches:
             if batch.producer_id <= NO_PRODUCER_ID:
                 continue
-            self.next_producer_id = max(self.next_producer_id, batch.producer_id + 1)
+            if self._was_given(batch.producer_id):
+                self.next_producer_id = max(self.next_producer_id, batch.producer_id + 1)
             link = _link(batch, batch.last_sequence)
             others = self._holders.get(link)
             self._holders[link] = alone if others is None else (*others, incarnation)
@@ -257,4 +265,12 @@ class EndSalvage:
         """See the class."""
         if not view.state.timelines.is_restoring:
             return Decided((), None)
-        return Decided((SalvageEnded(self.restore_id, self.first_producer_id),), None)
+        first = min(self.first_producer_id, _highest_next_id(view.state))
+        return Decided((SalvageEnded(self.restore_id, first),), None)
+
+
+def _highest_next_id(state: ClusterState) -> int:
+    """Return above which no producer id can have been given out: what else is met was made up."""
+    ids = state.producer_ids
+    timelines = state.timeline - state.timelines.ended
+    return min(ids.next_id + timelines * PRODUCER_ID_GAP, ids.own.stop - 1)

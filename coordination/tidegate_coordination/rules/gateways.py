@@ -19,8 +19,9 @@ from ..events import (
     MetadataVersionSet,
     StaticSettingsTold,
 )
-from ..metadata_versions import FIRST, NEWEST, SETTINGS_TOLD
+from ..metadata_versions import FIRST, NEWEST, OWN_PRODUCER_IDS, SETTINGS_TOLD
 from ..state.gateways import DEFAULT_LEASE_MS
+from ..state.producer_ids import drawn_first_id
 from .proposal import GATEWAYS, NOTHING, Decided, View, claim_scope
 
 _GATEWAYS = frozenset({GATEWAYS})
@@ -98,8 +99,9 @@ class Register:
 
     def _beginning(self) -> list[Event]:
         """A cluster begins with all that its first gateway and who decides this can read."""
-        created = ClusterCreated(self.cluster_id, timeline=1, lease_ms=self.lease_ms)
         version = min(self.highest_version, NEWEST)
+        first_id = drawn_first_id(self.cluster_id) if version >= OWN_PRODUCER_IDS else 0
+        created = ClusterCreated(self.cluster_id, 1, self.lease_ms, first_id)
         return [created, MetadataVersionSet(version)] if version > FIRST else [created]
 
 

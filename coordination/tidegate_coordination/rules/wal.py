@@ -55,9 +55,9 @@ class Refusal(Enum):
     UNKNOWN_TOPIC = "the topic or partition does not exist (any more)"
     STALE_PRODUCER_EPOCH = "a newer epoch of the producer has written"
     OUT_OF_ORDER_SEQUENCE = "the sequence number does not follow the last one"
-    OFFSETS_RUN_OUT = "the offsets of its records would be above the highest there is"
     DUPLICATE_SEQUENCE = "it was written long ago; where is not known any more"
     ABANDONED = "the object was given up before it was committed"
+    OFFSETS_RUN_OUT = "the offsets of its records would be above the highest there is"
 
 
 class BatchOutcome(NamedTuple):

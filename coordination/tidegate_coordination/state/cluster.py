@@ -196,6 +196,7 @@ class ClusterState:
         self.cluster_id = event.cluster_id
         self.timeline = event.timeline
         self.gateways.lease_ms = event.lease_ms
+        self.producer_ids.fold_begun(event.first_producer_id)
 
     def timeline_of(self, incarnation: int) -> int:
         """Return the timeline whose folder holds the incarnation's objects."""

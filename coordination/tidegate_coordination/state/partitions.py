@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -217,12 +217,13 @@ class PartitionTable:
         """Return all partitions in the order of their numbers."""
         return self._partitions.values()
 
-    def highest_producer_id(self) -> int:
-        """Return the highest producer id that any partition remembers; -1 if none does."""
-        return max(
-            (producer for each in self._partitions.values() for producer in each.producers),
-            default=-1,
-        )
+    def highest_producer_id(self, counts: Callable[[int], bool] = lambda _: True) -> int:
+        """Return the highest producer id that any partition remembers, of those that count.
+
+        It is -1 if there is none.
+        """
+        met = (producer for each in self._partitions.values() for producer in each.producers)
+        return max(filter(counts, met), default=-1)
 
     def add(self, topic_id: bytes, first_index: int, count: int) -> list[int]:
         """Make partitions; return their numbers."""

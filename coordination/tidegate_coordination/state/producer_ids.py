@@ -1,12 +1,30 @@
-"""Which producer ids were given out, and roughly when."""
+"""Which producer ids were given out, and roughly when.
+
+A cluster gives out the ids of one range of 2^40, and counts no others: a client can write with any
+id, also with one that it made up.  The range is drawn when the cluster begins, so that two clusters
+hardly share ids, and records of one can be told from those of the other, or moved there.  Clusters
+from before metadata.version 3 have the first one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from hashlib import sha256
+from typing import Any, Final
 
 from ..events import ProducerIdsReserved
 from .broken import expect
+
+_RANGE_BITS: Final = 40
+_RANGES: Final = 1 << 22
+FIRST_IDS: Final = range(0, _RANGES << _RANGE_BITS, 1 << _RANGE_BITS)
+"""Where ranges begin."""
+
+
+def drawn_first_id(cluster_id: str) -> int:
+    """Return where the ids of a new cluster begin: the id is random, and so are its hash's bits."""
+    drawn = int.from_bytes(sha256(cluster_id.encode()).digest()[:4])
+    return FIRST_IDS[1 + drawn % (_RANGES - 1)]  # the first range is that of older clusters
 
 
 class ProducerIdTable:
@@ -15,6 +33,20 @@ class ProducerIdTable:
     def __init__(self) -> None:
         self.next_id = 0
         self._blocks: list[tuple[int, int]] = []
+
+    @property
+    def own(self) -> range:
+        """Return all ids that the cluster may give out, now or ever."""
+        first = self.next_id >> _RANGE_BITS << _RANGE_BITS
+        return range(first, first + (1 << _RANGE_BITS))
+
+    def was_given(self, producer_id: int) -> bool:
+        """Tell whether an id can have been given out: others are made up, or another cluster's."""
+        return self.own.start <= producer_id < self.next_id
+
+    def fold_begun(self, first: int) -> None:
+        """Begin with that id."""
+        self.next_id = first
 
     def fold_reserved(self, event: ProducerIdsReserved, log_time_ms: int) -> None:
         """Give a block to a gateway."""

@@ -22,7 +22,8 @@ from .. import events as ev
 from .. import group_events as gev
 from .. import log_move_events as lev
 from .broken import StateBroken, expect, expect_left
-from .columns import MAX_INT64, MAX_UINT32, check_numbers
+from .columns import MAX_UINT32, check_numbers
+from .producer_ids import FIRST_IDS
 from .topics import Topic, collision_key
 from .trial_runs import RunTrial
 
@@ -62,6 +63,7 @@ class Trial:
         kind = type(event)
         expect(kind in self.checks, f"no trial knows {kind.__name__}: see state/trial.py")
         check_numbers(event)
+        expect(getattr(event, "tenant", 0) == 0, "there are no tenants yet")
         check = self.checks[kind]
         if check is not None:
             check(event)
@@ -84,7 +86,7 @@ class Trial:
             ev.ClaimReleased: self._claim_released,
             ev.TimelineOpened: self._timeline_opened,
             ev.FormerLivesFound: self._former_lives,
-            ev.SalvageEnded: lambda event: self._restores(event.restore_id),
+            ev.SalvageEnded: self._salvage_ended,
             ev.TopicCreated: self._topic_created,
             ev.PartitionsAdded: self._partitions_added,
             ev.TopicDeleted: self._topic_deleted,
@@ -119,6 +121,7 @@ class Trial:
 
     def _cluster_created(self, event: ev.ClusterCreated) -> None:
         expect(not self._state.cluster_id, "a cluster is created once")
+        expect(event.first_producer_id in FIRST_IDS, f"producer ids from {event.first_producer_id}")
         self._only_once("cluster", "")
 
     def _version_set(self, event: ev.MetadataVersionSet) -> None:
@@ -180,6 +183,11 @@ class Trial:
             expect(new and past, f"incarnation {life.incarnation} is no former life")
             self._only_once("former life", life.incarnation)
 
+    def _salvage_ended(self, event: ev.SalvageEnded) -> None:
+        self._restores(event.restore_id)
+        is_own = event.first_producer_id <= self._state.producer_ids.own.stop
+        expect(is_own, f"producer ids from {event.first_producer_id}, which are not the cluster's")
+
     def _restores(self, restore_id: str) -> None:
         timelines = self._state.timelines
         is_it = timelines.is_restoring and restore_id == timelines.restore_id
@@ -199,10 +207,9 @@ class Trial:
 
     def _ids_reserved(self, event: ev.ProducerIdsReserved) -> None:
         expect(event.first == self._state.producer_ids.next_id, f"producer ids from {event.first}")
-        expect(
-            0 < event.count <= MAX_INT64 - event.first,
-            f"{event.count} producer ids from {event.first}: there are not that many",
-        )
+        expect(event.count > 0, f"{event.count} producer ids")
+        left = self._state.producer_ids.own.stop - event.first
+        expect_left(event.count < left, "the cluster's producer ids have run out")
         self._only_once("producer ids", event.first)
 
     # -- topics, groups, log moves ---------------------------------------------------------------
