@@ -8,7 +8,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.wire_client import Closed, WireClient, WireWorld, request_frame, wire_world
+from tests.wire_client import (
+    Closed,
+    WireClient,
+    WireWorld,
+    produce_request,
+    records_batch,
+    request_frame,
+    wire_world,
+)
 from tidegate_gateway import arenas, large_requests
 from tidegate_gateway.large_requests import LARGE_BODY_BYTES, LargeRequests
 from tidegate_protocol.error_codes import ErrorCode
@@ -204,3 +212,19 @@ async def test_elements_of_all_requests_that_are_answered_are_bounded(
         assert late.elements == 0
         held[0].release()
     assert large.elements == 3 * most + 2
+
+
+async def test_a_produce_request_of_too_many_batches_closes_its_connection() -> None:
+    """Any honest one has a batch of each partition at most."""
+    async with wire_world() as world:
+        await world.create_topic("t", 2)
+        batch = records_batch(b"a")
+        many = [("t", number % 2, batch) for number in range(5_000)]
+        client = world.connect()
+        answer = await client.call("Produce", 9, produce_request(many))
+        answered = [each for topic in answer.responses for each in topic.partition_responses]
+        assert [each.error_code for each in answered] == [0] * 5_000
+        with pytest.raises(Closed):
+            await client.call("Produce", 9, produce_request(many * 2))
+        values = await world.connect().fetch_values("t", 0, 0)
+        assert values == [b"a"] * 2_500

@@ -259,12 +259,12 @@ def deletes_before_the_event(patch: pytest.MonkeyPatch) -> None:
 
 
 def retains_too_short(patch: pytest.MonkeyPatch) -> None:
-    def wrong(state: Any, settings_of: Any) -> Any:
+    def wrong(state: Any, settings_of: Any, topics: Any) -> Any:
         def shorter(topic: Any) -> Any:
             settings = settings_of(topic)
             return replace(settings, retention_ms=max(settings.retention_ms // 20, -1))
 
-        return plan_retention(state, shorter)
+        return plan_retention(state, shorter, topics)
 
     patch.setattr("tidegate_gateway.housekeeper.plan_retention", wrong)
 

@@ -51,6 +51,7 @@ MAX_CLOCK_SKEW_MS = 10_000
 MAX_CLOCK_LEAP_MS = 3_600_000
 MINUTE_MS = 60_000
 GROUPS_A_ROUND = 1000
+TOPICS_A_TURN = 100
 FIRST_SCAN_SECONDS = 3600.0
 RETRIED_SCAN_SECONDS = 600.0
 # So many deletions that fail in one round are a store that is away, not objects that it keeps.
@@ -208,8 +209,18 @@ class Housekeeper:
         await self._upkeep.attempt("collect objects", self._collect_all)
 
     async def _cut(self) -> None:
-        while moves := plan_retention(self._coordinator.state, self._settings_or_none):
-            await self._coordinator.propose(MoveLogStarts(tuple(moves)))
+        """A part of the topics at a time: a look at all partitions would hold up all clients."""
+        ids = list(self._coordinator.state.topics.by_id)
+        for first in range(0, len(ids), TOPICS_A_TURN):
+            while moves := self._moves(ids[first : first + TOPICS_A_TURN]):
+                await self._coordinator.propose(MoveLogStarts(tuple(moves)))
+            await trio.lowlevel.checkpoint()
+
+    def _moves(self, topic_ids: list[bytes]) -> list[tuple[int, int]]:
+        state = self._coordinator.state
+        found = (state.topics.by_id.get(each) for each in topic_ids)
+        topics = [each for each in found if each is not None]
+        return plan_retention(state, self._settings_or_none, topics)
 
     def _settings_or_none(self, topic: Topic) -> TopicSettings | None:
         """Leave a topic as it is whose settings say nothing that can be followed."""

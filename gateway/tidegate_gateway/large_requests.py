@@ -29,14 +29,17 @@ STEPS_A_TURN: Final = 250
 # Of all arrays of one request: what it takes of memory stays below 64 MiB (docs/performance.md).
 MAX_ELEMENTS: Final = 100_000
 MAX_ELEMENTS_AT_ONCE: Final = 400_000
-# Of requests that are about one group or a few things, so that no client needs more.
+# Of requests whose elements are dearer, or of which no client needs more.
 MAX_ELEMENTS_OF: Final = {
+    1: 20_000,  # Fetch: all its partitions are looked at in one go; see fetch_waiters.py
     11: 10_000,  # JoinGroup: protocols
     13: 10_000,  # LeaveGroup: members
     14: 20_000,  # SyncGroup: assignments
     42: 10_000,  # DeleteGroups
     57: 1_000,  # UpdateFeatures
 }
+# Of one produce request: a client sends one batch of a partition at a time.
+MAX_BATCHES: Final = 10_000
 # How long a request waits for those that are being answered.
 PATIENCE_SECONDS: Final = 60.0
 
@@ -65,6 +68,24 @@ class Reading:
         """It is answered, or waits for others with what it holds."""
         self._budget.give(self.elements)
         self.elements = 0
+
+
+async def read_batches(work: Generator[int, None, Result]) -> Result:
+    """Return what the generator returns: a produce request, whose bytes are bounded elsewhere.
+
+    Raises:
+      RemoteProtocolError: it has more than MAX_BATCHES elements; see also the generator.
+    """
+    left = MAX_BATCHES
+    while True:
+        try:
+            for _ in range(STEPS_A_TURN):
+                left -= next(work)
+                if left < 0:
+                    raise RemoteProtocolError(f"more than {MAX_BATCHES} topics and partitions")
+        except StopIteration as end:
+            return cast(Result, end.value)
+        await trio.lowlevel.checkpoint()
 
 
 class LargeRequests:

@@ -7,7 +7,7 @@ period longer than any reader's plan it is deleted and then forgotten by an even
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from math import inf
 
@@ -23,16 +23,18 @@ MAX_COLLECTED = 1_000
 
 
 def plan_retention(
-    state: ClusterState, settings_of: Callable[[Topic], TopicSettings | None]
+    state: ClusterState,
+    settings_of: Callable[[Topic], TopicSettings | None],
+    topics: Iterable[Topic] | None = None,
 ) -> list[tuple[int, int]]:
     """Return (partition number, new log start) for what retention.ms and retention.bytes allow.
 
     A topic that is only compacted, or whose settings are None, is never cut.  The oldest run goes
     first; the first that is still needed ends the search, so nothing goes early.  At most MAX_MOVES
-    at once.
+    at once.  topics: None for all.
     """
     moves: list[tuple[int, int]] = []
-    for topic in state.topics.by_id.values():
+    for topic in state.topics.by_id.values() if topics is None else topics:
         settings = settings_of(topic)
         if settings is None or not settings.is_deleted_by_policy:
             continue

@@ -42,12 +42,14 @@ from ..arenas import Arena
 from ..call import Peer
 from ..connection import Connection, ReplyFlusher, fill
 from ..internal_topics import INTERNAL_TOPICS
+from ..large_requests import LARGE_BODY_BYTES, read_batches
 from ..produce_deadlines import ProduceDeadlines
 from ..receiver import CloseConnection
 from ..refusals import BatchRefused
 from ..refused_features import RefusedFeatures
 from ..replies import ReplySlot
 from ..transport import Buffer
+from ..turns import Turns
 from ..unserved import TRANSACTIONS
 from ..wal_writer import WalWriter
 
@@ -60,6 +62,8 @@ VALID_ACKS: Final = (-1, 0, 1)
 # A client waits about as long by default (request.timeout.ms).
 ROOM_SECONDS: Final = 30.0
 
+# What it costs to take a batch, in rows (turns.py).
+ROWS_A_BATCH: Final = 5
 _REASON_CODES = {
     InvalidReason.CORRUPT: ErrorCode.CORRUPT_MESSAGE,
     InvalidReason.INVALID_RECORD: ErrorCode.INVALID_RECORD,
@@ -256,7 +260,12 @@ class Produce:
         self, connection: Connection, header: RequestHeader, body: memoryview, arena: Arena
     ) -> None:
         """Stage one; see dispatch.ProduceHandler."""
-        request = messages.decode_request(body, header.api_version)
+        if len(body) > LARGE_BODY_BYTES:
+            work = messages.decode_request_in_turns(body, header.api_version)
+            request = await read_batches(work)
+        else:
+            request = messages.decode_request(body, header.api_version)
+        turns = Turns()
         slot = None if request.acks == 0 else connection.open_slot()
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
@@ -277,6 +286,7 @@ class Produce:
                     refuse(partition, *whole)
                 else:
                     await self._start_partition(received, topic, data, partition)
+                await turns.count(ROWS_A_BATCH)
         connection.receiver.inflow.whole_at = connection.receiver.received_at
         pending.stage_one_done(request.timeout_ms)
 
