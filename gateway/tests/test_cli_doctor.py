@@ -96,6 +96,15 @@ async def test_a_peer_listener_that_answers_anyone(
     assert ("give all gateways the same peer.token" in advice) == (bool(problems) and ":0" in peer)
 
 
+async def test_what_small_writes_cost_is_told() -> None:
+    found: list[Checked] = []
+    store = "s3://b/p?endpoint=http://127.0.0.1:1&region=r&skip_signature=true"
+    settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "metadata.log": "memory:"}
+    await examine(BrokerSettings(settings | {"object.store": store}), None, found.append)
+    [pace] = [each for each in found if "125 ms" in each.what]
+    assert (pace.area, pace.ok) == ("object store", True)
+
+
 def test_a_gateway_that_answers_anyone_says_so_at_its_start(tmp_path: Path) -> None:
     places = ("--log", "sqlite:log.db", "--object-store", "file:objects")
     dev = ("dev", "--port", "0", "--admin-port", "0", *places)

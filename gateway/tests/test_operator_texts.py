@@ -13,9 +13,10 @@ from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.http.values import HttpAnswer
 from tidegate_gateway.app import Running
 from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.cli.banner import serve_banner
+from tidegate_gateway.cli.banner import banner, serve_banner
 from tidegate_gateway.object_asks import ObjectAsk
 from tidegate_gateway.peers import lent_bytes
+from tidegate_gateway.write_pace import write_pace
 
 
 def running(**settings: str) -> Running:
@@ -44,6 +45,18 @@ def test_serve_says_where_records_and_log_are_and_shows_no_secret() -> None:
     assert "./lib/gw1 keeps who this gateway is" in text
     for wrong in ("hidden", "greetings", "the data stays in"):
         assert wrong not in text
+
+
+def test_what_small_writes_cost_is_said_where_requests_cost_money() -> None:
+    on_s3 = {"object_store": "s3://b/p", "metadata_log": "sqlite:log.db"}
+    text = banner(running(**on_s3), keeps_data=True)
+    assert "take some 125 ms each: small objects are limited to 8 PUTs a second" in text
+    assert "wal.put.budget.per.second, 0 for no limit" in text
+    slow = running(**on_s3, wal_put_budget_per_second="0.5")
+    assert "some 250 ms each: small objects are limited to 0.5 PUTs" in write_pace(slow.settings)
+    assert not write_pace(running(**on_s3, wal_put_budget_per_second="0").settings)
+    on_files = running(object_store="file:o", metadata_log="sqlite:log.db")
+    assert "PUTs a second" not in banner(on_files, keeps_data=True)
 
 
 def test_serve_in_memory_says_that_it_forgets() -> None:

@@ -23,6 +23,7 @@ from .doctor_log import MAX_CLOCK_SKEW_SECONDS, check_log
 from .doctor_machine import check_machine
 from .findings import Checked, Report
 from .instance import read_key
+from .write_pace import write_pace
 
 STORE_SECONDS: Final = 120.0
 # The store's clock may be coarse, and the answer took its time.
@@ -41,6 +42,8 @@ async def examine(settings: BrokerSettings, data: Path | None, report: Report) -
     store = _opened_store(settings.text("object.store"), note)
     try:
         answers = store is not None and await examine_store(store, note)
+        if pace := write_pace(settings):
+            note(Checked("object store", pace, True))
         key = settings.text("instance.key") or (read_key(data) if data is not None else "")
         await check_log(settings, key, store if answers else None, note)
     finally:

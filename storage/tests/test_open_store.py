@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tidegate_storage.file_store import FileObjectStore
-from tidegate_storage.load import open_store
+from tidegate_storage.load import open_store, requests_cost_money
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import StoreMisconfigured, StoreUnavailable
 from tidegate_storage.remote_store import RemoteObjectStore
@@ -33,7 +33,7 @@ def test_each_scheme_opens_its_store(tmp_path: Path) -> None:
     ):
         store = open_store(url, environ=KEYS)
         assert type(store) is kind
-        assert store.requests_cost_money is is_paid
+        assert store.requests_cost_money is requests_cost_money(url) is is_paid
     assert (tmp_path / "a b").is_dir()
 
 

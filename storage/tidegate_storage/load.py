@@ -83,6 +83,11 @@ def open_store(
     )
 
 
+def requests_cost_money(url: str) -> bool:
+    """Tell it from a store's URL; see ObjectStore.requests_cost_money."""
+    return urlsplit(url).scheme in _SETTINGS
+
+
 def _folder(url: str, parts: SplitResult) -> str:
     if parts.netloc or not parts.path or parts.query:
         raise StoreMisconfigured(f"{url!r} names no folder: write file:DIR or file:///DIR")

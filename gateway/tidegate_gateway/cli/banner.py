@@ -11,6 +11,7 @@ from tidegate_coordination.url_secrets import without_secrets
 
 from ..app import Running
 from ..listener_settings import url_host
+from ..write_pace import write_pace
 
 TOPIC = "greetings"
 
@@ -58,11 +59,13 @@ def banner(running: Running, *, keeps_data: bool, pipeline: str = "") -> str:
         if keeps_data and running.data
         else "Ctrl+C stops, and everything is forgotten."
     )
+    pace = write_pace(running.settings)
     lines = [
         f"Tidegate {running.version}, {kept}",
         "",
         *_places(running),
         "",
+        *([pace, ""] if pace else []),
         "Write and read:",
         "",
         f"  echo hello | kcat -P -b {servers} -t {TOPIC}",

@@ -41,7 +41,8 @@ PropertiesFile = Annotated[
 ]
 Data = Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is kept.")]
 ObjectStore = Annotated[
-    str | None, typer.Option(metavar="URL", help="memory:, file:DIR or s3://BUCKET/PREFIX.")
+    str | None,
+    typer.Option(metavar="URL", help="memory:, file:DIR, s3://..., gs://... or az://..."),
 ]
 LogUrl = Annotated[
     str | None,

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..broker_settings import BrokerSettings
 from ..cli.banner import TOPIC, shown_path
+from ..write_pace import write_pace
 from .moves import Phase
 from .plan import GatewayPlan
 from .words import help_text
@@ -40,6 +42,7 @@ def banner(members: Sequence[Member], data: Path, *, environment: Path | None, c
     servers = ",".join(each.servers for each in members)
     zones = "zone" if len(members) == 1 else "zones"
     option = f"--log '{first.plan.texts['metadata.log']}'"
+    pace = write_pace(BrokerSettings(first.plan.texts))
     before = f". {shown_path(environment)}; " if environment else ""
     lines = [
         f"Tidegate {first.said['version']}, {len(members)} {zones}, data in {shown_path(data)}",
@@ -49,6 +52,7 @@ def banner(members: Sequence[Member], data: Path, *, environment: Path | None, c
         f"  metadata log       {first.said['metadata_log']}",
         f"  gateways' logs     {shown_path(data / 'logs')}",
         "",
+        *([pace, ""] if pace else []),
         "A client that says its zone writes and reads there:",
         "",
         f"  echo hello | kcat -P -b {servers} -X client.id=zone=az-1 -t {TOPIC}",
