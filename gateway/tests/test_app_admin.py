@@ -12,11 +12,14 @@ import pytest
 import trio
 
 from tests.app_world import started_gateway, unstarted_gateway
+from tests.wire_client import records_batch, wire_world
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_gateway.admin import serve_admin
 from tidegate_gateway.admin_pages import AdminPages, Answer
 from tidegate_gateway.gateway import Gateway
-from tidegate_gateway.metrics import MAX_PARTITION_SERIES, render_metrics
+from tidegate_gateway.metrics import MAX_PARTITION_SERIES, gateway_metrics, render_metrics
+from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.object_store import Buffer, StoreUnavailable
 
 
 @asynccontextmanager
@@ -127,6 +130,40 @@ async def test_metrics_are_of_the_moment() -> None:
     assert values["tidegate_wal_objects_total"] == "7.0"
     assert float(values["process_resident_memory_bytes"]) > 1e6
     assert float(values["process_cpu_seconds_total"]) > 0
+
+
+class FullStore(MemoryObjectStore):
+    """A store that takes nothing while it is full."""
+
+    is_full = False
+
+    async def put(self, key: str, body: Buffer) -> None:
+        if self.is_full:
+            raise StoreUnavailable("no space left")
+        await super().put(key, body)
+
+
+async def test_how_long_nothing_was_stored_is_told(autojump_clock: trio.testing.MockClock) -> None:
+    def ages(gateway: Gateway) -> dict[str, float]:
+        found = {each.name: each for each in gateway_metrics(gateway)}
+        names = ("tidegate_wal_put_age_seconds", "tidegate_wal_commit_age_seconds")
+        return {name: found[name].samples[0].value for name in names if name in found}
+
+    store = FullStore()
+    async with wire_world(store=store) as world:
+        await world.create_topic("t", 1)
+        assert ages(world.gateway) == {}
+        client = world.connect()
+        assert (await client.produce("t", 0, records_batch(b"a"))).error_code == 0
+        await trio.sleep(20)
+        assert list(ages(world.gateway).values()) == pytest.approx([20, 20], abs=1)
+        store.is_full = True
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.produce, "t", 0, records_batch(b"b"))
+            await trio.sleep(100)
+            assert list(ages(world.gateway).values()) == pytest.approx([120, 120], abs=1)
+            assert (await page(world.gateway, "/readyz")).status == 200
+            nursery.cancel_scope.cancel()
 
 
 async def test_series_of_partitions_are_capped() -> None:

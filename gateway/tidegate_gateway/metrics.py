@@ -25,6 +25,7 @@ from tidegate_storage.disk_cache import DiskCache
 
 from .gateway import Gateway
 from .object_lender import LenderCounters
+from .wal_writer import WalCounters
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 # 1000 partitions are 3000 series: a few ms in the loop, and about 40 ms in the thread.
@@ -203,6 +204,7 @@ def _writer(gateway: Gateway) -> Iterator[Metric]:
     yield _counter("tidegate_wal_abandoned", "WAL objects given up", counters.abandoned)
     yield _counter("tidegate_wal_put_retries", "PUTs that were repeated", counters.put_retries)
     yield _counter("tidegate_wal_put_seconds", "Seconds PUTs took, in all", counters.put_seconds)
+    yield from _ages(counters)
     yield _gauge(
         "tidegate_receive_large_bytes", "Large receive buffers in use", gateway.pool.large_bytes
     )
@@ -234,6 +236,20 @@ def _writer(gateway: Gateway) -> Iterator[Metric]:
         "Objects that were deleted",
         gateway.housekeeper.collected_objects,
     )
+
+
+def _ages(counters: WalCounters) -> Iterator[Metric]:
+    """Show whether writing works: /readyz only tells whether clients may connect."""
+    for name, help_text, at in (
+        ("tidegate_wal_put_age_seconds", "Since a WAL object was last stored", counters.stored_at),
+        (
+            "tidegate_wal_commit_age_seconds",
+            "Since a WAL object was last committed to the metadata log",
+            counters.committed_at,
+        ),
+    ):
+        if at is not None:
+            yield _gauge(name, help_text, trio.current_time() - at)
 
 
 def _zones(gateway: Gateway) -> Iterator[Metric]:

@@ -98,7 +98,7 @@ class _Sealed:
 
 @dataclass(slots=True)
 class WalCounters:
-    """What the writer has done, for metrics."""
+    """What the writer has done, for metrics.  Times are trio's, of the last success; None: none."""
 
     objects: int = 0
     bytes: int = 0
@@ -106,6 +106,8 @@ class WalCounters:
     abandoned: int = 0
     put_retries: int = 0
     put_seconds: float = 0.0
+    stored_at: float | None = None
+    committed_at: float | None = None
 
 
 class WalWriter:
@@ -294,7 +296,8 @@ class WalWriter:
             with trio.move_on_after(self._settings.put_timeout_seconds):
                 await self._put(sealed)
                 sealed.stored = True
-                seconds = trio.current_time() - began
+                self.counters.stored_at = trio.current_time()
+                seconds = self.counters.stored_at - began
                 self._pace.stored(seconds)
                 self.counters.put_seconds += seconds
         except ObjectExists as error:
@@ -356,6 +359,7 @@ class WalWriter:
             return self._abandon(wal)
 
         def deliver(outcomes: list[BatchOutcome]) -> None:
+            self.counters.committed_at = trio.current_time()
             self._settle(wal, outcomes)
 
         def fail(failure: Failure) -> None:
