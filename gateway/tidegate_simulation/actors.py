@@ -12,6 +12,7 @@ from .client import Client
 from .contenders import Contender, GroupDeleter, Resumer
 from .fleeting import FleetingReader, FleetingWriter, Lives, TopicOwner
 from .groups import Committer
+from .late_admins import ConfigSetter, Emptier
 from .members import GroupMember
 from .probers import GroupProber, WakeProber
 from .producers import IdempotentProducer, Pipeliner, PlainProducer
@@ -19,6 +20,8 @@ from .readers import Admin, Reader
 from .seekers import Seeker
 from .twins import Twin, Wrapper, Zombie
 from .workload import Workload
+
+LATE_SHARE: Final = 0.3
 
 
 class Actor(Protocol):
@@ -48,7 +51,17 @@ def make_actors(workload: Workload, rng: Random) -> list[Actor]:
     for cast in _CASTS:
         if rng.random() < share:
             actors += cast(workload)
+    # A draw of its own, so that the casts before it stay those of their seeds.
+    if workload.world.rng("late admins").random() < LATE_SHARE:
+        actors += _late_admins(workload)
     return actors
+
+
+def _late_admins(workload: Workload) -> list[Actor]:
+    return [
+        ConfigSetter(workload, "config setter", "tuned"),
+        Emptier(workload, "emptier", "emptied"),
+    ]
 
 
 def _committers(workload: Workload) -> list[Actor]:

@@ -23,6 +23,7 @@ from tidegate_coordination.state.objects import ObjectName, SegmentName, WalName
 from tidegate_coordination.state.partitions import Partition
 
 from .deletion_checks import DeletionWatch, live_objects
+from .late_checks import LatenessWatch
 from .losses import Hurt
 from .move_plan import FIRST_LOG
 from .replays import Replays
@@ -66,6 +67,7 @@ class StateWatch:
         self.payloads: list[bytes] = []
         self.replays: Final = Replays(self.state, self.payloads, self._broken)
         self.sequences: Final = SequenceWatch(self._broken)
+        self.lateness: Final = LatenessWatch(self.state, complain)
         self._tiling: Final = TilingWatch(
             self.state, self._broken, complain, hurt=hurt, on_lost=on_lost
         )
@@ -191,6 +193,7 @@ class StateWatch:
         self.state.touched.clear()
         self._after_segments(entry)
         self._deletions.after_entry(self.state)
+        self.lateness.after_entry(entry)
         self._versions[position] = self.state.metadata_version
         self.replays.after_entry()
 

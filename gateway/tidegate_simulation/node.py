@@ -100,6 +100,12 @@ class Node(Host):
         life.nursery.start_soon(life.gateway.serve, link.server, LISTENER)
         return link.client
 
+    def drop(self, process: str) -> None:
+        """See Machine."""
+        for link in self.links:
+            if link.process == process:
+                link.reset()
+
     def ask(self, request: HttpRequest, answered: Callable[[HttpAnswer], None]) -> None:
         """See Machine."""
         life = self._reachable()

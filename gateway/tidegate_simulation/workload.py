@@ -136,6 +136,8 @@ async def create_topic(
         match ErrorCode(answer.error_code):
             case ErrorCode.NONE:
                 return bytes(answer.topic_id)
+            case ErrorCode.REQUEST_TIMED_OUT:
+                continue  # others changed the name meanwhile: look again
             case ErrorCode.TOPIC_ALREADY_EXISTS if name in client.world.unanswered_creates:
                 return await _find_id(client, name, frozenset(known))
             case code:

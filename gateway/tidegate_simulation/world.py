@@ -89,6 +89,10 @@ class Machine(Protocol):
         """
         ...
 
+    def drop(self, process: str) -> None:
+        """Lose what is on its way between it and a client."""
+        ...
+
     def ask(self, request: HttpRequest, answered: Callable[[HttpAnswer], None]) -> None:
         """Have another gateway's request answered, unless this one dies first.
 

@@ -1,0 +1,1 @@
+"""Administrative requests that reach a gateway which stands still, and act late or not at all."""

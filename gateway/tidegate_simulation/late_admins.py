@@ -1,0 +1,135 @@
+"""Clients that administrate by name, as real ones do, and go on elsewhere when they get no answer.
+
+Each is the only one that administrates its topic, so it knows what may be done to that;
+late_checks.py sees that nothing else is.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, Final
+
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import delete_records, incremental_alter_configs, produce
+
+from .client import Client, Disconnected
+from .workload import Workload, batch_bytes, create_topic
+
+_TOPIC: Final = 2
+_SET: Final = 0
+_CONFIG: Final = "max.message.bytes"
+_LEAST: Final = 1_048_588
+_HIGH_WATERMARK: Final = -1
+
+
+class CleanClient(Client):
+    """A client of whose requests the network delivers none once it has given up.
+
+    Else a request by name could come to a gateway at any later time, which can do nothing about it.
+    """
+
+    async def call(
+        self,
+        name: str,
+        messages: ModuleType,
+        version: int,
+        request: Any,
+        *,
+        node_id: int | None = None,
+        timeout_seconds: float = 20.0,
+    ) -> Any:
+        """See Client."""
+        try:
+            return await super().call(
+                name, messages, version, request, node_id=node_id, timeout_seconds=timeout_seconds
+            )
+        except Disconnected:
+            for node in self.world.nodes.values():
+                node.drop(self.name)
+            raise
+
+
+class ConfigSetter:
+    """Two connections that set one config of a topic, each after the other was answered or not."""
+
+    def __init__(self, workload: Workload, name: str, topic: str) -> None:
+        self.client: Client = CleanClient(workload.world, name)
+        self._other = CleanClient(workload.world, f"{name} 2")
+        self._workload = workload
+        self._topic = topic
+
+    async def run(self) -> None:
+        """Do so until no operation is left."""
+        await create_topic(self.client, self._topic, 1)
+        value = _LEAST
+        while self._workload.operations_left > 0:
+            value += 1
+            client = self.client.rng.choice((self.client, self._other))
+            is_answered = await self._set(client, str(value))
+            await self.client.pause(1.5 if is_answered else 0.3)
+        self.client.close()
+        self._other.close()
+
+    async def _set(self, client: Client, value: str) -> bool:
+        """False where there was no answer: it goes on elsewhere, soon."""
+        row = incremental_alter_configs.AlterableConfig(_CONFIG, _SET, value)
+        resource = incremental_alter_configs.AlterConfigsResource(_TOPIC, self._topic, [row])
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest([resource])
+        lateness = client.world.watch.lateness
+        lateness.begins(self._topic, value)
+        try:
+            response = await client.call(
+                "IncrementalAlterConfigs", incremental_alter_configs, 1, request
+            )
+        except Disconnected:
+            return False
+        code = ErrorCode(response.responses[0].error_code)
+        if code == ErrorCode.NONE:
+            lateness.acknowledged(self._topic)
+        elif code != ErrorCode.REQUEST_TIMED_OUT:
+            client.world.complain("false error", f"IncrementalAlterConfigs: {code.name}")
+        return True
+
+
+class Emptier:
+    """Writes to a topic, and now and then deletes all of its records, whatever their offsets."""
+
+    def __init__(self, workload: Workload, name: str, topic: str) -> None:
+        self.client: Client = CleanClient(workload.world, name)
+        self._workload = workload
+        self._topic = topic
+
+    async def run(self) -> None:
+        """Do so until no operation is left."""
+        # Only requests empty it; its records are of no time.
+        await create_topic(self.client, self._topic, 1, {"retention.ms": "-1"})
+        while self._workload.operations_left > 0:
+            await self._write()
+            if self.client.rng.random() < 0.5:
+                await self._empty()
+            await self.client.pause(1.0)
+        self.client.close()
+
+    async def _write(self) -> None:
+        batch = batch_bytes(self._workload.values(1), 0, sequence=-1)
+        part = produce.PartitionProduceData(0, memoryview(batch))
+        topic = produce.TopicProduceData(name=self._topic, partition_data=[part])
+        request = produce.ProduceRequest(None, -1, 30_000, [topic])
+        try:
+            await self.client.call("Produce", produce, 9, request)
+        except Disconnected:
+            return
+
+    async def _empty(self) -> None:
+        part = delete_records.DeleteRecordsPartition(0, _HIGH_WATERMARK)
+        request = delete_records.DeleteRecordsRequest(
+            [delete_records.DeleteRecordsTopic(self._topic, [part])], 30_000
+        )
+        lateness = self.client.world.watch.lateness
+        lateness.begins_to_empty(self._topic)
+        try:
+            await self.client.call("DeleteRecords", delete_records, 2, request)
+        except Disconnected:
+            pass
+        finally:
+            lateness.emptied(self._topic)
