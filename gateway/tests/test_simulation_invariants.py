@@ -99,6 +99,7 @@ class Watched:
             hurt=Mock(),
             on_lost=Mock(),
             on_moved=Mock(),
+            settings=Mock(),
         )
         register = ev.GatewayRegistered(1, 1, "key", "zone", (), "0", 0)
         self.add(ev.ClusterCreated("cluster", 1), register)

@@ -19,6 +19,7 @@ from .losses import LossPlan
 from .move_plan import LogMovePlan
 from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
 from .pipeline_plan import PipelinePlan
+from .settings_plan import SettingsPlan
 from .store import StoreFaults
 from .version_plan import VersionPlan
 from .zone_plan import ZonePlan
@@ -120,6 +121,7 @@ class FaultPlan:
     zones: ZonePlan = field(default_factory=lambda: ZonePlan(0))
     moves: LogMovePlan = field(default_factory=LogMovePlan)
     versions: VersionPlan = field(default_factory=VersionPlan)
+    static: SettingsPlan = field(default_factory=SettingsPlan)
 
     def with_losses(self, losses: LossPlan) -> FaultPlan:
         """Return a plan with objects that are lost for good."""

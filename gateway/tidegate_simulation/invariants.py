@@ -29,6 +29,7 @@ from .move_plan import FIRST_LOG
 from .replays import Replays
 from .segment_checks import BodyOf, NotWhole, check_cleaned, check_published
 from .sequence_checks import SequenceWatch
+from .settings_checks import SettingsWatch
 from .tiling_checks import TilingWatch
 
 Complain = Callable[[str, str], None]
@@ -49,6 +50,7 @@ class StateWatch:
       on_published: called with the number of units of each entry that publishes some.
       on_moved: called with the log that entries go to from now on.
       on_cleaned: called for each round of compaction.
+      settings: is told of what is removed.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class StateWatch:
         hurt: Hurt,
         on_lost: Callable[[Partition, int, int], None],
         on_moved: Callable[[str], None],
+        settings: SettingsWatch,
     ) -> None:
         self.state = ClusterState()
         self.payloads: list[bytes] = []
@@ -78,6 +81,7 @@ class StateWatch:
         self._on_cleaned = on_cleaned
         self._hurt = hurt
         self._on_moved = on_moved
+        self._settings = settings
         self._published: set[SegmentName] = set()
         self._ended: set[int] = set()  # by what stands before it in the same entry
         self._versions: dict[int, int] = {}
@@ -166,6 +170,10 @@ class StateWatch:
                 self._commit(event)
             case ev.WalAbandoned():
                 self._settle(WalName(event.incarnation, event.counter), "abandoned")
+            case ev.LogStartsMoved():
+                self._settings.cut(self.state, event)
+            case ev.GatewayRegistered():
+                self._settings.began(event.node_id)
             case ev.ObjectsCollected():
                 self._collect(event)
             case ev.SegmentsPublished():
@@ -236,6 +244,7 @@ class StateWatch:
             if one.partition == other.partition and _overlap(one, other):
                 self._broken(1, f"{one} and {other} in one entry")
         self._on_published(len(event.partitions))
+        self._settings.compacted(self.state, event)
         for each in event.partitions:
             try:
                 check_published(self.state, event.incarnation, each, self._hurt.was)

@@ -228,9 +228,10 @@ class Node(Host):
         peers = SimulatedPeers(
             world, self, lenders, world.rng(f"peers of {self.name}, {world.lives}")
         )
+        static = world.plan.static.of(self.node_id)
         return Gateway(
             identity,
-            BrokerSettings({**world.settings, "node.id": str(self.node_id)}),
+            BrokerSettings({**world.settings, **static, "node.id": str(self.node_id)}),
             store=store,
             log=log,
             rng=self._rng,

@@ -6,7 +6,7 @@ import logging
 import traceback
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
@@ -42,6 +42,8 @@ from .pipeline_plan import PREFIX, draw_pipelines
 from .pipelines import Pipeline, merge_what_rests
 from .readers import Admin
 from .scheduling import seeded_scheduling
+from .settings_plan import draw_static
+from .static_keepers import DefaultsChanger, StaticKeeper
 from .steady import steady_members
 from .store import StoreFaults
 from .strikes import Strikes
@@ -148,7 +150,9 @@ def _draw(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], Fau
     )
     drawn = {DRAIN_KIND: has_drains, AWAY_KIND: has_away}
     events = [kind for kind, is_drawn in drawn.items() if is_drawn]
-    return settings, plan.with_versions(versions).with_events(*events)
+    static = draw_static(seed, zones.last_gateway, may_draw=not versions.is_rolling)
+    plan = replace(plan.with_versions(versions), static=static)
+    return settings, plan.with_events(*events)
 
 
 def run_seeds(seeds: Iterable[int], operations: int = 150) -> Iterator[Report]:
@@ -299,6 +303,9 @@ class _Run:
         actors = make_actors(workload, self._rng)
         if self._plan.pipelines.compacts:
             actors.append(Compacter(workload, "compacter", "compacted"))
+        if self._plan.static.static:
+            actors.append(StaticKeeper(workload, "static keeper"))
+            actors.append(DefaultsChanger(workload, "defaults changer"))
         if "store.delete_error" in self._plan.kinds:
             actors.append(Admin(workload, "sweeper", 0.6))
         if self._plan.zones.is_probed:

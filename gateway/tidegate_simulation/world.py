@@ -29,6 +29,7 @@ from .history import History
 from .invariants import StateWatch
 from .losses import Hurt
 from .move_plan import FIRST_LOG, MOVED
+from .settings_checks import SettingsWatch
 from .stalls import Stalls
 from .strikes import Strikes
 from .watched_log import WatchedLog
@@ -142,6 +143,7 @@ class World:
     history: History = field(init=False)
     store: WatchedStore = field(init=False)
     hurt: Hurt = field(init=False)
+    settings_watch: SettingsWatch = field(init=False)
     watch: StateWatch = field(init=False)
     logs: dict[str, WatchedLog] = field(default_factory=dict[str, WatchedLog])
     homes: list[str] = field(default_factory=lambda: [FIRST_LOG])
@@ -163,6 +165,7 @@ class World:
         )
         self.store = WatchedStore(self.wall_clock, deletions)
         self.hurt = Hurt(self.store, lambda: self.watch.state)
+        self.settings_watch = SettingsWatch(self.plan.static, self.complain)
         self.watch = StateWatch(
             self.store.peek,
             self.complain,
@@ -172,6 +175,7 @@ class World:
             hurt=self.hurt,
             on_lost=self._lost,
             on_moved=self._moved,
+            settings=self.settings_watch,
         )
 
     def _zone_of(self, part: str) -> str:

@@ -2,7 +2,10 @@
 
 Topics, gateways, groups and client metrics subscriptions; every config with its source, synonyms
 and documentation when asked.  Differs from Kafka: a gateway has Tidegate's own settings, too, and
-no loggers.  Only the gateway itself knows what was set at its start, so others refuse to tell.
+no loggers; settings that are the cluster's are shown as they hold, whichever gateway was given them
+(decision 23); min.insync.replicas has its default as Kafka's has without KIP-966, which writes a
+dynamic default of all into the log, and then lets nobody remove it: no leader is elected here.
+Only the gateway itself knows the rest of what was set at its start, so others refuse to tell.
 
 Four bytes of a request can ask for forty kilobytes of answer, so what stands twice is answered
 once, others get their turn between two resources, and there is a bound.

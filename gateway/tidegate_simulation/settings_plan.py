@@ -1,0 +1,58 @@
+"""What each gateway of a run is given at its start of the settings that are the cluster's.
+
+Drawn apart from all else.  A value is careful, and keeps all there is for as long as a run lasts,
+or brief, and lets go what is a few seconds old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+RETENTION: Final = "log.retention.ms"
+LAG: Final = "log.cleaner.min.compaction.lag.ms"
+BRIEF: Final = {RETENTION: "8000", LAG: "0"}
+_CAREFUL: Final = {RETENTION: ("-1", "604800000", "-9223372036854775808"), LAG: ("604800000",)}
+_SHARE: Final = 0.25
+
+
+def _nothing() -> dict[int, dict[str, str]]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsPlan:
+    """static: by node id, of all gateways; empty where a run is about something else."""
+
+    static: Mapping[int, Mapping[str, str]] = field(default_factory=_nothing)
+
+    def of(self, node_id: int) -> Mapping[str, str]:
+        """Return what a gateway is given."""
+        return self.static.get(node_id, {})
+
+    def is_careful(self, node_id: int, name: str) -> bool:
+        """Tell whether a gateway was given what keeps all."""
+        return self.static[node_id][name] != BRIEF[name]
+
+
+def draw_static(seed: int, gateways: int, *, may_draw: bool) -> SettingsPlan:
+    """Return what gateways 1 to `gateways` are given; may_draw: all of them tell it.
+
+    One retention is careful at least: other clients' topics set none either, and must keep all.
+    """
+    rng = Random(f"{seed}/static settings")
+    if not may_draw or rng.random() >= _SHARE:
+        return SettingsPlan()
+    share = rng.choice((0.0, 0.3, 0.5))
+    keeper = rng.randint(1, gateways)
+
+    def drawn(node_id: int, name: str) -> str:
+        is_careful = rng.random() < share or (name == RETENTION and node_id == keeper)
+        return rng.choice(_CAREFUL[name]) if is_careful else BRIEF[name]
+
+    numbers = range(1, gateways + 1)
+    return SettingsPlan(
+        {number: {name: drawn(number, name) for name in BRIEF} for number in numbers}
+    )
