@@ -26,6 +26,7 @@ _KEYS = {facts.name: key for key, facts in APIS.items()}
 API_VERSIONS: Final = 18
 _METADATA_VERSION: Final = 12
 _FOLLOWS_SHARE: Final = 0.5
+_LATE_LEISURE: Final = 4.0
 
 
 class Disconnected(Exception):
@@ -259,8 +260,9 @@ class Client:
         return response
 
     async def pause(self, seconds: float) -> None:
-        """Wait for up to so long."""
-        await trio.sleep(self.rng.random() * seconds)
+        """Wait for up to so long; longer in a run that is only prolonged for a fault."""
+        leisure = _LATE_LEISURE if self.world.late.is_set() else 1.0
+        await trio.sleep(self.rng.random() * seconds * leisure)
 
     def close(self) -> None:
         """Close the connection; the next call opens another."""

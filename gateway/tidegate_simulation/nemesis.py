@@ -1,9 +1,7 @@
-"""Does to whole gateways what the plan says, until the world is healed.
+"""Does to whole gateways what the plan says, until the world is healed; when is in agenda.py.
 
-Every kind of event that was drawn comes once, in random order, before any comes again; one that
-had no effect is tried again; of those that harm connections, one that finds none is over at once,
-lest the run be prolonged for it.  An event that is over rests for about as long as it took, and now
-and then nothing new begins for a while: a world that is never well shows little.
+Of events that harm connections, one that finds none is over at once, and each counts as soon as it
+had its effect, lest the run be prolonged for it.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFa
 from tidegate_coordination.logs.faulty import LogFaults
 from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
 
+from .agenda import Agenda
 from .away_plan import AWAY_KIND, MAX_AWAY_SECONDS, MIN_AWAY_SECONDS
 from .crash_points import PIPELINE_PLACES, PLACES
 from .disk_plan import PREFIX as DISK
@@ -39,14 +38,11 @@ _NO_FAULTS = (LogFaults(), StoreFaults())
 _LOOK_SECONDS = 0.25
 _UP_SECONDS = 30.0
 _TASK_SECONDS = 10.0
-_HURRY_SECONDS = 0.5
-_QUIET_SHARE = 0.15
-_QUIET_SECONDS = 20.0
 _HOUR_SECONDS = 3600.0
 
 
 class Nemesis:
-    """See the module's head.  is_late: the work is done, and a promised event has not landed."""
+    """See the module's head."""
 
     def __init__(
         self,
@@ -55,14 +51,12 @@ class Nemesis:
         pipelines: Sequence[Pipeline] = (),
         others: Sequence[Host] = (),
     ) -> None:
-        self.is_late = False
-        self._is_awaited = False  # that somebody notices who is away
         self._world = world
         self._nodes = nodes
         self._pipelines = pipelines
         self._hosts: list[Host] = [*nodes, *pipelines, *others]
         self._rng = world.rng("nemesis")
-        self._busy: set[str] = set()
+        self._agenda = Agenda(world, nodes, pipelines, self._rng)
         self._lease_seconds = int(world.settings["lease.ms"]) / 1000
         self._host_events: dict[str, Callable[[Host], Awaitable[None]]] = {
             "crash": self._crash,
@@ -128,34 +122,10 @@ class Nemesis:
 
     async def _trouble(self, nursery: trio.Nursery) -> None:
         while True:
-            await trio.sleep(self._rng.expovariate(1 / self._mean_seconds()))
-            if self._rng.random() < _QUIET_SHARE and not self.is_late:
-                await trio.sleep(self._rng.uniform(0.0, _QUIET_SECONDS))
-            kind = self._next_kind()
-            if kind:
-                self._busy.add(kind)
-                nursery.start_soon(self._befall, kind, self._pick(kind))
-
-    def _mean_seconds(self) -> float:
-        """Return how long it takes on average until something befalls somebody.
-
-        While nobody has noticed yet that a gateway is away, the rest is rarer: others have to,
-        and never would among restarts without end.
-        """
-        if not self.is_late:
-            return self._world.plan.event_seconds
-        return _QUIET_SECONDS if self._is_awaited else _HURRY_SECONDS
-
-    def _next_kind(self) -> str:
-        """Return a kind that has not landed yet, or else any; "" if all are under way."""
-        missing = self._world.strikes.missing()
-        free = [each for each in self._world.plan.events if each not in self._busy]
-        outstanding = [each for each in free if each in missing]
-        return self._rng.choice(outstanding or free) if free else ""
-
-    def _pick(self, kind: str) -> Host:
-        is_pipelines = kind.startswith(PREFIX)
-        return self._rng.choice(self._pipelines if is_pipelines else self._nodes)
+            await self._agenda.wait()
+            begun = self._agenda.begin()
+            if begun is not None:
+                nursery.start_soon(self._befall, *begun)
 
     async def _befall(self, kind: str, host: Host) -> None:
         since = trio.current_time()
@@ -163,9 +133,7 @@ class Nemesis:
             await self._node_events[kind](host)
         else:
             await self._host_events[kind.removeprefix(PREFIX)](host)
-        lasted = trio.current_time() - since
-        await trio.sleep(_LOOK_SECONDS + lasted * self._rng.uniform(0.5, 2.0))
-        self._busy.discard(kind)
+        await self._agenda.end(kind, trio.current_time() - since)
 
     async def _up(self, host: Host) -> None:
         """Wait until it serves, for a while."""
@@ -208,13 +176,13 @@ class Nemesis:
             MIN_AWAY_SECONDS, MAX_AWAY_SECONDS
         )
         node.crash()
-        self._is_awaited = AWAY_KIND in self._world.strikes.missing()
+        self._agenda.is_awaited = AWAY_KIND in self._world.strikes.missing()
         while trio.current_time() < node.away_until:
             await trio.sleep(_LOOK_SECONDS)
-            is_noticed = is_noticed or is_absent(incarnation, self._nodes)
-            self._is_awaited = self._is_awaited and not is_noticed
-        self._is_awaited = False
-        self._count(AWAY_KIND, is_noticed)
+            if not is_noticed and is_absent(incarnation, self._nodes):
+                is_noticed, self._agenda.is_awaited = True, False
+                self._count(AWAY_KIND)
+        self._agenda.is_awaited = False
 
     async def _crash_all(self, node: Node) -> None:
         for each in self._nodes:
@@ -249,8 +217,8 @@ class Nemesis:
                 while each.gateway in (None, before):  # noqa: ASYNC110 - it may die on the way
                     await trio.sleep(_LOOK_SECONDS)
             stopped += before is not None and each.gateway is not before
-        # Other faults may keep one down for longer than anyone waits.
-        self._count("rolling_restart", stopped > 1)
+            # Other faults may keep one down for longer than anyone waits.
+            self._count("rolling_restart", stopped == 2)
 
     async def _operator_drain(self, node: Node) -> None:
         """Marked by way of another, as the log may be out of an operator's own reach."""
@@ -389,7 +357,7 @@ class Nemesis:
         """The disk counts what it refuses; when it is late, whether or not there is a reader."""
         node.disk.trouble = trouble
         with trio.move_on_after(self._rng.uniform(5.0, 60.0)):
-            while self.is_late:
+            while self._agenda.is_late:
                 node.write_to_disk()
                 await trio.sleep(1.0)
             await trio.sleep_forever()

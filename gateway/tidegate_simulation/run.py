@@ -324,22 +324,24 @@ class _Run:
             for actor in actors:
                 clients.start_soon(act, actor)
             seconds = FAULTY_SECONDS + FAULTY_SECONDS_PER_OPERATION * self._operations
-            await nemesis.run(lambda: self._is_over(workload, nemesis), seconds)
+            await nemesis.run(lambda: self._is_over(workload), seconds)
             clients.cancel_scope.deadline = trio.current_time() + CALM_SECONDS
         stuck = [each.client.name for each in actors if each.client.name not in done]
         if stuck:
             self.note("stuck", f"{stuck} did not end within {CALM_SECONDS} s after healing")
 
-    def _is_over(self, workload: Workload, nemesis: Nemesis) -> bool:
+    def _is_over(self, workload: Workload) -> bool:
         """Tell whether all is done; ask for more while a promised fault has not landed."""
-        left = workload.operations_left
-        self._operations_done = self._asked - left
-        if left < MORE_OPERATIONS and self._strikes.missing():
+        is_missing, late = bool(self._strikes.missing()), workload.world.late
+        self._operations_done = self._asked - workload.operations_left
+        if late.is_set() and not is_missing:
+            left = max(0, self._operations - self._operations_done)
+            workload.operations_left = min(workload.operations_left, left)
+        if workload.operations_left < MORE_OPERATIONS and is_missing:
             workload.operations_left += MORE_OPERATIONS
             self._asked += MORE_OPERATIONS
-            nemesis.is_late = True
-            return False
-        return left <= 0
+            late.set()
+        return workload.operations_left <= 0
 
     async def _await_nodes(self, nodes: list[Node]) -> None:
         """Every gateway must come back by itself."""
@@ -389,7 +391,7 @@ def _captured_logs(run: _Run) -> Generator[None]:
 
     def capture(logger: Any, method: str, event: EventDict) -> EventDict:
         if event.get("exc_info") and method in ("error", "exception"):
-            run.note("internal error", f"{event['event']}: {_last_exception()}")
+            run.note("internal error", f"{event['event']}: {traceback.format_exc()}")
         raise structlog.DropEvent
 
     structlog.configure(
@@ -399,7 +401,3 @@ def _captured_logs(run: _Run) -> Generator[None]:
         yield
     finally:
         structlog.configure(**before)
-
-
-def _last_exception() -> str:
-    return traceback.format_exc()

@@ -121,7 +121,8 @@ class AskedMachine(Protocol):
 class World:
     """What all parts of a run share.
 
-    nodes, peers: by node id.  healed: no faults any more.  lives: gateways that were started.
+    nodes, peers: by node id.  late: the work is done, and a promised fault has not landed yet.
+    healed: no faults any more.  lives: gateways that were started.
     cuts: between which parts nothing passes.  stop_at: kinds of violations that end the run.
     logs: by URL.  homes: where the log was, and is.  next_log: where it is to be moved next,
     "" if nobody said so yet.  when_moved: called when it has ended, and goes on elsewhere.
@@ -135,6 +136,7 @@ class World:
     nursery: trio.Nursery
     strikes: Strikes
     violations: list[Violation] = field(default_factory=list[Violation])
+    late: trio.Event = field(default_factory=trio.Event)
     healed: bool = False
     stop_at: Collection[str] = ()
     lives: int = 0
