@@ -183,8 +183,11 @@ class Coordinator:
             return False
         return True
 
-    async def propose(self, proposal: Proposal[Answer]) -> Answer:
+    async def propose(self, proposal: Proposal[Answer], *, expires: bool = False) -> Answer:
         """Make a proposal true and return its answer.
+
+        expires: it has a deadline in log time, see _deadline_ms(), behind which it fails with
+        TOO_LATE.  Log time leaps where clocks are wrong, so the caller must bear that.
 
         Raises:
           CoordinatorUnavailable: no answer in time, or none that can be read; the outcome is
@@ -203,7 +206,7 @@ class Coordinator:
             failures.append(failure)
             done.set()
 
-        waiting = Waiting(proposal, deliver, fail, before_ms=self._deadline_ms())
+        waiting = Waiting(proposal, deliver, fail, before_ms=self._deadline_ms() if expires else 0)
         self._enqueue(waiting)
         await self._patiently(done, lambda: self._withdraw(waiting))
         if failures:

@@ -18,6 +18,7 @@ from tests.admin_world import AdminGateway, admin_world
 from tests.test_admin_topics import write
 from tidegate_coordination.coordinator import CoordinatorUnavailable
 from tidegate_coordination.logs.faulty import LogFaults
+from tidegate_coordination.rules.gateways import Renew
 from tidegate_coordination.standstill import AFTER_SECONDS
 from tidegate_gateway.looks import LOOK_SECONDS
 from tidegate_protocol.error_codes import ErrorCode
@@ -175,3 +176,18 @@ def _all_codes(answer: Any) -> list[int]:
     if not hasattr(answer, "topics") or hasattr(answer.topics[0], "partitions"):
         return _codes(answer)
     return [each.error_code for each in answer.topics]
+
+
+@pytest.mark.parametrize("request_", [DELETE, EMPTY], ids=lambda it: type(it).__name__)
+async def test_a_request_that_is_decided_too_late_is_to_come_again(
+    request_: Any, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    async with admin_world() as [gateway]:
+        await gateway.create("x")
+        before = gateway.state.encode()
+        monkeypatch.setattr(gateway.coordinator, "_deadline_ms", lambda: 1)
+        with pytest.raises(CoordinatorUnavailable, match="nothing came of it"):
+            await gateway.ask(request_)
+        await gateway.coordinator.propose(Renew())  # upkeep has no deadline
+        assert gateway.state.encode() != before
+        assert "x" in gateway.state.topics.by_name

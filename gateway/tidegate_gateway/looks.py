@@ -14,8 +14,13 @@ from typing import Final, TypeVar
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    ProposalFailed,
+)
 from tidegate_coordination.rules.configs import ConfigRefusal, ConfigRefused
+from tidegate_coordination.rules.numbered import TOO_LATE
 from tidegate_coordination.rules.proposal import Proposal
 from tidegate_coordination.rules.topics import Refused, TopicRefusal
 from tidegate_coordination.state.topics import Topic
@@ -25,6 +30,7 @@ LOOK_SECONDS: Final = 5.0
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+Answers = TypeVar("Answers")
 
 
 class Look:
@@ -88,7 +94,7 @@ class Look:
         while left:
             seen = self._coordinator.state.position
             some = make([items[each] for each in left], seen)
-            told = await self._coordinator.propose(some)
+            told = await self.told(some)
             answers.update(zip(left, told, strict=True))
             left = [each for each in left if is_changed(answers[each])]
             if left and self._is_late:
@@ -96,6 +102,19 @@ class Look:
             if left:
                 await self._coordinator.catch_up()
         return [answers[each] for each in range(len(items))]
+
+    async def told(self, proposal: Proposal[Answers]) -> Answers:
+        """Have it decided before nothing waits for it any more.
+
+        Raises:
+          CoordinatorUnavailable, ProposalFailed: see Coordinator.propose.
+        """
+        try:
+            return await self._coordinator.propose(proposal, expires=True)
+        except ProposalFailed as failure:
+            if str(failure) != TOO_LATE:
+                raise
+            raise CoordinatorUnavailable(f"nothing came of it: {failure}") from failure
 
 
 def is_changed(answer: object) -> bool:

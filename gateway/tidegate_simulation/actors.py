@@ -12,7 +12,7 @@ from .client import Client
 from .contenders import Contender, GroupDeleter, Resumer
 from .fleeting import FleetingReader, FleetingWriter, Lives, TopicOwner
 from .groups import Committer
-from .late_admins import ConfigSetter, Emptier
+from .late_admins import ConfigSetter, Emptier, Reliver
 from .members import GroupMember
 from .probers import GroupProber, WakeProber
 from .producers import IdempotentProducer, Pipeliner, PlainProducer
@@ -61,6 +61,7 @@ def _late_admins(workload: Workload) -> list[Actor]:
     return [
         ConfigSetter(workload, "config setter", "tuned"),
         Emptier(workload, "emptier", "emptied"),
+        Reliver(workload, "reliver", "relived"),
     ]
 
 

@@ -10,9 +10,16 @@ from types import ModuleType
 from typing import Any, Final
 
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_protocol.messages import delete_records, incremental_alter_configs, produce
+from tidegate_protocol.messages import (
+    create_topics,
+    delete_records,
+    delete_topics,
+    incremental_alter_configs,
+    produce,
+)
 
 from .client import Client, Disconnected
+from .late_checks import CREATE, DELETE
 from .workload import Workload, batch_bytes, create_topic
 
 _TOPIC: Final = 2
@@ -133,3 +140,46 @@ class Emptier:
             pass
         finally:
             lateness.emptied(self._topic)
+
+
+class Reliver:
+    """Creates a topic and deletes it, by name, again and again; no record is written to it."""
+
+    def __init__(self, workload: Workload, name: str, topic: str) -> None:
+        self.client: Client = CleanClient(workload.world, name)
+        self._workload = workload
+        self._topic = topic
+        self._lateness = workload.world.watch.lateness
+
+    async def run(self) -> None:
+        """Do so until no operation is left."""
+        while self._workload.operations_left > 0:
+            await self._ask(CREATE)
+            if self.client.rng.random() < 0.5:
+                await self._ask(CREATE)  # as clients do that create what may be there
+            await self._ask(DELETE)
+        self.client.close()
+
+    async def _ask(self, what: str) -> None:
+        """Ask until there is an answer, be it a refusal."""
+        name, messages, version, request = self._request(what)
+        is_answered = False
+        while not is_answered:
+            self._lateness.begins(self._topic, what)
+            try:
+                response = await self.client.call(name, messages, version, request)
+            except Disconnected:
+                await self.client.pause(0.3)
+                continue
+            rows = response.topics if what == CREATE else response.responses
+            is_answered = rows[0].error_code != ErrorCode.REQUEST_TIMED_OUT
+        self._lateness.acknowledged(self._topic)
+        self.client.close()  # so that the next one may ask another gateway
+        await self.client.pause(1.0)
+
+    def _request(self, what: str) -> tuple[str, ModuleType, int, Any]:
+        if what == CREATE:
+            topic = create_topics.CreatableTopic(self._topic, 1, 1)
+            return "CreateTopics", create_topics, 7, create_topics.CreateTopicsRequest([topic])
+        wanted = delete_topics.DeleteTopicState(name=self._topic)
+        return "DeleteTopics", delete_topics, 6, delete_topics.DeleteTopicsRequest([wanted])

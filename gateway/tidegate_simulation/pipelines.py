@@ -35,12 +35,12 @@ class BoldCoordinator(Coordinator):
     The claim is for thrift: that no two drivers harm each other must not hang on it.
     """
 
-    async def propose(self, proposal: Proposal[Answer]) -> Answer:
+    async def propose(self, proposal: Proposal[Answer], *, expires: bool = False) -> Answer:
         """See Coordinator."""
         if _is_claim(proposal):
             await trio.lowlevel.checkpoint()
             return cast("Answer", 1)
-        return await super().propose(proposal)
+        return await super().propose(proposal, expires=expires)
 
 
 def _is_claim(proposal: object) -> bool:

@@ -77,7 +77,7 @@ class DeleteRecordsHandler:
             some = deletions[first : first + PARTITIONS_PER_PROPOSAL]
             part = [self._with_offset(look, each) for each in some]
             topic_ids = look.topic_ids(each.topic for each in part)
-            answers += await self.coordinator.propose(DeleteRecords(part, policy, topic_ids))
+            answers += await look.told(DeleteRecords(part, policy, topic_ids))
         return answers
 
     def _with_offset(self, look: Look, deletion: Deletion) -> Deletion:
