@@ -18,6 +18,7 @@ from typing import Final, TypeVar, cast
 import trio
 
 from tidegate_protocol.errors import RemoteProtocolError
+from tidegate_protocol.primitives import MAX_REQUEST_ELEMENTS
 
 from .byte_budget import ByteBudget
 
@@ -27,7 +28,7 @@ Result = TypeVar("Result")
 LARGE_BODY_BYTES: Final = 16 << 10
 STEPS_A_TURN: Final = 250
 # Of all arrays of one request: what it takes of memory stays below 64 MiB (docs/performance.md).
-MAX_ELEMENTS: Final = 100_000
+MAX_ELEMENTS: Final = MAX_REQUEST_ELEMENTS
 MAX_ELEMENTS_AT_ONCE: Final = 400_000
 # Of requests whose elements are dearer, or of which no client needs more.
 MAX_ELEMENTS_OF: Final = {

@@ -10,7 +10,8 @@ from .text import Regime, default_literal, function_name, regimes, type_name
 from .writing import emit_writer, is_long
 
 _PRIMITIVES = """
-    DECODE_ERRORS ENCODE_ERRORS MAX_ELEMENTS ZERO_UUID Buffer Records gather_records join_records
+    DECODE_ERRORS ENCODE_ERRORS MAX_ELEMENTS MAX_REQUEST_ELEMENTS ZERO_UUID Buffer Records
+    gather_records join_records
     malformed negative_length not_encodable not_in_version not_null null_field pack_int32s
     read_compact_string
     read_string read_tags read_text_length_tail read_uvarint_tail records_size skip_tags too_many

@@ -207,7 +207,8 @@ class _Reader:
             self.text.add("count -= 1")
         size, name = self.element_size(each), local(each)
         bytes_needed = "count" if size == 1 else f"count * {size}"
-        with self.text.block(f"if {bytes_needed} > len(data) - position or count > MAX_ELEMENTS:"):
+        limit = "MAX_REQUEST_ELEMENTS" if self.request else "MAX_ELEMENTS"
+        with self.text.block(f"if {bytes_needed} > len(data) - position or count > {limit}:"):
             self.text.add(f'raise too_many("{each.kafka_name}", count)')
         if self.turns:
             self.text.add("yield count")

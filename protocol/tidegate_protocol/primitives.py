@@ -26,6 +26,9 @@ GATHER_BYTES = 32 * 1024
 MAX_ELEMENTS = 1_000_000
 """Elements of one array; Kafka 4.4 refuses more too."""
 
+MAX_REQUEST_ELEMENTS = 100_000
+"""Elements of one array of a request: a few bytes from a client cost a gateway much more each."""
+
 MAX_TEXT_BYTES = 0x7FFF
 """Bytes of a string, also where its length could say more (Kafka refuses more too): what one client
 wrote in a flexible version must fit the answer to another's classic one."""
@@ -211,7 +214,9 @@ def negative_length(name: str, length: int) -> RemoteProtocolError:
 
 
 def too_many(name: str, count: int) -> RemoteProtocolError:
-    return RemoteProtocolError(f"{name} claims {count} elements, more than its bytes can hold")
+    return RemoteProtocolError(
+        f"{name} claims {count} elements, more than its bytes can hold, or than are allowed"
+    )
 
 
 def wrong_tag_size(tag: int) -> RemoteProtocolError:

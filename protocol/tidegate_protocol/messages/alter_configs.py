@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -192,7 +193,7 @@ def _read_alter_configs_resource_classic(
         raise null_field("Configs")
     if count < -1:
         raise negative_length("Configs", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Configs", count)
     configs: list[AlterableConfig] = []
     for _ in range(count):
@@ -219,7 +220,7 @@ def _read_turns_alter_configs_resource_classic(
         raise null_field("Configs")
     if count < -1:
         raise negative_length("Configs", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Configs", count)
     yield count
     configs: list[AlterableConfig] = []
@@ -262,7 +263,7 @@ def _read_alter_configs_resource_flexible(
     if count == 0:
         raise null_field("Configs")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Configs", count)
     configs: list[AlterableConfig] = []
     for _ in range(count):
@@ -294,7 +295,7 @@ def _read_turns_alter_configs_resource_flexible(
     if count == 0:
         raise null_field("Configs")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Configs", count)
     yield count
     configs: list[AlterableConfig] = []
@@ -339,7 +340,7 @@ def _read_alter_configs_request_classic(
         raise null_field("Resources")
     if count < -1:
         raise negative_length("Resources", count)
-    if count * 7 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 7 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Resources", count)
     resources: list[AlterConfigsResource] = []
     for _ in range(count):
@@ -359,7 +360,7 @@ def _read_turns_alter_configs_request_classic(
         raise null_field("Resources")
     if count < -1:
         raise negative_length("Resources", count)
-    if count * 7 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 7 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Resources", count)
     yield count
     resources: list[AlterConfigsResource] = []
@@ -392,7 +393,7 @@ def _read_alter_configs_request_flexible(
     if count == 0:
         raise null_field("Resources")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Resources", count)
     resources: list[AlterConfigsResource] = []
     for _ in range(count):
@@ -415,7 +416,7 @@ def _read_turns_alter_configs_request_flexible(
     if count == 0:
         raise null_field("Resources")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Resources", count)
     yield count
     resources: list[AlterConfigsResource] = []

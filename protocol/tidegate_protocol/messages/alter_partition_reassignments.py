@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     not_encodable,
     not_in_version,
@@ -91,7 +92,7 @@ def _read_reassignable_partition_flexible(
     replicas: list[int] | None = None
     if count:
         count -= 1
-        if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Replicas", count)
         replicas = list(unpack_from(f">{count}i", data, position))
         position += 4 * count
@@ -112,7 +113,7 @@ def _read_turns_reassignable_partition_flexible(
     replicas: list[int] | None = None
     if count:
         count -= 1
-        if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Replicas", count)
         yield count
         replicas = list(unpack_from(f">{count}i", data, position))
@@ -160,7 +161,7 @@ def _read_reassignable_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[ReassignablePartition] = []
     for _ in range(count):
@@ -192,7 +193,7 @@ def _read_turns_reassignable_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[ReassignablePartition] = []
@@ -243,7 +244,7 @@ def _read_alter_partition_reassignments_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[ReassignableTopic] = []
     for _ in range(count):
@@ -272,7 +273,7 @@ def _read_turns_alter_partition_reassignments_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[ReassignableTopic] = []

@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -93,7 +94,7 @@ def _read_alter_replica_log_dir_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -118,7 +119,7 @@ def _read_turns_alter_replica_log_dir_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -158,7 +159,7 @@ def _read_alter_replica_log_dir_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -188,7 +189,7 @@ def _read_turns_alter_replica_log_dir_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -238,7 +239,7 @@ def _read_alter_replica_log_dir_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[AlterReplicaLogDirTopic] = []
     for _ in range(count):
@@ -265,7 +266,7 @@ def _read_turns_alter_replica_log_dir_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[AlterReplicaLogDirTopic] = []
@@ -308,7 +309,7 @@ def _read_alter_replica_log_dir_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[AlterReplicaLogDirTopic] = []
     for _ in range(count):
@@ -340,7 +341,7 @@ def _read_turns_alter_replica_log_dir_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[AlterReplicaLogDirTopic] = []
@@ -384,7 +385,7 @@ def _read_alter_replica_log_dirs_request_classic(
         raise null_field("Dirs")
     if count < -1:
         raise negative_length("Dirs", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Dirs", count)
     dirs: list[AlterReplicaLogDir] = []
     for _ in range(count):
@@ -402,7 +403,7 @@ def _read_turns_alter_replica_log_dirs_request_classic(
         raise null_field("Dirs")
     if count < -1:
         raise negative_length("Dirs", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Dirs", count)
     yield count
     dirs: list[AlterReplicaLogDir] = []
@@ -432,7 +433,7 @@ def _read_alter_replica_log_dirs_request_flexible(
     if count == 0:
         raise null_field("Dirs")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Dirs", count)
     dirs: list[AlterReplicaLogDir] = []
     for _ in range(count):
@@ -455,7 +456,7 @@ def _read_turns_alter_replica_log_dirs_request_flexible(
     if count == 0:
         raise null_field("Dirs")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Dirs", count)
     yield count
     dirs: list[AlterReplicaLogDir] = []

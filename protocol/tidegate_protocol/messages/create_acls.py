@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -204,7 +205,7 @@ def _read_create_acls_request_classic(
         raise null_field("Creations")
     if count < -1:
         raise negative_length("Creations", count)
-    if count * 10 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 10 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Creations", count)
     creations: list[AclCreation] = []
     for _ in range(count):
@@ -222,7 +223,7 @@ def _read_turns_create_acls_request_classic(
         raise null_field("Creations")
     if count < -1:
         raise negative_length("Creations", count)
-    if count * 10 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 10 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Creations", count)
     yield count
     creations: list[AclCreation] = []
@@ -252,7 +253,7 @@ def _read_create_acls_request_flexible(
     if count == 0:
         raise null_field("Creations")
     count -= 1
-    if count * 8 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 8 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Creations", count)
     creations: list[AclCreation] = []
     for _ in range(count):
@@ -275,7 +276,7 @@ def _read_turns_create_acls_request_flexible(
     if count == 0:
         raise null_field("Creations")
     count -= 1
-    if count * 8 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 8 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Creations", count)
     yield count
     creations: list[AclCreation] = []

@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -85,7 +86,7 @@ def _read_create_partitions_assignment_classic(
         raise null_field("BrokerIds")
     if count < -1:
         raise negative_length("BrokerIds", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("BrokerIds", count)
     broker_ids: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -101,7 +102,7 @@ def _read_turns_create_partitions_assignment_classic(
         raise null_field("BrokerIds")
     if count < -1:
         raise negative_length("BrokerIds", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("BrokerIds", count)
     yield count
     broker_ids: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -128,7 +129,7 @@ def _read_create_partitions_assignment_flexible(
     if count == 0:
         raise null_field("BrokerIds")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("BrokerIds", count)
     broker_ids: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -149,7 +150,7 @@ def _read_turns_create_partitions_assignment_flexible(
     if count == 0:
         raise null_field("BrokerIds")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("BrokerIds", count)
     yield count
     broker_ids: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -192,7 +193,7 @@ def _read_create_partitions_topic_classic(
         raise negative_length("Assignments", count)
     assignments: list[CreatePartitionsAssignment] | None = None
     if count >= 0:
-        if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Assignments", count)
         assignments = []
         for _ in range(count):
@@ -219,7 +220,7 @@ def _read_turns_create_partitions_topic_classic(
         raise negative_length("Assignments", count)
     assignments: list[CreatePartitionsAssignment] | None = None
     if count >= 0:
-        if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Assignments", count)
         yield count
         assignments = []
@@ -265,7 +266,7 @@ def _read_create_partitions_topic_flexible(
     assignments: list[CreatePartitionsAssignment] | None = None
     if count:
         count -= 1
-        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Assignments", count)
         assignments = []
         for _ in range(count):
@@ -297,7 +298,7 @@ def _read_turns_create_partitions_topic_flexible(
     assignments: list[CreatePartitionsAssignment] | None = None
     if count:
         count -= 1
-        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Assignments", count)
         yield count
         assignments = []
@@ -345,7 +346,7 @@ def _read_create_partitions_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 10 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 10 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[CreatePartitionsTopic] = []
     for _ in range(count):
@@ -365,7 +366,7 @@ def _read_turns_create_partitions_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 10 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 10 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[CreatePartitionsTopic] = []
@@ -398,7 +399,7 @@ def _read_create_partitions_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 7 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 7 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[CreatePartitionsTopic] = []
     for _ in range(count):
@@ -421,7 +422,7 @@ def _read_turns_create_partitions_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 7 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 7 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[CreatePartitionsTopic] = []

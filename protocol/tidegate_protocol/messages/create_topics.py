@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     ZERO_UUID,
     malformed,
     negative_length,
@@ -121,7 +122,7 @@ def _read_creatable_replica_assignment_classic(
         raise null_field("BrokerIds")
     if count < -1:
         raise negative_length("BrokerIds", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("BrokerIds", count)
     broker_ids: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -137,7 +138,7 @@ def _read_turns_creatable_replica_assignment_classic(
         raise null_field("BrokerIds")
     if count < -1:
         raise negative_length("BrokerIds", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("BrokerIds", count)
     yield count
     broker_ids: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -164,7 +165,7 @@ def _read_creatable_replica_assignment_flexible(
     if count == 0:
         raise null_field("BrokerIds")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("BrokerIds", count)
     broker_ids: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -185,7 +186,7 @@ def _read_turns_creatable_replica_assignment_flexible(
     if count == 0:
         raise null_field("BrokerIds")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("BrokerIds", count)
     yield count
     broker_ids: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -322,7 +323,7 @@ def _read_creatable_topic_classic(
         raise null_field("Assignments")
     if count < -1:
         raise negative_length("Assignments", count)
-    if count * 8 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 8 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Assignments", count)
     assignments: list[CreatableReplicaAssignment] = []
     for _ in range(count):
@@ -334,7 +335,7 @@ def _read_creatable_topic_classic(
         raise null_field("Configs")
     if count < -1:
         raise negative_length("Configs", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Configs", count)
     configs: list[CreatableTopicConfig] = []
     for _ in range(count):
@@ -361,7 +362,7 @@ def _read_turns_creatable_topic_classic(
         raise null_field("Assignments")
     if count < -1:
         raise negative_length("Assignments", count)
-    if count * 8 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 8 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Assignments", count)
     yield count
     assignments: list[CreatableReplicaAssignment] = []
@@ -375,7 +376,7 @@ def _read_turns_creatable_topic_classic(
         raise null_field("Configs")
     if count < -1:
         raise negative_length("Configs", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Configs", count)
     yield count
     configs: list[CreatableTopicConfig] = []
@@ -422,7 +423,7 @@ def _read_creatable_topic_flexible(
     if count == 0:
         raise null_field("Assignments")
     count -= 1
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Assignments", count)
     assignments: list[CreatableReplicaAssignment] = []
     for _ in range(count):
@@ -435,7 +436,7 @@ def _read_creatable_topic_flexible(
     if count == 0:
         raise null_field("Configs")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Configs", count)
     configs: list[CreatableTopicConfig] = []
     for _ in range(count):
@@ -467,7 +468,7 @@ def _read_turns_creatable_topic_flexible(
     if count == 0:
         raise null_field("Assignments")
     count -= 1
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Assignments", count)
     yield count
     assignments: list[CreatableReplicaAssignment] = []
@@ -482,7 +483,7 @@ def _read_turns_creatable_topic_flexible(
     if count == 0:
         raise null_field("Configs")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Configs", count)
     yield count
     configs: list[CreatableTopicConfig] = []
@@ -534,7 +535,7 @@ def _read_create_topics_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 16 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 16 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[CreatableTopic] = []
     for _ in range(count):
@@ -554,7 +555,7 @@ def _read_turns_create_topics_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 16 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 16 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[CreatableTopic] = []
@@ -587,7 +588,7 @@ def _read_create_topics_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 10 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 10 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[CreatableTopic] = []
     for _ in range(count):
@@ -610,7 +611,7 @@ def _read_turns_create_topics_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 10 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 10 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[CreatableTopic] = []

@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -242,7 +243,7 @@ def _read_delete_acls_request_classic(
         raise null_field("Filters")
     if count < -1:
         raise negative_length("Filters", count)
-    if count * 10 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 10 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Filters", count)
     filters: list[DeleteAclsFilter] = []
     for _ in range(count):
@@ -260,7 +261,7 @@ def _read_turns_delete_acls_request_classic(
         raise null_field("Filters")
     if count < -1:
         raise negative_length("Filters", count)
-    if count * 10 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 10 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Filters", count)
     yield count
     filters: list[DeleteAclsFilter] = []
@@ -290,7 +291,7 @@ def _read_delete_acls_request_flexible(
     if count == 0:
         raise null_field("Filters")
     count -= 1
-    if count * 8 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 8 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Filters", count)
     filters: list[DeleteAclsFilter] = []
     for _ in range(count):
@@ -313,7 +314,7 @@ def _read_turns_delete_acls_request_flexible(
     if count == 0:
         raise null_field("Filters")
     count -= 1
-    if count * 8 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 8 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Filters", count)
     yield count
     filters: list[DeleteAclsFilter] = []

@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -67,7 +68,7 @@ def _read_delete_groups_request_classic(
         raise null_field("GroupsNames")
     if count < -1:
         raise negative_length("GroupsNames", count)
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("GroupsNames", count)
     groups_names: list[str] = []
     for _ in range(count):
@@ -85,7 +86,7 @@ def _read_turns_delete_groups_request_classic(
         raise null_field("GroupsNames")
     if count < -1:
         raise negative_length("GroupsNames", count)
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("GroupsNames", count)
     yield count
     groups_names: list[str] = []
@@ -115,7 +116,7 @@ def _read_delete_groups_request_flexible(
     if count == 0:
         raise null_field("GroupsNames")
     count -= 1
-    if count > len(data) - position or count > MAX_ELEMENTS:
+    if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("GroupsNames", count)
     groups_names: list[str] = []
     for _ in range(count):
@@ -138,7 +139,7 @@ def _read_turns_delete_groups_request_flexible(
     if count == 0:
         raise null_field("GroupsNames")
     count -= 1
-    if count > len(data) - position or count > MAX_ELEMENTS:
+    if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("GroupsNames", count)
     yield count
     groups_names: list[str] = []

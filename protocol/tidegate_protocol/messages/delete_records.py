@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -128,7 +129,7 @@ def _read_delete_records_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 12 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 12 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[DeleteRecordsPartition] = []
     for _ in range(count):
@@ -155,7 +156,7 @@ def _read_turns_delete_records_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 12 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 12 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[DeleteRecordsPartition] = []
@@ -198,7 +199,7 @@ def _read_delete_records_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 13 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 13 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[DeleteRecordsPartition] = []
     for _ in range(count):
@@ -230,7 +231,7 @@ def _read_turns_delete_records_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 13 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 13 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[DeleteRecordsPartition] = []
@@ -274,7 +275,7 @@ def _read_delete_records_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[DeleteRecordsTopic] = []
     for _ in range(count):
@@ -294,7 +295,7 @@ def _read_turns_delete_records_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[DeleteRecordsTopic] = []
@@ -327,7 +328,7 @@ def _read_delete_records_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[DeleteRecordsTopic] = []
     for _ in range(count):
@@ -350,7 +351,7 @@ def _read_turns_delete_records_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[DeleteRecordsTopic] = []

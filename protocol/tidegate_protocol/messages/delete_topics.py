@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     ZERO_UUID,
     malformed,
     negative_length,
@@ -118,7 +119,7 @@ def _read_delete_topics_request_classic(
         raise null_field("TopicNames")
     if count < -1:
         raise negative_length("TopicNames", count)
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("TopicNames", count)
     topic_names: list[str] = []
     for _ in range(count):
@@ -138,7 +139,7 @@ def _read_turns_delete_topics_request_classic(
         raise null_field("TopicNames")
     if count < -1:
         raise negative_length("TopicNames", count)
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("TopicNames", count)
     yield count
     topic_names: list[str] = []
@@ -175,7 +176,7 @@ def _read_delete_topics_request_flexible(
         if count == 0:
             raise null_field("Topics")
         count -= 1
-        if count * 18 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 18 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         topics = []
         for _ in range(count):
@@ -190,7 +191,7 @@ def _read_delete_topics_request_flexible(
         if count == 0:
             raise null_field("TopicNames")
         count -= 1
-        if count > len(data) - position or count > MAX_ELEMENTS:
+        if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("TopicNames", count)
         topic_names = []
         for _ in range(count):
@@ -215,7 +216,7 @@ def _read_turns_delete_topics_request_flexible(
         if count == 0:
             raise null_field("Topics")
         count -= 1
-        if count * 18 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 18 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         yield count
         topics = []
@@ -232,7 +233,7 @@ def _read_turns_delete_topics_request_flexible(
         if count == 0:
             raise null_field("TopicNames")
         count -= 1
-        if count > len(data) - position or count > MAX_ELEMENTS:
+        if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("TopicNames", count)
         yield count
         topic_names = []

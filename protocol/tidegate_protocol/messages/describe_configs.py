@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -125,7 +126,7 @@ def _read_describe_configs_resource_classic(
         raise negative_length("ConfigurationKeys", count)
     configuration_keys: list[str] | None = None
     if count >= 0:
-        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("ConfigurationKeys", count)
         configuration_keys = []
         for _ in range(count):
@@ -152,7 +153,7 @@ def _read_turns_describe_configs_resource_classic(
         raise negative_length("ConfigurationKeys", count)
     configuration_keys: list[str] | None = None
     if count >= 0:
-        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("ConfigurationKeys", count)
         yield count
         configuration_keys = []
@@ -198,7 +199,7 @@ def _read_describe_configs_resource_flexible(
     configuration_keys: list[str] | None = None
     if count:
         count -= 1
-        if count > len(data) - position or count > MAX_ELEMENTS:
+        if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("ConfigurationKeys", count)
         configuration_keys = []
         for _ in range(count):
@@ -230,7 +231,7 @@ def _read_turns_describe_configs_resource_flexible(
     configuration_keys: list[str] | None = None
     if count:
         count -= 1
-        if count > len(data) - position or count > MAX_ELEMENTS:
+        if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("ConfigurationKeys", count)
         yield count
         configuration_keys = []
@@ -278,7 +279,7 @@ def _read_describe_configs_request_classic(
         raise null_field("Resources")
     if count < -1:
         raise negative_length("Resources", count)
-    if count * 7 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 7 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Resources", count)
     resources: list[DescribeConfigsResource] = []
     for _ in range(count):
@@ -302,7 +303,7 @@ def _read_turns_describe_configs_request_classic(
         raise null_field("Resources")
     if count < -1:
         raise negative_length("Resources", count)
-    if count * 7 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 7 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Resources", count)
     yield count
     resources: list[DescribeConfigsResource] = []
@@ -344,7 +345,7 @@ def _read_describe_configs_request_flexible(
     if count == 0:
         raise null_field("Resources")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Resources", count)
     resources: list[DescribeConfigsResource] = []
     for _ in range(count):
@@ -367,7 +368,7 @@ def _read_turns_describe_configs_request_flexible(
     if count == 0:
         raise null_field("Resources")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Resources", count)
     yield count
     resources: list[DescribeConfigsResource] = []

@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -87,7 +88,7 @@ def _read_describe_groups_request_classic(
         raise null_field("Groups")
     if count < -1:
         raise negative_length("Groups", count)
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Groups", count)
     groups: list[str] = []
     for _ in range(count):
@@ -109,7 +110,7 @@ def _read_turns_describe_groups_request_classic(
         raise null_field("Groups")
     if count < -1:
         raise negative_length("Groups", count)
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Groups", count)
     yield count
     groups: list[str] = []
@@ -148,7 +149,7 @@ def _read_describe_groups_request_flexible(
     if count == 0:
         raise null_field("Groups")
     count -= 1
-    if count > len(data) - position or count > MAX_ELEMENTS:
+    if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Groups", count)
     groups: list[str] = []
     for _ in range(count):
@@ -171,7 +172,7 @@ def _read_turns_describe_groups_request_flexible(
     if count == 0:
         raise null_field("Groups")
     count -= 1
-    if count > len(data) - position or count > MAX_ELEMENTS:
+    if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Groups", count)
     yield count
     groups: list[str] = []

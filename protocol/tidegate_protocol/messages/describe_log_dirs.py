@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -106,7 +107,7 @@ def _read_describable_log_dir_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -131,7 +132,7 @@ def _read_turns_describable_log_dir_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -171,7 +172,7 @@ def _read_describable_log_dir_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -201,7 +202,7 @@ def _read_turns_describable_log_dir_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -242,7 +243,7 @@ def _read_describe_log_dirs_request_classic(
         raise negative_length("Topics", count)
     topics: list[DescribableLogDirTopic] | None = None
     if count >= 0:
-        if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         topics = []
         for _ in range(count):
@@ -260,7 +261,7 @@ def _read_turns_describe_log_dirs_request_classic(
         raise negative_length("Topics", count)
     topics: list[DescribableLogDirTopic] | None = None
     if count >= 0:
-        if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         yield count
         topics = []
@@ -293,7 +294,7 @@ def _read_describe_log_dirs_request_flexible(
     topics: list[DescribableLogDirTopic] | None = None
     if count:
         count -= 1
-        if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         topics = []
         for _ in range(count):
@@ -316,7 +317,7 @@ def _read_turns_describe_log_dirs_request_flexible(
     topics: list[DescribableLogDirTopic] | None = None
     if count:
         count -= 1
-        if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         yield count
         topics = []

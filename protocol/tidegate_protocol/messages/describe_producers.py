@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     not_encodable,
     null_field,
@@ -95,7 +96,7 @@ def _read_topic_request_flexible(
     if count == 0:
         raise null_field("PartitionIndexes")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("PartitionIndexes", count)
     partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -125,7 +126,7 @@ def _read_turns_topic_request_flexible(
     if count == 0:
         raise null_field("PartitionIndexes")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("PartitionIndexes", count)
     yield count
     partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -167,7 +168,7 @@ def _read_describe_producers_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[TopicRequest] = []
     for _ in range(count):
@@ -190,7 +191,7 @@ def _read_turns_describe_producers_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[TopicRequest] = []

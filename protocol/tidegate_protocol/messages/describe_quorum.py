@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     ZERO_UUID,
     malformed,
     not_encodable,
@@ -146,7 +147,7 @@ def _read_describe_quorum_request_topic_data_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 5 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 5 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[DescribeQuorumRequestPartitionData] = []
     for _ in range(count):
@@ -178,7 +179,7 @@ def _read_turns_describe_quorum_request_topic_data_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 5 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 5 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[DescribeQuorumRequestPartitionData] = []
@@ -223,7 +224,7 @@ def _read_describe_quorum_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[DescribeQuorumRequestTopicData] = []
     for _ in range(count):
@@ -246,7 +247,7 @@ def _read_turns_describe_quorum_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[DescribeQuorumRequestTopicData] = []

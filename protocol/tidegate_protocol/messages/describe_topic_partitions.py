@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     ZERO_UUID,
     malformed,
     not_encodable,
@@ -170,7 +171,7 @@ def _read_describe_topic_partitions_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[TopicRequest] = []
     for _ in range(count):
@@ -198,7 +199,7 @@ def _read_turns_describe_topic_partitions_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[TopicRequest] = []

@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -95,7 +96,7 @@ def _read_topic_partitions_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -120,7 +121,7 @@ def _read_turns_topic_partitions_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -160,7 +161,7 @@ def _read_topic_partitions_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -190,7 +191,7 @@ def _read_turns_topic_partitions_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -235,7 +236,7 @@ def _read_elect_leaders_request_classic(
         raise negative_length("TopicPartitions", count)
     topic_partitions: list[TopicPartitions] | None = None
     if count >= 0:
-        if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("TopicPartitions", count)
         topic_partitions = []
         for _ in range(count):
@@ -259,7 +260,7 @@ def _read_turns_elect_leaders_request_classic(
         raise negative_length("TopicPartitions", count)
     topic_partitions: list[TopicPartitions] | None = None
     if count >= 0:
-        if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("TopicPartitions", count)
         yield count
         topic_partitions = []
@@ -300,7 +301,7 @@ def _read_elect_leaders_request_flexible(
     topic_partitions: list[TopicPartitions] | None = None
     if count:
         count -= 1
-        if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("TopicPartitions", count)
         topic_partitions = []
         for _ in range(count):
@@ -323,7 +324,7 @@ def _read_turns_elect_leaders_request_flexible(
     topic_partitions: list[TopicPartitions] | None = None
     if count:
         count -= 1
-        if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("TopicPartitions", count)
         yield count
         topic_partitions = []

@@ -14,6 +14,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     Records,
     ZERO_UUID,
     gather_records,
@@ -297,7 +298,7 @@ def _read_fetch_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 16 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 16 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[FetchPartition] = []
     for _ in range(count):
@@ -324,7 +325,7 @@ def _read_turns_fetch_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 16 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 16 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[FetchPartition] = []
@@ -373,7 +374,7 @@ def _read_fetch_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 33 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 33 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[FetchPartition] = []
     for _ in range(count):
@@ -411,7 +412,7 @@ def _read_turns_fetch_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 33 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 33 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[FetchPartition] = []
@@ -467,7 +468,7 @@ def _read_forgotten_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -492,7 +493,7 @@ def _read_turns_forgotten_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -538,7 +539,7 @@ def _read_forgotten_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -574,7 +575,7 @@ def _read_turns_forgotten_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -625,7 +626,7 @@ def _read_fetch_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[FetchTopic] = []
     for _ in range(count):
@@ -639,7 +640,7 @@ def _read_fetch_request_classic(
             raise null_field("ForgottenTopicsData")
         if count < -1:
             raise negative_length("ForgottenTopicsData", count)
-        if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("ForgottenTopicsData", count)
         forgotten_topics_data = []
         for _ in range(count):
@@ -675,7 +676,7 @@ def _read_turns_fetch_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[FetchTopic] = []
@@ -691,7 +692,7 @@ def _read_turns_fetch_request_classic(
             raise null_field("ForgottenTopicsData")
         if count < -1:
             raise negative_length("ForgottenTopicsData", count)
-        if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("ForgottenTopicsData", count)
         yield count
         forgotten_topics_data = []
@@ -754,7 +755,7 @@ def _read_fetch_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[FetchTopic] = []
     for _ in range(count):
@@ -767,7 +768,7 @@ def _read_fetch_request_flexible(
     if count == 0:
         raise null_field("ForgottenTopicsData")
     count -= 1
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("ForgottenTopicsData", count)
     forgotten_topics_data: list[ForgottenTopic] = []
     for _ in range(count):
@@ -820,7 +821,7 @@ def _read_turns_fetch_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[FetchTopic] = []
@@ -835,7 +836,7 @@ def _read_turns_fetch_request_flexible(
     if count == 0:
         raise null_field("ForgottenTopicsData")
     count -= 1
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("ForgottenTopicsData", count)
     yield count
     forgotten_topics_data: list[ForgottenTopic] = []

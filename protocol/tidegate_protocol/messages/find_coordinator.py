@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -152,7 +153,7 @@ def _read_find_coordinator_request_flexible(
         if count == 0:
             raise null_field("CoordinatorKeys")
         count -= 1
-        if count > len(data) - position or count > MAX_ELEMENTS:
+        if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("CoordinatorKeys", count)
         coordinator_keys = []
         for _ in range(count):
@@ -190,7 +191,7 @@ def _read_turns_find_coordinator_request_flexible(
         if count == 0:
             raise null_field("CoordinatorKeys")
         count -= 1
-        if count > len(data) - position or count > MAX_ELEMENTS:
+        if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("CoordinatorKeys", count)
         yield count
         coordinator_keys = []

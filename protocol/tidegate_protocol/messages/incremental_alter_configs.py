@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -194,7 +195,7 @@ def _read_alter_configs_resource_classic(
         raise null_field("Configs")
     if count < -1:
         raise negative_length("Configs", count)
-    if count * 5 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 5 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Configs", count)
     configs: list[AlterableConfig] = []
     for _ in range(count):
@@ -221,7 +222,7 @@ def _read_turns_alter_configs_resource_classic(
         raise null_field("Configs")
     if count < -1:
         raise negative_length("Configs", count)
-    if count * 5 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 5 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Configs", count)
     yield count
     configs: list[AlterableConfig] = []
@@ -264,7 +265,7 @@ def _read_alter_configs_resource_flexible(
     if count == 0:
         raise null_field("Configs")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Configs", count)
     configs: list[AlterableConfig] = []
     for _ in range(count):
@@ -296,7 +297,7 @@ def _read_turns_alter_configs_resource_flexible(
     if count == 0:
         raise null_field("Configs")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Configs", count)
     yield count
     configs: list[AlterableConfig] = []
@@ -341,7 +342,7 @@ def _read_incremental_alter_configs_request_classic(
         raise null_field("Resources")
     if count < -1:
         raise negative_length("Resources", count)
-    if count * 7 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 7 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Resources", count)
     resources: list[AlterConfigsResource] = []
     for _ in range(count):
@@ -361,7 +362,7 @@ def _read_turns_incremental_alter_configs_request_classic(
         raise null_field("Resources")
     if count < -1:
         raise negative_length("Resources", count)
-    if count * 7 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 7 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Resources", count)
     yield count
     resources: list[AlterConfigsResource] = []
@@ -394,7 +395,7 @@ def _read_incremental_alter_configs_request_flexible(
     if count == 0:
         raise null_field("Resources")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Resources", count)
     resources: list[AlterConfigsResource] = []
     for _ in range(count):
@@ -417,7 +418,7 @@ def _read_turns_incremental_alter_configs_request_flexible(
     if count == 0:
         raise null_field("Resources")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Resources", count)
     yield count
     resources: list[AlterConfigsResource] = []

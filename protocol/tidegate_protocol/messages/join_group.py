@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -217,7 +218,7 @@ def _read_join_group_request_classic(
         raise null_field("Protocols")
     if count < -1:
         raise negative_length("Protocols", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Protocols", count)
     protocols: list[JoinGroupRequestProtocol] = []
     for _ in range(count):
@@ -278,7 +279,7 @@ def _read_turns_join_group_request_classic(
         raise null_field("Protocols")
     if count < -1:
         raise negative_length("Protocols", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Protocols", count)
     yield count
     protocols: list[JoinGroupRequestProtocol] = []
@@ -371,7 +372,7 @@ def _read_join_group_request_flexible(
     if count == 0:
         raise null_field("Protocols")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Protocols", count)
     protocols: list[JoinGroupRequestProtocol] = []
     for _ in range(count):
@@ -440,7 +441,7 @@ def _read_turns_join_group_request_flexible(
     if count == 0:
         raise null_field("Protocols")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Protocols", count)
     yield count
     protocols: list[JoinGroupRequestProtocol] = []

@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -211,7 +212,7 @@ def _read_leave_group_request_classic(
             raise null_field("Members")
         if count < -1:
             raise negative_length("Members", count)
-        if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Members", count)
         members = []
         for _ in range(count):
@@ -251,7 +252,7 @@ def _read_turns_leave_group_request_classic(
             raise null_field("Members")
         if count < -1:
             raise negative_length("Members", count)
-        if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Members", count)
         yield count
         members = []
@@ -306,7 +307,7 @@ def _read_leave_group_request_flexible(
     if count == 0:
         raise null_field("Members")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Members", count)
     members: list[MemberIdentity] = []
     for _ in range(count):
@@ -338,7 +339,7 @@ def _read_turns_leave_group_request_flexible(
     if count == 0:
         raise null_field("Members")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Members", count)
     yield count
     members: list[MemberIdentity] = []

@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     not_encodable,
     not_in_version,
@@ -62,7 +63,7 @@ def _read_list_config_resources_request_flexible(
         if count == 0:
             raise null_field("ResourceTypes")
         count -= 1
-        if count > len(data) - position or count > MAX_ELEMENTS:
+        if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("ResourceTypes", count)
         resource_types = list(unpack_from(f">{count}b", data, position))
         position += 1 * count
@@ -85,7 +86,7 @@ def _read_turns_list_config_resources_request_flexible(
         if count == 0:
             raise null_field("ResourceTypes")
         count -= 1
-        if count > len(data) - position or count > MAX_ELEMENTS:
+        if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("ResourceTypes", count)
         yield count
         resource_types = list(unpack_from(f">{count}b", data, position))

@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -94,7 +95,7 @@ def _read_list_groups_request_flexible(
         if count == 0:
             raise null_field("StatesFilter")
         count -= 1
-        if count > len(data) - position or count > MAX_ELEMENTS:
+        if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("StatesFilter", count)
         states_filter = []
         for _ in range(count):
@@ -109,7 +110,7 @@ def _read_list_groups_request_flexible(
         if count == 0:
             raise null_field("TypesFilter")
         count -= 1
-        if count > len(data) - position or count > MAX_ELEMENTS:
+        if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("TypesFilter", count)
         types_filter = []
         for _ in range(count):
@@ -134,7 +135,7 @@ def _read_turns_list_groups_request_flexible(
         if count == 0:
             raise null_field("StatesFilter")
         count -= 1
-        if count > len(data) - position or count > MAX_ELEMENTS:
+        if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("StatesFilter", count)
         yield count
         states_filter = []
@@ -151,7 +152,7 @@ def _read_turns_list_groups_request_flexible(
         if count == 0:
             raise null_field("TypesFilter")
         count -= 1
-        if count > len(data) - position or count > MAX_ELEMENTS:
+        if count > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("TypesFilter", count)
         yield count
         types_filter = []

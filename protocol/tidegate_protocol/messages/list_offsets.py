@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -146,7 +147,7 @@ def _read_list_offsets_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 12 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 12 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[ListOffsetsPartition] = []
     for _ in range(count):
@@ -173,7 +174,7 @@ def _read_turns_list_offsets_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 12 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 12 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[ListOffsetsPartition] = []
@@ -216,7 +217,7 @@ def _read_list_offsets_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 17 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 17 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[ListOffsetsPartition] = []
     for _ in range(count):
@@ -248,7 +249,7 @@ def _read_turns_list_offsets_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 17 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 17 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[ListOffsetsPartition] = []
@@ -298,7 +299,7 @@ def _read_list_offsets_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[ListOffsetsTopic] = []
     for _ in range(count):
@@ -322,7 +323,7 @@ def _read_turns_list_offsets_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[ListOffsetsTopic] = []
@@ -358,7 +359,7 @@ def _read_list_offsets_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[ListOffsetsTopic] = []
     for _ in range(count):
@@ -385,7 +386,7 @@ def _read_turns_list_offsets_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[ListOffsetsTopic] = []

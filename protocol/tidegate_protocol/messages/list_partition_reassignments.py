@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     not_encodable,
     null_field,
@@ -86,7 +87,7 @@ def _read_list_partition_reassignments_topics_flexible(
     if count == 0:
         raise null_field("PartitionIndexes")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("PartitionIndexes", count)
     partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -116,7 +117,7 @@ def _read_turns_list_partition_reassignments_topics_flexible(
     if count == 0:
         raise null_field("PartitionIndexes")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("PartitionIndexes", count)
     yield count
     partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -158,7 +159,7 @@ def _read_list_partition_reassignments_request_flexible(
     topics: list[ListPartitionReassignmentsTopics] | None = None
     if count:
         count -= 1
-        if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         topics = []
         for _ in range(count):
@@ -181,7 +182,7 @@ def _read_turns_list_partition_reassignments_request_flexible(
     topics: list[ListPartitionReassignmentsTopics] | None = None
     if count:
         count -= 1
-        if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         yield count
         topics = []

@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     ZERO_UUID,
     malformed,
     negative_length,
@@ -200,7 +201,7 @@ def _read_metadata_request_classic(
         raise negative_length("Topics", count)
     topics: list[MetadataRequestTopic] | None = None
     if count >= 0:
-        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         topics = []
         for _ in range(count):
@@ -229,7 +230,7 @@ def _read_turns_metadata_request_classic(
         raise negative_length("Topics", count)
     topics: list[MetadataRequestTopic] | None = None
     if count >= 0:
-        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         yield count
         topics = []
@@ -285,7 +286,7 @@ def _read_metadata_request_flexible(
     topics: list[MetadataRequestTopic] | None = None
     if count:
         count -= 1
-        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         topics = []
         for _ in range(count):
@@ -314,7 +315,7 @@ def _read_turns_metadata_request_flexible(
     topics: list[MetadataRequestTopic] | None = None
     if count:
         count -= 1
-        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         yield count
         topics = []

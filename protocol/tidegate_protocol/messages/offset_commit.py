@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     ZERO_UUID,
     malformed,
     negative_length,
@@ -184,7 +185,7 @@ def _read_offset_commit_request_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 14 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 14 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[OffsetCommitRequestPartition] = []
     for _ in range(count):
@@ -211,7 +212,7 @@ def _read_turns_offset_commit_request_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 14 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 14 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[OffsetCommitRequestPartition] = []
@@ -260,7 +261,7 @@ def _read_offset_commit_request_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 18 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 18 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[OffsetCommitRequestPartition] = []
     for _ in range(count):
@@ -298,7 +299,7 @@ def _read_turns_offset_commit_request_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 18 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 18 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[OffsetCommitRequestPartition] = []
@@ -377,7 +378,7 @@ def _read_offset_commit_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[OffsetCommitRequestTopic] = []
     for _ in range(count):
@@ -427,7 +428,7 @@ def _read_turns_offset_commit_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[OffsetCommitRequestTopic] = []
@@ -506,7 +507,7 @@ def _read_offset_commit_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[OffsetCommitRequestTopic] = []
     for _ in range(count):
@@ -556,7 +557,7 @@ def _read_turns_offset_commit_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[OffsetCommitRequestTopic] = []

@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -99,7 +100,7 @@ def _read_offset_delete_request_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[OffsetDeleteRequestPartition] = []
     for _ in range(count):
@@ -126,7 +127,7 @@ def _read_turns_offset_delete_request_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[OffsetDeleteRequestPartition] = []
@@ -168,7 +169,7 @@ def _read_offset_delete_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[OffsetDeleteRequestTopic] = []
     for _ in range(count):
@@ -195,7 +196,7 @@ def _read_turns_offset_delete_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[OffsetDeleteRequestTopic] = []

@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     ZERO_UUID,
     malformed,
     negative_length,
@@ -139,7 +140,7 @@ def _read_offset_fetch_request_topic_classic(
         raise null_field("PartitionIndexes")
     if count < -1:
         raise negative_length("PartitionIndexes", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("PartitionIndexes", count)
     partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -164,7 +165,7 @@ def _read_turns_offset_fetch_request_topic_classic(
         raise null_field("PartitionIndexes")
     if count < -1:
         raise negative_length("PartitionIndexes", count)
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("PartitionIndexes", count)
     yield count
     partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -204,7 +205,7 @@ def _read_offset_fetch_request_topic_flexible(
     if count == 0:
         raise null_field("PartitionIndexes")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("PartitionIndexes", count)
     partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -234,7 +235,7 @@ def _read_turns_offset_fetch_request_topic_flexible(
     if count == 0:
         raise null_field("PartitionIndexes")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("PartitionIndexes", count)
     yield count
     partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -291,7 +292,7 @@ def _read_offset_fetch_request_topics_flexible(
     if count == 0:
         raise null_field("PartitionIndexes")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("PartitionIndexes", count)
     partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
     position += 4 * count
@@ -327,7 +328,7 @@ def _read_turns_offset_fetch_request_topics_flexible(
     if count == 0:
         raise null_field("PartitionIndexes")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("PartitionIndexes", count)
     yield count
     partition_indexes: list[int] = list(unpack_from(f">{count}i", data, position))
@@ -394,7 +395,7 @@ def _read_offset_fetch_request_group_flexible(
     topics: list[OffsetFetchRequestTopics] | None = None
     if count:
         count -= 1
-        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         topics = []
         for _ in range(count):
@@ -439,7 +440,7 @@ def _read_turns_offset_fetch_request_group_flexible(
     topics: list[OffsetFetchRequestTopics] | None = None
     if count:
         count -= 1
-        if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         yield count
         topics = []
@@ -510,7 +511,7 @@ def _read_offset_fetch_request_classic(
         raise negative_length("Topics", count)
     topics: list[OffsetFetchRequestTopic] | None = None
     if count >= 0:
-        if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         topics = []
         for _ in range(count):
@@ -539,7 +540,7 @@ def _read_turns_offset_fetch_request_classic(
         raise negative_length("Topics", count)
     topics: list[OffsetFetchRequestTopic] | None = None
     if count >= 0:
-        if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Topics", count)
         yield count
         topics = []
@@ -594,7 +595,7 @@ def _read_offset_fetch_request_flexible(
         topics = None
         if count:
             count -= 1
-            if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+            if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
                 raise too_many("Topics", count)
             topics = []
             for _ in range(count):
@@ -609,7 +610,7 @@ def _read_offset_fetch_request_flexible(
         if count == 0:
             raise null_field("Groups")
         count -= 1
-        if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Groups", count)
         groups = []
         for _ in range(count):
@@ -648,7 +649,7 @@ def _read_turns_offset_fetch_request_flexible(
         topics = None
         if count:
             count -= 1
-            if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+            if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
                 raise too_many("Topics", count)
             yield count
             topics = []
@@ -665,7 +666,7 @@ def _read_turns_offset_fetch_request_flexible(
         if count == 0:
             raise null_field("Groups")
         count -= 1
-        if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+        if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
             raise too_many("Groups", count)
         yield count
         groups = []

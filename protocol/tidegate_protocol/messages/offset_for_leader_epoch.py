@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -130,7 +131,7 @@ def _read_offset_for_leader_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 12 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 12 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[OffsetForLeaderPartition] = []
     for _ in range(count):
@@ -157,7 +158,7 @@ def _read_turns_offset_for_leader_topic_classic(
         raise null_field("Partitions")
     if count < -1:
         raise negative_length("Partitions", count)
-    if count * 12 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 12 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[OffsetForLeaderPartition] = []
@@ -200,7 +201,7 @@ def _read_offset_for_leader_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 13 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 13 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     partitions: list[OffsetForLeaderPartition] = []
     for _ in range(count):
@@ -232,7 +233,7 @@ def _read_turns_offset_for_leader_topic_flexible(
     if count == 0:
         raise null_field("Partitions")
     count -= 1
-    if count * 13 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 13 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Partitions", count)
     yield count
     partitions: list[OffsetForLeaderPartition] = []
@@ -280,7 +281,7 @@ def _read_offset_for_leader_epoch_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[OffsetForLeaderTopic] = []
     for _ in range(count):
@@ -302,7 +303,7 @@ def _read_turns_offset_for_leader_epoch_request_classic(
         raise null_field("Topics")
     if count < -1:
         raise negative_length("Topics", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[OffsetForLeaderTopic] = []
@@ -334,7 +335,7 @@ def _read_offset_for_leader_epoch_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     topics: list[OffsetForLeaderTopic] = []
     for _ in range(count):
@@ -357,7 +358,7 @@ def _read_turns_offset_for_leader_epoch_request_flexible(
     if count == 0:
         raise null_field("Topics")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Topics", count)
     yield count
     topics: list[OffsetForLeaderTopic] = []

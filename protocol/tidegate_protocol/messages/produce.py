@@ -14,6 +14,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     ZERO_UUID,
     join_records,
     malformed,
@@ -209,7 +210,7 @@ def _read_topic_produce_data_classic(
         raise null_field("PartitionData")
     if count < -1:
         raise negative_length("PartitionData", count)
-    if count * 8 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 8 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("PartitionData", count)
     partition_data: list[PartitionProduceData] = []
     for _ in range(count):
@@ -236,7 +237,7 @@ def _read_turns_topic_produce_data_classic(
         raise null_field("PartitionData")
     if count < -1:
         raise negative_length("PartitionData", count)
-    if count * 8 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 8 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("PartitionData", count)
     yield count
     partition_data: list[PartitionProduceData] = []
@@ -285,7 +286,7 @@ def _read_topic_produce_data_flexible(
     if count == 0:
         raise null_field("PartitionData")
     count -= 1
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("PartitionData", count)
     partition_data: list[PartitionProduceData] = []
     for _ in range(count):
@@ -323,7 +324,7 @@ def _read_turns_topic_produce_data_flexible(
     if count == 0:
         raise null_field("PartitionData")
     count -= 1
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("PartitionData", count)
     yield count
     partition_data: list[PartitionProduceData] = []
@@ -379,7 +380,7 @@ def _read_produce_request_classic(
         raise null_field("TopicData")
     if count < -1:
         raise negative_length("TopicData", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("TopicData", count)
     topic_data: list[TopicProduceData] = []
     for _ in range(count):
@@ -406,7 +407,7 @@ def _read_turns_produce_request_classic(
         raise null_field("TopicData")
     if count < -1:
         raise negative_length("TopicData", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("TopicData", count)
     yield count
     topic_data: list[TopicProduceData] = []
@@ -453,7 +454,7 @@ def _read_produce_request_flexible(
     if count == 0:
         raise null_field("TopicData")
     count -= 1
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("TopicData", count)
     topic_data: list[TopicProduceData] = []
     for _ in range(count):
@@ -485,7 +486,7 @@ def _read_turns_produce_request_flexible(
     if count == 0:
         raise null_field("TopicData")
     count -= 1
-    if count * 2 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 2 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("TopicData", count)
     yield count
     topic_data: list[TopicProduceData] = []

@@ -12,7 +12,7 @@ from struct import Struct
 from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
-    MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     negative_length,
     not_encodable,
@@ -186,7 +186,7 @@ def _read_sync_group_request_classic(
         raise null_field("Assignments")
     if count < -1:
         raise negative_length("Assignments", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Assignments", count)
     assignments: list[SyncGroupRequestAssignment] = []
     for _ in range(count):
@@ -232,7 +232,7 @@ def _read_turns_sync_group_request_classic(
         raise null_field("Assignments")
     if count < -1:
         raise negative_length("Assignments", count)
-    if count * 6 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 6 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Assignments", count)
     yield count
     assignments: list[SyncGroupRequestAssignment] = []
@@ -328,7 +328,7 @@ def _read_sync_group_request_flexible(
     if count == 0:
         raise null_field("Assignments")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Assignments", count)
     assignments: list[SyncGroupRequestAssignment] = []
     for _ in range(count):
@@ -397,7 +397,7 @@ def _read_turns_sync_group_request_flexible(
     if count == 0:
         raise null_field("Assignments")
     count -= 1
-    if count * 3 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 3 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("Assignments", count)
     yield count
     assignments: list[SyncGroupRequestAssignment] = []

@@ -13,6 +13,7 @@ from ..primitives import (
     DECODE_ERRORS,
     ENCODE_ERRORS,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     malformed,
     not_encodable,
     not_in_version,
@@ -134,7 +135,7 @@ def _read_update_features_request_flexible(
     if count == 0:
         raise null_field("FeatureUpdates")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("FeatureUpdates", count)
     feature_updates: list[FeatureUpdateKey] = []
     for _ in range(count):
@@ -161,7 +162,7 @@ def _read_turns_update_features_request_flexible(
     if count == 0:
         raise null_field("FeatureUpdates")
     count -= 1
-    if count * 4 > len(data) - position or count > MAX_ELEMENTS:
+    if count * 4 > len(data) - position or count > MAX_REQUEST_ELEMENTS:
         raise too_many("FeatureUpdates", count)
     yield count
     feature_updates: list[FeatureUpdateKey] = []
