@@ -29,16 +29,17 @@ def must_be_found(
     is_concerned: Callable[[FaultPlan], bool] = lambda _: True,
     *,
     zones: int = 0,
+    is_concerned_seed: Callable[[int], bool] = lambda _: True,
 ) -> None:
     """Fail unless one of SEEDS seeds shows a violation of an expected kind.
 
     is_concerned: tells of a seed whether it has what the bug is in; others are passed over.
-    zones: see simulate().
+    is_concerned_seed: the same, of what the plan does not tell.  zones: see simulate().
     """
     plant(monkeypatch)
     broken = 0
     for seed in range(first_seed, first_seed + SEEDS):
-        if not is_concerned(plan_of(seed, zones)):
+        if not is_concerned_seed(seed) or not is_concerned(plan_of(seed, zones)):
             continue
         violations = simulate(seed, OPERATIONS, zones, stop_at=expected).violations
         misfits = [each for each in violations if _is_misfit(each)]

@@ -21,6 +21,7 @@ from tidegate_pipeline.plan import backlog
 from .actors import Actor, make_actors
 from .away_plan import AWAY_KIND, draws_away
 from .checker import Violation, check
+from .collection import leaks, wait_for_collection
 from .compacters import Compacter
 from .disk_plan import draw_disks
 from .drain_plan import DRAIN_KIND, draws_drains, may_stay
@@ -259,6 +260,7 @@ class _Run:
         await self._await_repair(world)
         await self._await_moves(world)
         await self._merge_all(world, pipelines)
+        await self._await_collection(world)
         await self._final_phase(workload, [*nodes, *pipelines])
         for node in nodes:
             node.count_disk_uses()
@@ -297,6 +299,15 @@ class _Run:
         if waited.cancelled_caught:
             runs, size_bytes = backlog(world.watch.state)
             self.note("not merged", f"{runs} runs, {size_bytes} bytes after {CALM_SECONDS} s")
+
+    async def _await_collection(self, world: World) -> None:
+        """Dead objects must go, unless no clock may be trusted: then nobody keeps house."""
+        if self._plan.has_wrong_clocks:
+            return
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await wait_for_collection(world)
+        if waited.cancelled_caught:
+            self.note("not collected", f"{leaks(world)} objects after {CALM_SECONDS} s")
 
     async def _faulty_phase(self, workload: Workload, nemesis: Nemesis) -> None:
         """All clients at work; faults until no operation is left."""
