@@ -42,6 +42,7 @@ from .operators import Operator, wait_for_repair
 from .pipeline_plan import PREFIX, draw_pipelines
 from .pipelines import Pipeline, merge_what_rests
 from .readers import Admin
+from .restore_trial import RestoreTrial, draws_restore
 from .scheduling import seeded_scheduling
 from .settings_plan import draw_static
 from .static_keepers import DefaultsChanger, StaticKeeper
@@ -180,6 +181,7 @@ class _Run:
         self._world: World | None = None
         self._violations: list[Violation] = []
         self._seconds = 0.0
+        self._trial: RestoreTrial | None = None
         self.guard = LivelockGuard()
 
     def note(self, kind: str, text: str) -> None:
@@ -222,6 +224,8 @@ class _Run:
                 async with trio.open_nursery() as nursery:
                     await self._phases(nursery)
                     nursery.cancel_scope.cancel()
+                if self._trial is not None:
+                    await self._trial.after()
         except* Exception as errors:
             self.note("the run broke off", _text(errors))
         if self.guard.is_caught:
@@ -264,6 +268,10 @@ class _Run:
         await self._final_phase(workload, [*nodes, *pipelines])
         for node in nodes:
             node.count_disk_uses()
+        if draws_restore(self._seed):
+            trial = RestoreTrial(world, workload)
+            await trial.before()
+            self._trial = trial
 
     def _make_nodes(self, world: World) -> list[Node]:
         """The last one's clock is wrong if any is: the cluster's time is the median of three."""

@@ -50,6 +50,10 @@ class WatchedStore(MemoryObjectStore):
         found = self._objects.get(key)
         return found[0] if found is not None else None
 
+    def all_keys(self) -> list[str]:
+        """Return the keys of all objects, in order."""
+        return sorted(self._objects)
+
     def replace(self, key: str, body: bytes | None) -> None:
         """Hold this from now on, or nothing; see losses.py."""
         _, modified_at = self._objects.pop(key)
