@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_coordination import coordinator, entries
-from tidegate_coordination.metadata_versions import LEVELS
-from tidegate_coordination.rules import metadata_versions
+from tidegate_coordination import coordinator, drafts, entries
+from tidegate_coordination.metadata_versions import FIRST, LEVELS, NEWEST
+from tidegate_coordination.rules import gateways, metadata_versions
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state import snapshot_head
 from tidegate_coordination.state.cluster import ClusterState
@@ -23,11 +23,16 @@ def raises_whoever_lives(patch: pytest.MonkeyPatch) -> None:
 
 
 def writes_the_new_format_before_the_raise(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(coordinator, "LEVELS", {1: LEVELS[2], 2: LEVELS[2]})
+    patch.setattr(coordinator, "LEVELS", {**LEVELS, 1: LEVELS[2]})
 
 
 def takes_new_snapshots_before_the_raise(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(snapshot_head, "LEVELS", {1: LEVELS[2], 2: LEVELS[2]})
+    patch.setattr(snapshot_head, "LEVELS", dict.fromkeys(LEVELS, LEVELS[NEWEST]))
+
+
+def writes_new_fields_before_the_raise(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gateways, "OWN_PRODUCER_IDS", 1)
+    patch.setattr(drafts, "needed_for", lambda events: 1)
 
 
 def checks_no_checksum(patch: pytest.MonkeyPatch) -> None:
@@ -56,6 +61,14 @@ def upgrades(plan: FaultPlan) -> bool:
     return UPGRADE_KIND in plan.kinds
 
 
+def upgrades_from_the_first(plan: FaultPlan) -> bool:
+    return upgrades(plan) and plan.versions.older == FIRST
+
+
+def upgrades_from_the_last_but_one(plan: FaultPlan) -> bool:
+    return upgrades(plan) and plan.versions.older == NEWEST - 1
+
+
 def has_late(plan: FaultPlan) -> bool:
     return LATE_KIND in plan.kinds
 
@@ -69,8 +82,9 @@ def damages(plan: FaultPlan) -> bool:
     ("plant", "expected", "first_seed", "concerned"),
     [
         (raises_whoever_lives, {"left behind", "gateway died"}, 31, upgrades),
-        (writes_the_new_format_before_the_raise, {"wrong format"}, 15, upgrades),
+        (writes_the_new_format_before_the_raise, {"wrong format"}, 15, upgrades_from_the_first),
         (takes_new_snapshots_before_the_raise, {"wrong format"}, 15, upgrades),
+        (writes_new_fields_before_the_raise, {"above its level"}, 15, upgrades),
         (checks_no_checksum, {"invariant 5", "gateway died"}, 81, damages),
         (lets_older_gateways_in, {"left behind", "not refused"}, 15, has_late),
     ],
@@ -86,7 +100,9 @@ def test_planted_bugs_of_rolling_upgrades_are_found(
     must_be_found(plant, expected, first_seed, monkeypatch, concerned)
 
 
-@pytest.mark.parametrize("concerned", [upgrades, has_late, damages])
+@pytest.mark.parametrize(
+    "concerned", [upgrades_from_the_first, upgrades_from_the_last_but_one, has_late, damages]
+)
 def test_seeds_with_upgrades_and_with_damage_find_nothing(concerned: Any) -> None:
     for seed in [seed for seed in range(1, 200) if concerned(plan_of(seed))][:1]:
         report = simulate(seed, 60)

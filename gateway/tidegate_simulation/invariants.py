@@ -14,7 +14,7 @@ from typing import Final
 from tidegate_coordination import events as ev
 from tidegate_coordination import group_events as gev
 from tidegate_coordination.entries import AnyEvent, Entry, authored, decode_entry
-from tidegate_coordination.metadata_versions import LEVELS
+from tidegate_coordination.metadata_versions import LEVELS, allowed_to, needed_for
 from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
@@ -136,11 +136,16 @@ class StateWatch:
             self._complain("wrong format", text)
 
     def _format(self, position: int, entry: Entry) -> None:
-        """An entry is of the format that the cluster's metadata.version says before it."""
-        expected = LEVELS[self.state.metadata_version].entry_format
+        """An entry is as the metadata.version says that the cluster has, or is given by it."""
+        present = self.state.metadata_version
+        expected = LEVELS[present].entry_format
         if entry.format != expected:
             text = f"entry {position} has format {entry.format} and should have {expected}"
             self._complain("wrong format", text)
+        needed, allowed = needed_for(entry.events), allowed_to(entry.events, present)
+        if needed > allowed:
+            text = f"entry {position} needs metadata.version {needed}, and may use {allowed}"
+            self._complain("above its level", text)
 
     def _left_behind(self) -> None:
         """Whoever lives can read what is written from here on."""

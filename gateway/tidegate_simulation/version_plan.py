@@ -17,7 +17,7 @@ from tidegate_coordination.metadata_versions import FIRST, NEWEST
 UPGRADE_KIND: Final = "rolling_upgrade"
 LATE_KIND: Final = "late_gateway"
 DAMAGE_KIND: Final = "log.damaged_entry"
-OLDER: Final = FIRST
+_OLDER: Final = range(FIRST, NEWEST)
 _UPGRADE_SHARE: Final = 0.1
 _LATE_SHARE: Final = 0.8
 _DAMAGE_SHARE: Final = 0.06
@@ -27,12 +27,14 @@ _DAMAGE_SHARE: Final = 0.06
 class VersionPlan:
     """The releases of one seed.
 
-    damage_rate: of reads, where there is anything to damage.
+    damage_rate: of reads, where there is anything to damage.  older: up to which metadata.version
+    the older release reads.
     """
 
     is_rolling: bool = False
     has_late: bool = False
     damage_rate: float = 0.0
+    older: int = FIRST
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -47,7 +49,7 @@ class VersionPlan:
     @property
     def first_release(self) -> int:
         """Return the metadata.version up to which gateways read when the run begins."""
-        return OLDER if self.is_rolling else NEWEST
+        return self.older if self.is_rolling else NEWEST
 
 
 def draw_versions(
@@ -63,7 +65,9 @@ def draw_versions(
     if rng.random() < _UPGRADE_SHARE:
         if not may_roll:
             return VersionPlan()
-        return VersionPlan(is_rolling=True, has_late=may_be_late and rng.random() < _LATE_SHARE)
+        has_late = may_be_late and rng.random() < _LATE_SHARE
+        older = Random(f"{seed}/older release").choice(_OLDER)
+        return VersionPlan(is_rolling=True, has_late=has_late, older=older)
     if is_calm or rng.random() >= _DAMAGE_SHARE:
         return VersionPlan()
     return VersionPlan(damage_rate=rng.choice((0.005, 0.02, 0.1)))
