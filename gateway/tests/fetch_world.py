@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -159,6 +160,11 @@ class World:
         )
         self.adopts = False
         self._counter = 0
+
+    def use_read_ahead(self, read_ahead: ReadAhead) -> None:
+        """Read ahead within other bounds."""
+        self.read_ahead = read_ahead
+        self.fetcher = replace(self.fetcher, read_ahead=read_ahead)
 
     async def register(
         self, *, lends: bool = True, level: int = NEWEST, static: Mapping[str, str] = NOTHING_SET

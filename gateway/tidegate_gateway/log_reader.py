@@ -104,7 +104,7 @@ class LogReader:
         run = self._cache.get_nowait(key, promote=False)
         if isinstance(run, FileRun):
             return run if self._disk.is_ready(key, run) else None
-        return run if isinstance(run, PreparedRun) else None
+        return run if isinstance(run, PreparedRun) else self._at_hand(key, partition, row)
 
     def index_of(self, row: RunRow) -> SegmentIndex | None:
         """Return the index of a segment that is in memory."""
@@ -115,6 +115,10 @@ class LogReader:
         """Tell whether ready() or index_of() would return something; does not count as a use."""
         name = self._name(row)
         return name in self._cache or PartKey(name, row.position) in self._cache
+
+    def spend(self, row: RunRow) -> None:
+        """Have a run that nobody is known to need any more leave memory before others."""
+        self._cache.demote(self._key(row))
 
     async def parts(self, partition: Partition, row: RunRow, offset: int) -> list[RunRow]:
         """Return the chunks of a segment from the one that holds the offset on; else just the row.
@@ -317,6 +321,22 @@ class LogReader:
                 loaded[row.object_number, row.position] = run
                 self._cache.put(key, run, run.size_bytes, hot=_is_tail(partition, row))
                 self._keep_on_disk(partition, row, run)
+
+    def _at_hand(self, key: PartKey, partition: Partition, row: RunRow) -> PreparedRun | None:
+        """Prepare a run of an object that was read for others, too, while that is in memory.
+
+        A partition would fall behind the others of the object if it had to wait for that: what is
+        read ahead of them would have to stay all the longer.
+        """
+        if self._cache.is_coming(key):
+            return None
+        got = self.reads.at_hand(self._ask(row, row.position, end_of(row)))
+        if got is None:
+            return None
+        loaded: Loaded = {}
+        self._keep([(partition, row)], got, loaded)
+        run = loaded.get((row.object_number, row.position))
+        return run if isinstance(run, PreparedRun) else None
 
     def _prepare_own(
         self, name: ObjectName, cached: CachedObject, partition: Partition, row: RunRow

@@ -108,6 +108,14 @@ class ObjectLender:
             return self._part(ask, blocks[0], await self._body(blocks[0]))
         return await self._joined(ask, blocks) if blocks else None
 
+    def at_hand(self, ask: ObjectAsk) -> memoryview | None:
+        """Return a range of a block that is in memory, as read() does; None if it must be read."""
+        blocks = spans(ask, self._cache.max_bytes // _SHARE)
+        if len(blocks) != 1:
+            return None
+        found = self._cache.get_nowait(blocks[0], promote=False)
+        return self._part(ask, blocks[0], found) if isinstance(found, _Body) else None
+
     def forget(self, ask: ObjectAsk) -> None:
         """Read a range anew next time: what is in memory of it is damaged."""
         named = self._own_name(ask)

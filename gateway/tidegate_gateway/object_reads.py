@@ -64,6 +64,11 @@ class ObjectReads:
         lent = await self._zone.read(name, ask) if self._zone is not None else None
         return Got(ask, *lent) if lent is not None else await self.read_store(ask)
 
+    def at_hand(self, ask: ObjectAsk) -> Got | None:
+        """Return a range that is in memory, since more was read than was asked for then."""
+        lent = self._zone.at_hand(ask) if self._zone is not None else None
+        return Got(ask, *lent) if lent is not None else None
+
     async def read_store(self, ask: ObjectAsk) -> Got:
         """Read a range from the store.
 

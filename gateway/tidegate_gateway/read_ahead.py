@@ -14,7 +14,7 @@ fetch that cannot wait takes along what the same GET can bring.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from functools import partial
 
 import trio
@@ -22,6 +22,7 @@ import trio
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
 
+from .cold_readers import ColdReaders
 from .fetch_plan import Miss, RunKey
 from .log_reader import Loaded, LogReader
 from .read_groups import MAX_GROUP_BYTES
@@ -29,12 +30,12 @@ from .segment_rows import bytes_to_load, is_chunk, is_segment, rows_from, with_i
 from .upkeep import Upkeep
 
 PARTITION_BYTES = 4 << 20
+# However many read: a few runs, so that the store's latency is not seen at each.
+LEAST_NEAR_BYTES = 256 << 10
 CHUNKS_BYTES = MAX_GROUP_BYTES
 MAX_BYTES = 32 << 20
 # How much of memory may hold what is read ahead, of all partitions.
 ROOM_BYTES = 128 << 20
-# A partition that nothing was read ahead of for so long has no reader any more.
-ACTIVE_SECONDS = 10.0
 # Of small runs: each is a request to the store, and a moment of everybody's time.
 PARTITION_RUNS = 256
 MAX_RUNS = 4096
@@ -66,17 +67,21 @@ class ReadAhead:
         self._upkeep = upkeep or Upkeep()
         self._max_bytes = max_bytes
         self._room_bytes = room_bytes
-        self._active: OrderedDict[int, float] = OrderedDict()
+        self._readers = ColdReaders()
         self._pending: set[RunKey] = set()
         self._pending_bytes = 0
         # By object number, in the order in which they were first wanted.
         self._queue: OrderedDict[int, list[Miss]] = OrderedDict()
         self._work = trio.Event()
 
-    def want(self, places: Iterable[tuple[Partition, int]]) -> None:
-        """Load what is not in memory of each partition from an offset on."""
+    def want(self, places: Iterable[tuple[Partition, int]], reader: Hashable = None) -> None:
+        """Load what is not in memory of each partition from an offset on.
+
+        reader: who goes on there.
+        """
         left = LOOKED_AT_RUNS
         for partition, offset in places:
+            left -= self._spend(partition, offset, reader)
             is_full = self._pending_bytes >= self._max_bytes or len(self._pending) >= MAX_RUNS
             if is_full or left <= 0:
                 return
@@ -114,24 +119,39 @@ class ReadAhead:
                 del self._queue[number]
         return taken
 
+    def _spend(self, partition: Partition, offset: int, reader: Hashable) -> int:
+        """Give up what all who read a partition have by now; return how many runs that are."""
+        now = trio.current_time()
+        start, end = self._readers.note(partition.number, reader, offset, now)
+        count = 0
+        if start < end:
+            for row in rows_from(partition, start, self._reader.index_of):
+                # Of the last one before the offset perhaps only a part was given.
+                if row.next_offset >= end or count == PARTITION_RUNS:
+                    break
+                self._reader.spend(row)
+                count += 1
+        return count
+
     def _want_of(self, partition: Partition, offset: int, most: int) -> int:
         """Look at that many runs at most; return how many it were."""
         planned = looked_at = far_end = wanted_bytes = 0
+        share, near = self._share(), self._near()
         for row in rows_from(partition, offset, self._reader.index_of):
-            is_near = planned < PARTITION_BYTES
+            is_near = planned < near
             is_along = is_chunk(row) and planned + row.length <= far_end
             if looked_at == most or not (is_near or is_along):
                 break
             looked_at += 1
             if self._is_missing(row):
-                share = self._share(partition) if is_chunk(row) or is_segment(row) else 0
+                far = share if is_chunk(row) or is_segment(row) else 0
                 # Who stands at its beginning goes on through it.
-                is_whole = offset <= row.base_offset and wanted_bytes + row.length <= share
+                is_whole = offset <= row.base_offset and wanted_bytes + row.length <= far
                 if not self._want_row(partition, row, is_whole=is_whole):
                     break
                 wanted_bytes += row.length
-                if share and not far_end:
-                    far_end = planned + share
+                if far and not far_end:
+                    far_end = planned + far
             planned += row.length
         return looked_at
 
@@ -152,14 +172,21 @@ class ReadAhead:
         self._work.set()
         return True
 
-    def _share(self, partition: Partition) -> int:
-        """Return how many bytes of a segment may be wanted of a partition at once."""
-        now = trio.current_time()
-        self._active[partition.number] = now
-        self._active.move_to_end(partition.number)
-        while next(iter(self._active.values())) < now - ACTIVE_SECONDS:
-            self._active.popitem(last=False)
-        return min(self._room_bytes // len(self._active), CHUNKS_BYTES)
+    def _share(self) -> int:
+        """Return how many bytes of segments may be wanted of a partition at once.
+
+        All who read it share them, mostly.
+        """
+        return min(self._room_bytes // self._readers.partitions, CHUNKS_BYTES)
+
+    def _near(self) -> int:
+        """Return how many bytes may be wanted of a partition for one reader.
+
+        Half of the room is for the objects of these runs, which stay until the other partitions'
+        runs in them were read, and half of that for what is read late.
+        """
+        share = self._room_bytes // 4 // len(self._readers)
+        return min(max(share, LEAST_NEAR_BYTES), PARTITION_BYTES)
 
     async def run(self) -> None:
         """Load what is wanted; forever."""

@@ -134,6 +134,11 @@ class ZoneReads:
                 return await self._ask(found, ask)
         return await self._read_own(ask)
 
+    def at_hand(self, ask: ObjectAsk) -> Lent | None:
+        """Return a range that this gateway has in memory, as read() does; None: it must be read."""
+        body = self._lender.at_hand(ask)
+        return Lent(body, self._coordinator.incarnation) if body is not None else None
+
     async def _read_own(self, ask: ObjectAsk) -> Lent | None:
         """Read it for all, unless the store was not up to that just now."""
         me = self._coordinator.incarnation

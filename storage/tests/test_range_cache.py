@@ -348,6 +348,37 @@ def test_what_is_demoted_leaves_first() -> None:
     assert [key for key in "abcd" if key in cache] == ["a", "c", "d"]
 
 
+@pytest.mark.parametrize("promote", [True, False])
+def test_what_is_demoted_leaves_in_order_unless_it_is_used_again(promote: bool) -> None:
+    cache: RangeCache[str] = RangeCache(4)
+    for key in ("a", "b", "c", "d"):
+        cache.put(key, key, 1, hot=False)
+    for key in ("c", "b", "d"):
+        cache.demote(key)
+        cache.demote(key)
+    assert cache.used_bytes == 4
+    assert "d" in cache
+    assert cache.get_nowait("c", promote=promote) == "c"
+    cache.put("e", "e", 1, hot=False)
+    assert [key for key in "abcde" if key in cache] == ["a", "c", "d", "e"]
+    cache.put("f", "f", 1, hot=False)
+    assert [key for key in "acdef" if key in cache] == ["a", "c", "e", "f"]
+    cache.evict("a")
+    cache.demote("e")
+    cache.evict("e")
+    assert cache.get_nowait("e") is None
+    assert cache.used_bytes == 2
+
+
+def test_what_is_hot_is_not_demoted() -> None:
+    cache: RangeCache[str] = RangeCache(2)
+    cache.put("hot", "hot", 1, hot=True)
+    cache.demote("hot")
+    for key in ("a", "b", "c"):
+        cache.put(key, key, 1, hot=False)
+    assert cache.get_nowait("hot") == "hot"
+
+
 class InHand:
     """What a load had when it failed: bytes, an open file."""
 

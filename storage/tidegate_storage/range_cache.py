@@ -4,7 +4,8 @@ Two lists, each in order of last use.  What enters cold goes on probation; what 
 there, or enters hot (a WAL this gateway wrote, the tail), is protected.  Room is made from
 probation first, so a scan that reads everything once pushes out only itself and what it would
 have pushed out anyway.  The protected list holds at most four fifths; its oldest go back on
-probation, so that it follows a hot set that moves.  (Segmented LRU.)
+probation, so that it follows a hot set that moves.  (Segmented LRU.)  What its users are done with,
+as far as they know, leaves before all else, in the order in which they said so.
 
 Concurrent misses of one key share one load, run by the first who asked.  If that one is
 cancelled, the next takes over.  A load may bring other keys along; who asks for one of these
@@ -49,13 +50,15 @@ class RangeCache(Generic[T]):
         self._max_protected_bytes = max_bytes * 4 // 5
         self._probation: _Entries[T] = OrderedDict()
         self._protected: _Entries[T] = OrderedDict()
+        self._spent: _Entries[T] = OrderedDict()
         self._probation_bytes = 0
         self._protected_bytes = 0
+        self._spent_bytes = 0
         self._flights: dict[Hashable, _Flight[T]] = {}
 
     @property
     def used_bytes(self) -> int:
-        return self._probation_bytes + self._protected_bytes
+        return self._probation_bytes + self._protected_bytes + self._spent_bytes
 
     def get_nowait(self, key: Hashable, *, promote: bool = True) -> T | None:
         """The value, if it is here; counts as a use.
@@ -69,7 +72,7 @@ class RangeCache(Generic[T]):
             return entry[0]
         entry = self._probation.get(key)
         if entry is None:
-            return None
+            return self._use_again(key, promote=promote) if self._spent else None
         if promote:
             del self._probation[key]
             self._probation_bytes -= entry[1]
@@ -80,7 +83,7 @@ class RangeCache(Generic[T]):
 
     def __contains__(self, key: Hashable) -> bool:
         """Whether a value is here; does not count as a use."""
-        return key in self._protected or key in self._probation
+        return key in self._protected or key in self._probation or key in self._spent
 
     def is_coming(self, key: Hashable) -> bool:
         """Whether a load is under way that brings the value."""
@@ -138,9 +141,12 @@ class RangeCache(Generic[T]):
                 return flight.value[0]
 
     def demote(self, key: Hashable) -> None:
-        """Have a value on probation be the next to leave."""
-        if key in self._probation:
-            self._probation.move_to_end(key, last=False)
+        """Have a value on probation leave before those that are not demoted, unless it is used."""
+        entry = self._probation.pop(key, None)
+        if entry is not None:
+            self._probation_bytes -= entry[1]
+            self._spent[key] = entry
+            self._spent_bytes += entry[1]
 
     def evict(self, key: Hashable) -> None:
         """Forget a value; a load under way will still answer, but not be kept."""
@@ -153,6 +159,23 @@ class RangeCache(Generic[T]):
         if entry is not None:
             self._protected_bytes -= entry[1]
             self._on_leave(entry[0])
+        entry = self._spent.pop(key, None)
+        if entry is not None:
+            self._spent_bytes -= entry[1]
+            self._on_leave(entry[0])
+
+    def _use_again(self, key: Hashable, *, promote: bool) -> T | None:
+        """Return a value that was demoted, which is so no more."""
+        entry = self._spent.pop(key, None)
+        if entry is None:
+            return None
+        self._spent_bytes -= entry[1]
+        if promote:
+            self._protect(key, entry)
+        else:
+            self._probation[key] = entry
+            self._probation_bytes += entry[1]
+        return entry[0]
 
     async def _lead(
         self,
@@ -197,7 +220,10 @@ class RangeCache(Generic[T]):
 
     def _make_room(self) -> None:
         while self.used_bytes > self.max_bytes:
-            if self._probation:
+            if self._spent:
+                _, (value, size_bytes) = self._spent.popitem(last=False)
+                self._spent_bytes -= size_bytes
+            elif self._probation:
                 _, (value, size_bytes) = self._probation.popitem(last=False)
                 self._probation_bytes -= size_bytes
             else:

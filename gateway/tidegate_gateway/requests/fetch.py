@@ -101,7 +101,7 @@ class Fetch:
         look = await self._read(request, version, context, now, elsewhere)
         self.steering.moved += look.moves
         call.peer.fetched_bytes += look.bytes_read
-        self.read_ahead.want(look.behind)
+        self.read_ahead.want(look.behind, id(call.peer))
         self.reader.unreadable.note(look.unread, trio.current_time())
         finished = self.sessions.finish(
             context, look.answers, version=version, now=trio.current_time()

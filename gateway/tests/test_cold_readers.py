@@ -1,0 +1,54 @@
+"""How far those are who read what is not at the end.  Pure."""
+
+from __future__ import annotations
+
+from tidegate_gateway.cold_readers import ACTIVE_SECONDS, ColdReaders
+
+
+def test_what_the_only_reader_passed_is_passed() -> None:
+    readers = ColdReaders()
+    assert readers.note(1, "a", 10, 0.0) == (10, 10)
+    assert readers.note(1, "a", 25, 0.1) == (10, 25)
+    assert readers.note(1, "a", 25, 0.2) == (25, 25)
+
+
+def test_only_what_all_have_passed_is_passed() -> None:
+    readers = ColdReaders()
+    assert readers.note(1, "a", 10, 0.0) == (10, 10)
+    assert readers.note(1, "b", 20, 0.0) == (10, 10)
+    assert readers.note(1, "b", 40, 0.1) == (10, 10)
+    assert readers.note(1, "a", 30, 0.2) == (10, 30)
+    assert readers.note(1, "a", 60, 0.3) == (30, 40)
+
+
+def test_who_comes_late_holds_back_what_it_has_not_read() -> None:
+    readers = ColdReaders()
+    readers.note(1, "a", 50, 0.0)
+    start, end = readers.note(1, "late", 10, 0.1)
+    assert start >= end
+    assert readers.note(1, "a", 70, 0.2) == (10, 10)
+    assert readers.note(1, "late", 30, 0.3) == (10, 30)
+
+
+def test_partitions_have_readers_of_their_own() -> None:
+    readers = ColdReaders()
+    readers.note(1, "a", 5, 0.0)
+    readers.note(2, "a", 7, 0.0)
+    readers.note(2, "b", 9, 0.0)
+    assert readers.note(1, "a", 6, 0.1) == (5, 6)
+    assert (len(readers), readers.partitions) == (3, 2)
+
+
+def test_who_asks_no_more_is_forgotten() -> None:
+    readers = ColdReaders()
+    readers.note(1, "gone", 10, 0.0)
+    readers.note(2, "gone", 10, 0.0)
+    readers.note(1, "a", 20, 1.0)
+    assert readers.note(1, "a", 30, ACTIVE_SECONDS + 0.5) == (10, 30)
+    assert (len(readers), readers.partitions) == (1, 1)
+
+
+def test_a_reader_that_rests_alone_goes_on() -> None:
+    readers = ColdReaders()
+    readers.note(1, "a", 10, 0.0)
+    assert readers.note(1, "a", 20, 10 * ACTIVE_SECONDS) == (10, 20)
