@@ -12,7 +12,14 @@ from tests.test_backup_gateway import ends_with, produce, restored, start
 from tests.wire_client import wire_world
 from tidegate_coordination.entries import encode_entry
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import AppendResult, LogEntry, LogMisconfigured, Trimmed
+from tidegate_coordination.metadata_log import (
+    AppendResult,
+    LogCorrupt,
+    LogEntry,
+    LogMisconfigured,
+    LogUnavailable,
+    Trimmed,
+)
 from tidegate_gateway.prefixes import see_prefix
 from tidegate_gateway.startup import load_state
 from tidegate_storage.keys import wal_key
@@ -109,6 +116,61 @@ async def test_one_that_was_cut_and_then_grew_is_refused(autojump_clock: MockClo
     with ends_with(LogMisconfigured, "another entry than its copies"):
         await start(store, fork)
     assert [each.key for each in await store.list("")] == keys
+
+
+class Rough(MemoryLog):
+    """A log that reads of one entry alone meet damaged, or not at all, so often.
+
+    Only who compares the log with its copies reads so little.
+    """
+
+    def __init__(self, damaged: int = 0, away: int = 0) -> None:
+        super().__init__()
+        self._damaged, self._away = damaged, away
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        found = await super().read(from_position, max_bytes)
+        if max_bytes > 1 or isinstance(found, Trimmed):
+            return found
+        if self._away:
+            self._away -= 1
+            raise LogUnavailable("away")
+        if self._damaged:
+            self._damaged -= 1
+            return [each._replace(payload=each.payload[:-1] + b"?") for each in found]
+        return found
+
+
+async def copied_to(log: MemoryLog, other: MemoryLog) -> MemoryLog:
+    """Fill a log with the entries of another."""
+    entries = await log.read(1, 1 << 30)
+    assert not isinstance(entries, Trimmed)
+    for each in entries:
+        assert await other.append(*each) is AppendResult.APPENDED
+    return other
+
+
+async def test_damage_on_the_way_is_not_another_log(autojump_clock: MockClock) -> None:
+    store = MemoryObjectStore()
+    log = await copied_to(await copied_cluster(store), Rough(damaged=1))
+    async with wire_world(store=store, log=log):
+        pass
+
+
+async def test_damage_that_stays_is_told_as_such(autojump_clock: MockClock) -> None:
+    store = MemoryObjectStore()
+    log = await copied_to(await copied_cluster(store), Rough(damaged=2))
+    with ends_with(LogCorrupt, "damaged"):
+        await start(store, log)
+
+
+async def test_a_log_that_is_away_for_a_moment_is_compared_later(
+    autojump_clock: MockClock,
+) -> None:
+    store = MemoryObjectStore()
+    log = await copied_to(await copied_cluster(store), Rough(away=3))
+    async with wire_world(store=store, log=log):
+        pass
 
 
 class Switched(MemoryLog):

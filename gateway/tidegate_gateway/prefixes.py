@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeVar
 
 import structlog
@@ -18,7 +19,7 @@ import trio
 from tidegate_coordination.backup.same_log import newest_mark, see_same
 from tidegate_coordination.backup.shelf import Shelf
 from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
+from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
 from tidegate_coordination.rules.gateways import Renew
 from tidegate_coordination.said_again import SaidAgain
 from tidegate_coordination.state.cluster import ClusterState
@@ -32,7 +33,7 @@ from tidegate_storage.ownership import (
     see_mark_stays,
 )
 
-from .startup import PATIENCE_SECONDS, RETRY_SECONDS, load_state
+from .startup import PATIENCE_SECONDS, RETRY_SECONDS, load_state, patiently
 
 _log = structlog.get_logger("tidegate.startup")
 
@@ -98,7 +99,8 @@ async def _see_end(
     copies = await patience.answer_to(shelf.look)
     mark = await patience.answer_to(lambda: newest_mark(shelf, copies.entries))
     if mark is not None and mark.position <= state.position:
-        await see_same(log, mark)
+        with trio.fail_after(deadline_seconds):
+            await patiently(partial(see_same, log, mark), LogUnavailable)
     copied = copies.last
     if copied <= state.position:
         return state

@@ -79,7 +79,7 @@ async def load_state(
     with trio.fail_after(deadline_seconds):
         state = _followed(log, await _from_snapshot(log, highest_version))
         while True:
-            entries = await _patiently(_reading(log, state.position + 1), LogUnavailable)
+            entries = await patiently(_reading(log, state.position + 1), LogUnavailable)
             if isinstance(entries, Trimmed):
                 # Another gateway may have taken a newer snapshot meanwhile, and trimmed below it.
                 newer = _followed(log, await _from_snapshot(log, highest_version))
@@ -106,7 +106,7 @@ async def load_state(
 
 
 async def _from_snapshot(log: MetadataLog, highest_version: int) -> ClusterState:
-    snapshot = await _patiently(log.load_snapshot, LogUnavailable)
+    snapshot = await patiently(log.load_snapshot, LogUnavailable)
     if snapshot is None:
         return ClusterState(highest_version)
     return ClusterState.decode(b"".join(snapshot.chunks), highest_version)
@@ -129,7 +129,7 @@ def _reading(log: MetadataLog, position: int) -> Callable[[], Awaitable[list[Log
     return lambda: log.read(position, READ_BYTES)
 
 
-async def _patiently(attempt: Callable[[], Awaitable[Answer]], *away: type[Exception]) -> Answer:
+async def patiently(attempt: Callable[[], Awaitable[Answer]], *away: type[Exception]) -> Answer:
     """Repeat what could not be done because something is away; the caller has a deadline."""
     said = SaidAgain()
     while True:
@@ -184,7 +184,7 @@ async def register(coordinator: Coordinator, proposal: Register) -> int:
         asked_at = trio.current_time()
         wanted = replace(proposal, silent=watched if lease_is_over else None)
         with trio.fail_after(PATIENCE_SECONDS):
-            answer = await _patiently(partial(coordinator.propose, wanted), CoordinatorUnavailable)
+            answer = await patiently(partial(coordinator.propose, wanted), CoordinatorUnavailable)
         if isinstance(answer, int):
             coordinator.incarnation = answer
             return answer
@@ -213,7 +213,7 @@ async def tell_settings(coordinator: Coordinator, cluster: ClusterSettings) -> N
     if settings is None:
         return
     with trio.fail_after(PATIENCE_SECONDS):
-        await _patiently(partial(coordinator.propose, settings), CoordinatorUnavailable)
+        await patiently(partial(coordinator.propose, settings), CoordinatorUnavailable)
 
 
 def _say_that_it_waits(node_id: int, *, is_first: bool) -> None:
@@ -239,10 +239,10 @@ async def see_compare_and_set(log: MetadataLog, position: int) -> bool:
       TooSlowError: the log is away for too long.
     """
     with trio.fail_after(PATIENCE_SECONDS):
-        held = await _patiently(_reading(log, position), LogUnavailable)
+        held = await patiently(_reading(log, position), LogUnavailable)
         if isinstance(held, Trimmed) or not held:
             return False
-        result = await _patiently(partial(log.append, *held[0]), LogUnavailable)
+        result = await patiently(partial(log.append, *held[0]), LogUnavailable)
     if result is AppendResult.APPENDED:
         raise LogMisconfigured(
             f"it took a second entry at position {position}, which was held, so it would lose"

@@ -11,7 +11,11 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final, NamedTuple
 
-from ..metadata_log import LogEntry, LogMisconfigured, MetadataLog, Trimmed
+import trio
+
+from ..log_access import READ_AGAIN_SECONDS
+from ..metadata_log import LogCorrupt, LogEntry, LogMisconfigured, MetadataLog, Trimmed
+from ..whole_entries import expect_whole
 from .copies import DamagedCopy, EntriesName, digest_of
 from .shelf import Shelf
 
@@ -49,10 +53,11 @@ async def see_same(log: MetadataLog, copied: Mark) -> None:
 
     Raises:
       LogMisconfigured: it holds another one there.
-      LogUnavailable, LogCorrupt: as reading it.
+      LogCorrupt: what it holds there comes damaged.
+      LogUnavailable: as reading it.
     """
-    found = await log.read(copied.position, 1)
-    if isinstance(found, Trimmed) or not found or mark_of(found[0]) == copied:
+    found = await _read(log, copied.position)
+    if found is None or mark_of(found) == copied:
         return
     raise LogMisconfigured(
         f"at position {copied.position} it holds another entry than its copies in the object store:"
@@ -60,3 +65,24 @@ async def see_same(log: MetadataLog, copied: Mark) -> None:
         " the log that was copied; if there is none any more, `tidegate log restore` makes a new"
         " one from the copies, and from the records written since"
     )
+
+
+async def _read(log: MetadataLog, position: int) -> LogEntry | None:
+    """Return the entry at a position; None for none.
+
+    A damaged entry is read a second time, as the damage may have happened on the way.  It must not
+    be taken for another log's.
+    """
+    try:
+        return await _read_whole(log, position)
+    except LogCorrupt:
+        await trio.sleep(READ_AGAIN_SECONDS)
+        return await _read_whole(log, position)
+
+
+async def _read_whole(log: MetadataLog, position: int) -> LogEntry | None:
+    found = await log.read(position, 1)
+    if isinstance(found, Trimmed) or not found:
+        return None
+    expect_whole(found[:1])
+    return found[0]
