@@ -162,6 +162,8 @@ def test_serve_takes_settings_from_everywhere(tmp_path: Path) -> None:
     assert code == 0
     assert '"setting":"log.dirs"' in errors
     assert (tmp_path / "data" / "instance.key").exists()
+    for event in ("ready", "stopping", "stopped"):
+        assert f'"event":"{event}"' in errors
 
 
 @pytest.mark.parametrize("option", ["--object-store", "--log"])

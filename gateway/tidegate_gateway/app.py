@@ -106,6 +106,7 @@ class Process:
             if await self._is_up(nursery):
                 await self._serve_until_stopped()
             nursery.cancel_scope.cancel()
+        _log.info("stopped", exit_code=self._exit_code)
         return self._exit_code
 
     async def _heed_signals(
@@ -179,6 +180,7 @@ class Process:
             if self._parts.peer is not None:
                 nursery.start_soon(serve_peers, self._gateway, self._parts.peer)
             self._announce(self._running())
+            _log.info("ready", node_id=self._gateway.identity.node_id)
             nursery.start_soon(self._heed_operators)
             await self._stop.wait()
             await self._drain()

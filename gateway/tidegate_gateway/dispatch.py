@@ -21,6 +21,7 @@ from tidegate_protocol.headers import RequestHeader, decode_request_header, resp
 
 from .arenas import Arena
 from .call import Call, Handler
+from .client_acts import note_acts
 from .connection import Connection, ReplyFlusher, fill
 from .large_requests import LARGE_BODY_BYTES, LargeRequests
 from .receiver import CloseConnection
@@ -175,6 +176,7 @@ class Dispatcher:
         work = None if is_brief else _in_turns(handler, "encode_response_in_turns")
         try:
             response = await handler.handle(call, request)
+            note_acts(handler.api_key, call, request, response)
             if work is None:
                 encoded = handler.messages.encode_response(response, version)
             else:

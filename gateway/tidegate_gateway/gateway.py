@@ -48,6 +48,7 @@ from .dispatch import Dispatcher
 from .draining import Draining
 from .fetch_plan import FetchSettings
 from .gateway_counters import GatewayCounters
+from .gateway_watch import GatewayWatch
 from .group_manager import GroupManager
 from .handlers import make_handlers
 from .housekeeper import Housekeeper
@@ -339,6 +340,8 @@ class Gateway:
             grace_seconds=settings.int("drain.grace.ms") / 1000,
             timeout_seconds=settings.int("drain.timeout.ms") / 1000,
         )
+        watch = GatewayWatch(self.coordinator.state.gateways, self.coordinator.incarnation)
+        self.coordinator.listen(watch.on_change)
         self.backup = self._make_backup()
         self.housekeeper = self._make_housekeeper()
 

@@ -26,6 +26,7 @@ from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.rules.topic_names import illegal_topic_name
 from tidegate_coordination.rules.topics import (
     MAX_PARTITIONS_PER_REQUEST,
+    Created,
     NewTopic,
     Refused,
     TopicRefusal,
@@ -47,6 +48,7 @@ from tidegate_protocol.primitives import ZERO_UUID
 
 from ..broker_settings import BrokerSettings
 from ..call import Call
+from ..client_acts import tell_act, topics_created
 from ..cluster_view import ClusterView, ListenerView
 from ..internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, offsets_topic
 from ..placement import NO_LEADER
@@ -135,7 +137,7 @@ class MetadataHandler:
             results = await self._all(prepared)
         else:
             may_create = request.allow_auto_topic_creation
-            refused = await self._find_or_create(topics, may_create=may_create)
+            refused = await self._find_or_create(topics, call, may_create=may_create)
             prepared = self._prepared_for(call)
             results = await self._answers(topics, prepared, call)
             for each in results:
@@ -182,7 +184,7 @@ class MetadataHandler:
         return response
 
     async def _find_or_create(
-        self, asked: Sequence[MetadataRequestTopic], *, may_create: bool
+        self, asked: Sequence[MetadataRequestTopic], call: Call, *, may_create: bool
     ) -> set[str]:
         """Read the log's end if anything is unknown; then create what may be created.
 
@@ -209,9 +211,13 @@ class MetadataHandler:
                     topics[each.name] = self._new_topic(each.name)
             await turns.count()
         made = await create_topics(self.coordinator, self.settings, list(topics.values()))
+        answers = list(zip(topics, made, strict=True))
+        created = [name for name, answer in answers if isinstance(answer, Created)]
+        if created:
+            tell_act(call, topics_created(created))
         return too_many.union(
             name
-            for name, answer in zip(topics, made, strict=True)
+            for name, answer in answers
             if isinstance(answer, Refused) and answer.reason is TopicRefusal.TOO_MUCH
         )
 
