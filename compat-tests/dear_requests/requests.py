@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from tidegate_protocol.messages import (
@@ -46,6 +47,8 @@ GROUPS = 2_000
 # Of the largest array; what makes more elements than a request may have is refused.
 COUNT = 95_000
 HALF = 48_000
+FETCHED = 19_900
+BATCHES = 9_900
 TOO_MANY = 900_000
 BLOB = bytes(7 << 20)
 
@@ -146,10 +149,10 @@ def _alter_configs() -> bytes:
     return _of(incremental_alter_configs, 1, request)
 
 
-def _fetch() -> bytes:
+def _fetch(count: int = FETCHED) -> bytes:
     partitions = [
         fetch.FetchPartition(each % WIDE_PARTITIONS, partition_max_bytes=1 << 20)
-        for each in range(COUNT)
+        for each in range(count)
     ]
     topic = fetch.FetchTopic(topic=WIDE, partitions=partitions)
     request = fetch.FetchRequest(max_bytes=1 << 20, session_epoch=0, topics=[topic])
@@ -159,8 +162,8 @@ def _fetch() -> bytes:
 def _fetch_distinct() -> bytes:
     parts = [fetch.FetchPartition(each, partition_max_bytes=1) for each in range(WIDE_PARTITIONS)]
     topics = [fetch.FetchTopic(topic=WIDE, partitions=parts)]
-    parts = [fetch.FetchPartition(each, partition_max_bytes=1) for each in range(10)]
-    topics += [fetch.FetchTopic(topic=each, partitions=parts) for each in many()]
+    parts = [fetch.FetchPartition(0, partition_max_bytes=1)]
+    topics += [fetch.FetchTopic(topic=each, partitions=parts) for each in islice(many(), 4_900)]
     request = fetch.FetchRequest(max_bytes=1 << 20, session_epoch=0, topics=topics)
     return _of(fetch, 12, request)
 
@@ -293,8 +296,10 @@ DEAR = (
     Dear("DescribeTopicPartitions", 75, 0, _topic_partitions),
     Dear("Fetch, one topic", 1, 12, _fetch),
     Dear("Fetch, many topics", 1, 12, _fetch_distinct),
-    Dear("Produce, tiny batches, 7 MiB", 0, 9, lambda: _produce(100_000, WIDE_PARTITIONS)),
-    Dear("Produce, one partition, 7 MiB", 0, 9, lambda: _produce(100_000, 1)),
+    Dear("Fetch, 95,000 partitions", 1, 12, lambda: _fetch(COUNT)),
+    Dear("Produce, tiny batches", 0, 9, lambda: _produce(BATCHES, WIDE_PARTITIONS)),
+    Dear("Produce, one partition", 0, 9, lambda: _produce(BATCHES, 1)),
+    Dear("Produce, 100,000 batches", 0, 9, lambda: _produce(100_000, 1)),
     Dear("OffsetForLeaderEpoch", 23, 4, _leader_epochs),
     Dear("DescribeLogDirs", 35, 4, _log_dirs),
     Dear("AlterPartitionReassignments", 45, 0, _reassign),

@@ -4,7 +4,7 @@
 
 A gateway at default settings, on local files, and clients that may do nothing special.  "stood" is
 the longest step of any task of the event loop, in CPU time of its thread, so that what else the
-machine does counts little; "memory" is the peak of the process above what it took before; "others"
+machine does counts little, and "gc" the longest look of Python's collector, which is part of it; "memory" is the peak of the process above what it took before; "others"
 is what a client waits that asks for ApiVersions all the time, 99th percentile, before and meanwhile
 (wall time: noisy on a busy machine).  Ends with 1 if a request is dearer than promised.
 """
@@ -12,6 +12,7 @@ is what a client waits that asks for ApiVersions all the time, 99th percentile, 
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import socket
 import sys
@@ -42,7 +43,7 @@ from tidegate_protocol.apis import APIS
 
 MOST_SECONDS = 0.050
 _HEAD = (
-    f"{'request':32} {'KiB':>8} {'answer':>9} {'s':>6} {'stood':>7} {'MiB':>7}"
+    f"{'request':32} {'KiB':>8} {'answer':>9} {'s':>6} {'stood':>7} {'gc':>6} {'MiB':>7}"
     f" {'others p99':>13} ms"
 )
 MOST_MIB = 64
@@ -50,10 +51,11 @@ PATIENCE_SECONDS = 180.0
 
 
 class Steps(trio.abc.Instrument):
-    """The longest step of a task, in seconds of CPU."""
+    """The longest step of a task, in seconds of CPU, and the longest look of Python's collector."""
 
     def __init__(self) -> None:
-        self.longest = 0.0
+        self.longest = self.longest_collection = 0.0
+        self._collection_began = 0.0
         self.task = ""
         self._began = 0.0
 
@@ -65,9 +67,18 @@ class Steps(trio.abc.Instrument):
         if took > self.longest:
             self.longest, self.task = took, task.name
 
+    def on_collection(self, phase: str, info: object) -> None:
+        """See gc.callbacks."""
+        now = time.thread_time()
+        if phase == "start":
+            self._collection_began = now
+        else:
+            self.longest_collection = max(self.longest_collection, now - self._collection_began)
+
 
 class Seen(NamedTuple):
     stood_seconds: float
+    collection_seconds: float
     task: str
     memory_mib: float
 
@@ -75,14 +86,16 @@ class Seen(NamedTuple):
 def serve(pipe: Connection, folder: str, port: int) -> None:
     """Run a gateway; answer each message of the pipe with what was seen since the last."""
     steps = Steps()
+    gc.callbacks.append(steps.on_collection)
 
     def tell() -> None:
         before = 0
         while True:
             pipe.recv()
-            pipe.send(Seen(steps.longest, steps.task, (_peak() - before) / 1024))
+            memory_mib = (_peak() - before) / 1024
+            pipe.send(Seen(steps.longest, steps.longest_collection, steps.task, memory_mib))
             before = _reset_peak()
-            steps.longest = 0.0
+            steps.longest = steps.longest_collection = 0.0
 
     settings = BrokerSettings(
         {
@@ -213,7 +226,8 @@ def measure(port: int, pipe: Connection, dear: Dear, others: Others) -> bool:
     answer = f"{answered / 1024:9.0f}" if answered >= 0 else "  refused"
     print(
         f"{dear.name:32} {asked / 1024:8.0f} {answer} {seconds:6.2f}"
-        f" {seen.stood_seconds * 1000:7.1f} {seen.memory_mib:7.1f}"
+        f" {seen.stood_seconds * 1000:7.1f} {seen.collection_seconds * 1000:6.1f}"
+        f" {seen.memory_mib:7.1f}"
         f" {before * 1000:6.1f} {meanwhile * 1000:6.1f}"
         f"  {'' if is_good else f'<- {seen.task}'}",
         flush=True,

@@ -177,12 +177,14 @@ class IdempotentProducer(Producer):
         while more or self._window:
             if self._identity is None:
                 self._identity = _Identity(await self.introduce())
-            room = MAX_IN_FLIGHT - len(self._window)
-            for _ in range(min(room, self.rng.randint(1, MAX_IN_FLIGHT))):
+            for _ in range(min(self._room(), self.rng.randint(1, MAX_IN_FLIGHT))):
                 more = more and self._add(self._identity)
             await self._round()
             await self.client.pause(2.0)
         self.client.close()
+
+    def _room(self) -> int:
+        return MAX_IN_FLIGHT - len(self._window)
 
     def _add(self, identity: _Identity) -> bool:
         if not self.workload.take():

@@ -31,6 +31,7 @@ from .final_readers import read_to_the_end
 from .forwarding_plan import draw_forwarding
 from .history import Event
 from .host import Host
+from .hostile import draws_hostile, hostile_clients
 from .livelock import LivelockGuard
 from .losses import draw_losses
 from .move_plan import draw_moves
@@ -319,20 +320,7 @@ class _Run:
 
     async def _faulty_phase(self, workload: Workload, nemesis: Nemesis) -> None:
         """All clients at work; faults until no operation is left."""
-        actors = make_actors(workload, self._rng)
-        if self._plan.pipelines.compacts:
-            actors.append(Compacter(workload, "compacter", "compacted"))
-        if self._plan.static.static:
-            actors.append(StaticKeeper(workload, "static keeper"))
-            actors.append(DefaultsChanger(workload, "defaults changer"))
-        if "store.delete_error" in self._plan.kinds:
-            actors.append(Admin(workload, "sweeper", 0.6))
-        if self._plan.zones.is_probed:
-            actors.append(ZoneProber(workload, "zone prober"))
-        if DRAIN_KIND in self._plan.kinds:
-            actors.append(DrainProber(workload, "drain prober"))
-            if may_stay(self._plan.kinds):
-                actors += steady_members(workload)
+        actors = self._actors(workload)
         done: set[str] = set()
 
         async def act(actor: Actor) -> None:
@@ -348,6 +336,26 @@ class _Run:
         stuck = [each.client.name for each in actors if each.client.name not in done]
         if stuck:
             self.note("stuck", f"{stuck} did not end within {CALM_SECONDS} s after healing")
+
+    def _actors(self, workload: Workload) -> list[Actor]:
+        """Return all clients, those that the plan's faults ask for among them."""
+        actors = make_actors(workload, self._rng)
+        if self._plan.pipelines.compacts:
+            actors.append(Compacter(workload, "compacter", "compacted"))
+        if self._plan.static.static:
+            actors.append(StaticKeeper(workload, "static keeper"))
+            actors.append(DefaultsChanger(workload, "defaults changer"))
+        if "store.delete_error" in self._plan.kinds:
+            actors.append(Admin(workload, "sweeper", 0.6))
+        if draws_hostile(self._seed):
+            actors += hostile_clients(workload)
+        if self._plan.zones.is_probed:
+            actors.append(ZoneProber(workload, "zone prober"))
+        if DRAIN_KIND in self._plan.kinds:
+            actors.append(DrainProber(workload, "drain prober"))
+            if may_stay(self._plan.kinds):
+                actors += steady_members(workload)
+        return actors
 
     def _is_over(self, workload: Workload) -> bool:
         """Tell whether all is done; ask for more while a promised fault has not landed."""
