@@ -27,6 +27,7 @@ from tidegate_protocol.messages.alter_partition_reassignments import (
 
 from ..call import Call
 from ..cluster_view import ClusterView, ListenerView
+from ..turns import Turns
 
 Refusal = tuple[ErrorCode, str | None]
 
@@ -51,11 +52,15 @@ class AlterPartitionReassignmentsHandler:
             self.cluster_view.of(call.peer.listener),
             request.allow_replication_factor_change,
         )
+        turns = Turns()
         rows: list[ReassignableTopicResponse] = []
         for asked in request.topics:
             topic = state.topics.by_name.get(asked.name)
-            answers = [_answer(each, check.partition(topic, each)) for each in asked.partitions]
-            rows.append(ReassignableTopicResponse(asked.name, answers))
+            row = ReassignableTopicResponse(asked.name)
+            rows.append(row)
+            for each in asked.partitions:
+                row.partitions.append(_answer(each, check.partition(topic, each)))
+                await turns.count()
         return AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=request.allow_replication_factor_change,
             error_message=None,
