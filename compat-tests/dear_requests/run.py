@@ -6,8 +6,9 @@ A gateway at default settings, on local files, and clients that may do nothing s
 the longest step of any task of the event loop, in CPU time of its thread, so that what else the
 machine does counts little; "gc" is the longest look of Python's collector, a part of it; "MiB" the
 peak of the process above what it took before; "others" what a client waits that asks for
-ApiVersions all the time, 99th percentile, before and meanwhile (wall time: it says much of what
-else a busy machine does, and includes making and sending the request on the same machine).  Ends with 1 if a request is dearer than promised.
+ApiVersions all the time, 99th percentile, before and meanwhile: wall time, so it says much of what
+else the machine does, and it includes making and sending the request on the same machine.  Ends
+with 1 if a request is dearer than promised.
 """
 
 from __future__ import annotations
