@@ -203,6 +203,17 @@ async def test_an_emulator_of_gs_is_asked_over_http(nowhere: Path) -> None:
     assert "http://127.0.0.1:1/" in str(refused.value)
 
 
+async def test_an_emulator_of_gs_that_a_key_file_names_needs_an_endpoint(nowhere: Path) -> None:
+    key = nowhere / "key.json"
+    names = '"client_email": "", "private_key": "", "private_key_id": "", "disable_oauth": true'
+    key.write_text(f'{{"gcs_base_url": "http://127.0.0.1:1", {names}}}')
+    url = f"gs://bucket/p?service_account={key}"
+    with pytest.raises(StoreMisconfigured, match="add endpoint=http://HOST:PORT to the URL"):
+        await open_store(url, environ={}).get("a")
+    with pytest.raises(StoreUnavailable, match="nobody answers there"):
+        await open_store(f"{url}&endpoint=http://127.0.0.1:1", environ={}).get("a")
+
+
 async def test_credentials_are_read_from_profile_files(
     tmp_path: Path, seaweed_s3_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,8 @@ _ADVICE = {
 # Where a machine of AWS is asked for its role: obstore's last resort.
 _ROLE_PATHS = ("/latest/api/token", "/latest/meta-data/iam/")
 _NOBODY_THERE = "error sending request"
+# What obstore says of http:// where it was not told that TLS may be left out.
+_NOT_ALLOWED = "builder error"
 _NO_CREDENTIALS = (
     "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this"
     " machine a role"
@@ -209,6 +211,8 @@ def _translated(what: str, error: Exception) -> Exception:
             "give Tidegate credentials that may read, write, list and delete here, or correct the"
             " bucket's name"
         )
+    if not advice and _NOT_ALLOWED in text and "http://" in text:
+        advice = "add endpoint=http://HOST:PORT to the URL: only so TLS is left out"
     if advice:
         return StoreMisconfigured(f"{advice} ({what}: {text})")
     if _NOBODY_THERE in text:
