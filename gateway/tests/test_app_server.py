@@ -13,7 +13,9 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
+from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.listener_settings import ListenerAddress
+from tidegate_gateway.part_settings import max_connections
 from tidegate_gateway.server import (
     CannotListen,
     ConnectionSlots,
@@ -215,3 +217,19 @@ async def test_no_host_listens_everywhere() -> None:
             await stream.aclose()
     finally:
         listener.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "most", "expected"),
+    [
+        ({}, 1 << 20, 10_000),
+        ({}, 500, 500),
+        ({"max.connections": "30000"}, 1 << 20, 30_000),
+        ({"max.connections": "2147483647"}, 1 << 20, 1 << 20),
+        ({"max.connections": "7"}, 500, 7),
+    ],
+)
+def test_connections_are_bounded_unless_a_setting_says_otherwise(
+    settings: dict[str, str], most: int, expected: int
+) -> None:
+    assert max_connections(BrokerSettings(settings), most) == expected

@@ -33,6 +33,7 @@ from .listener_settings import (
     url_host,
 )
 from .opening import Parts, max_open_files, opened, serve_peers
+from .part_settings import max_connections
 from .server import ConnectionSlots, Listener, accept_forever
 from .startup import see_compare_and_set
 from .transport import SocketTransport
@@ -188,7 +189,7 @@ class Process:
 
     def _connection_slots(self) -> ConnectionSlots:
         return ConnectionSlots(
-            min(self._settings.int("max.connections"), self._most_connections()),
+            max_connections(self._settings, self._most_connections()),
             self._settings.int("max.connections.per.ip"),
         )
 

@@ -14,6 +14,7 @@ from .receiver import ConnectionLimits
 from .wal_writer import WalSettings
 
 MAX_KEPT_ENTRIES: Final = 1_000
+DEFAULT_MAX_CONNECTIONS: Final = 10_000
 
 
 def wal_settings(settings: BrokerSettings) -> WalSettings:
@@ -57,6 +58,19 @@ def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
         max_frame_bytes=settings.int("socket.request.max.bytes"),
         idle_seconds=settings.int("connections.max.idle.ms") / 1000,
     )
+
+
+def max_connections(settings: BrokerSettings, most: int) -> int:
+    """Return how many connections are accepted.
+
+    Kafka has no bound unless one is set; here one that nobody uses costs some 20 KB, and one that
+    has begun a request 64 KiB.
+
+    Args:
+      most: what the process may have open.
+    """
+    wanted = settings.int("max.connections")
+    return min(wanted if settings.is_set("max.connections") else DEFAULT_MAX_CONNECTIONS, most)
 
 
 def with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -> BrokerSettings:
