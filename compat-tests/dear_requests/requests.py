@@ -47,7 +47,7 @@ GROUPS = 2_000
 # Of the largest array; what makes more elements than a request may have is refused.
 COUNT = 95_000
 HALF = 48_000
-FETCHED = 19_900
+FETCHED = 14_900
 BATCHES = 9_900
 TOO_MANY = 900_000
 BLOB = bytes(7 << 20)
