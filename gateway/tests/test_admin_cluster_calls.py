@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from tests.admin_world import AdminGateway, admin_world
-from tidegate_coordination.rules.gateways import StartDraining
 from tidegate_gateway.requests.describe_log_dirs import LOG_DIR
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.alter_partition_reassignments import (
@@ -95,20 +94,26 @@ async def reassign(gateway: AdminGateway, version: int, *rows: tuple[int, list[i
 
 
 @pytest.mark.parametrize("version", range(2))
-async def test_reassignments_are_checked_and_change_nothing(version: int) -> None:
+async def test_reassignments_are_checked_and_move_nothing(version: int) -> None:
     async with admin_world({}, {}) as [one, two]:
         await one.create("a", 2, 2)
-        await one.coordinator.propose(StartDraining(one.coordinator.incarnation))
         await two.coordinator.catch_up()
         before = await replicas(two, "a")
-        good = await reassign(two, version, (0, [1, 2]), (1, [2, 1]), (0, [1]), (1, [2]))
+        same = await reassign(two, version, (0, before[0]), (1, before[1]))
+        moves = await reassign(
+            two, version, (0, before[0][::-1]), (1, [1]), (0, [2]), (1, before[1][::-1])
+        )
         bad = await reassign(
             two, version, (0, []), (0, [1, 1]), (1, [-1]), (1, [1, 9]), (2, [1]), (-1, [1])
         )
         after = await replicas(two, "a")
 
-    assert [(each.error_code, each.error_message) for each in good] == [(0, None)] * 4
     wrong = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert [len(each) for each in before] == [2, 2]
+    assert [(each.error_code, each.error_message) for each in same] == [(0, None)] * 2
+    assert [each.error_code for each in moves] == [wrong] * 4
+    assert all("tidegate gateway drain" in each.error_message for each in moves)
+    assert str(before[0]) in moves[0].error_message
     assert [each.error_code for each in bad] == [wrong] * 4 + [UNKNOWN] * 2
     for each, text in zip(bad, ["empty", "more than once", "broker -1", "broker 9"], strict=False):
         assert text in each.error_message
@@ -126,8 +131,9 @@ async def test_there_is_no_reassignment_to_cancel(version: int) -> None:
 async def test_a_client_can_forbid_another_replication_factor() -> None:
     async with admin_world({}, {}) as [one, _]:
         await one.create("a", 1, 2)
+        [shown] = await replicas(one, "a")
         topic = ReassignableTopic(
-            "a", [ReassignablePartition(0, [2, 1]), ReassignablePartition(0, [2])]
+            "a", [ReassignablePartition(0, shown), ReassignablePartition(0, [2])]
         )
         request = AlterPartitionReassignmentsRequest(
             allow_replication_factor_change=False, topics=[topic]

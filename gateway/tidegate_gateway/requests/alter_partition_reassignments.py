@@ -1,13 +1,14 @@
 """AlterPartitionReassignments: versions 0-1 (KIP-455, KIP-860).
 
 Differs from Kafka: placement follows from the gateways that live (placement.py), and any gateway
-serves any partition.  So a reassignment to live gateways is checked, taken as done, and changes
-nothing, neither the replicas that Metadata shows nor the replication factor; none is ever in
+serves any partition.  So a partition has no replicas to move, and what is not shown already is
+refused with a sentence: a script would wait for it for ever (docs/decisions/0027).  None is ever in
 progress, and there is none to cancel.  timeout_ms is ignored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
@@ -49,7 +50,7 @@ class AlterPartitionReassignmentsHandler:
         state = self.coordinator.state
         check = _Check(
             {each.node_id for each in state.gateways.brokers()},
-            self.cluster_view.of(call.peer.listener),
+            self.cluster_view.of_client(call),
             request.allow_replication_factor_change,
         )
         turns = Turns()
@@ -77,7 +78,7 @@ class _Check:
     may_change_factor: bool
 
     def partition(self, topic: Topic | None, asked: ReassignablePartition) -> Refusal:
-        """Return code and text; no error where the replicas could be a partition's."""
+        """Return code and text; no error where the client is shown these replicas already."""
         index = asked.partition_index
         if topic is None or not 0 <= index < len(topic.partition_numbers):
             return _refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -86,11 +87,24 @@ class _Check:
         wrong = wrong_assignments([asked.replicas], self.live_node_ids)
         if wrong is not None:
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, wrong
-        shown = len(self.view.placements(topic)[index].replicas)
-        if not self.may_change_factor and len(asked.replicas) != shown:
-            text = f"{len(asked.replicas)} replicas would change the replication factor of {shown}."
+        shown = self.view.placements(topic)[index].replicas
+        if not self.may_change_factor and len(asked.replicas) != len(shown):
+            text = (
+                f"{len(asked.replicas)} replicas would change the replication factor of"
+                f" {len(shown)}."
+            )
             return ErrorCode.INVALID_REPLICATION_FACTOR, text
+        if asked.replicas != list(shown):
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, _nothing_to_move(shown)
         return ErrorCode.NONE, None
+
+
+def _nothing_to_move(shown: Sequence[int]) -> str:
+    return (
+        "Partitions have no replicas to move: records lie in the object store, any gateway serves"
+        f" any partition, and the replicas {list(shown)} only say which gateways clients are sent"
+        " to. To take clients off a gateway, drain it: tidegate gateway drain ID."
+    )
 
 
 def _refusal(code: ErrorCode) -> Refusal:

@@ -1,6 +1,6 @@
 """ListPartitionReassignments: version 0 (KIP-455).
 
-A reassignment is done once it is answered (alter_partition_reassignments.py), so none is ever in
+What is asked for is shown already or refused (alter_partition_reassignments.py), so none is ever in
 progress.  Kafka leaves out what is not being reassigned, topics that do not exist too.
 """
 
