@@ -89,15 +89,21 @@ def run_drain(cluster: ClusterOptions, options: DrainOptions) -> int:
 
 
 async def drain(
-    cluster: ClusterOptions, options: DrainOptions, say: Callable[[str], None] = say_now
+    cluster: ClusterOptions,
+    options: DrainOptions,
+    say: Callable[[str], None] = say_now,
+    on_over: Callable[[], None] = lambda: None,
 ) -> int:
     """Do so; return the exit code.
+
+    Args:
+      on_over: called when nothing is left, before that is said.
 
     Raises:
       Exception: see refusals_to_start.py.
     """
     async with _opened(cluster) as coordinator:
-        return await _drain(coordinator, options, say)
+        return await _drain(coordinator, options, say, on_over)
 
 
 def run_undrain(cluster: ClusterOptions, node_id: int) -> int:
@@ -146,7 +152,10 @@ async def _opened(cluster: ClusterOptions) -> AsyncGenerator[Coordinator, None]:
 
 
 async def _drain(
-    coordinator: Coordinator, options: DrainOptions, say: Callable[[str], None]
+    coordinator: Coordinator,
+    options: DrainOptions,
+    say: Callable[[str], None],
+    on_over: Callable[[], None],
 ) -> int:
     state, node_id = coordinator.state, options.node_id
     marked = await coordinator.propose(DrainGateway(node_id, options.stops))
@@ -160,6 +169,7 @@ async def _drain(
         return NOT_DONE
     with trio.move_on_after(options.timeout_seconds):
         await _over(state, gateway.incarnation, stops=options.stops)
+        on_over()
         end = "has stopped" if options.stops else "is drained and may be stopped"
         say(f"gateway {node_id} {end}")
         return 0

@@ -165,8 +165,7 @@ class LocalGateway:
         try:
             if is_draining:
                 options = DrainOptions(number, stops=False, timeout_seconds=DRAIN_SECONDS)
-                if await drain(cluster, options, self._voice.say) == 0:
-                    self._note_drained()
+                _ = await drain(cluster, options, self._voice.say, self._note_drained)
             else:
                 await undrain(cluster, number, self._voice.say)
         except Exception as error:
