@@ -122,6 +122,32 @@ def test_a_restore_does_not_end_gateways_that_run(tmp_path: Path) -> None:
         assert consumed(process, 10) == [(number, number) for number in range(10)]
 
 
+def test_an_older_copy_elsewhere_is_refused_while_there_are_newer_ones(tmp_path: Path) -> None:
+    """What was merged since is gone where the older one looks for it."""
+    elsewhere = tmp_path / "elsewhere"
+    with serving(*DEV, cwd=tmp_path) as process:
+        produced(process, range(10))
+        copy = ("log", "backup", "--log", f"sqlite:{LOG}", "--object-store")
+        elsewhere.mkdir()
+        done = tidegate(*copy, "file:elsewhere", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        produced(process, range(10, 20))
+        assert process.stop()[0] == 0  # which copies
+    (tmp_path / LOG).unlink()
+    restore = ("log", "restore", "--from", "file:elsewhere", "--log", f"sqlite:{LOG}")
+    done = tidegate(*restore, "--object-store", STORE, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "newer copies" in done.stderr
+    assert not (tmp_path / LOG).exists()
+
+    # The copies beside the records are lost, too: then it is the best there is.
+    for each in (tmp_path / STORE[5:]).rglob("backup"):
+        shutil.rmtree(each)
+    done = tidegate(*restore, "--object-store", STORE, "--json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["salvage"]["records"] == 10
+
+
 def spoilt(folder: Path) -> None:
     """A record of the log goes bad: one of those behind the backup."""
     with closing(sqlite3.connect(folder / LOG, isolation_level=None)) as connection:

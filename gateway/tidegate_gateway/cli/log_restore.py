@@ -8,7 +8,11 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 
-from tidegate_coordination.backup.recovery import NothingToRestore, recover_from_copies
+from tidegate_coordination.backup.recovery import (
+    NothingToRestore,
+    Recovered,
+    recover_from_copies,
+)
 from tidegate_coordination.backup.restore import (
     RestoreReport,
     Work,
@@ -68,6 +72,8 @@ async def _restored(options: RestoreOptions, say: Progress) -> RestoreReport:
         data_owner = await owner_of(store, owner.cluster_id)
         newest = await newest_timeline(store, data_owner)
         recovered = await recover_from_copies(copies, owner, say, newest=newest)
+        if store is not copies:
+            await _see_none_newer(store, data_owner, recovered, say)
         if not options.while_gateways_run:
             say("asking the gateways whether they run")
             await see_that_none_runs(recovered.state)
@@ -86,6 +92,31 @@ async def _restored(options: RestoreOptions, say: Progress) -> RestoreReport:
             must_have_objects=store is not copies,
         )
         return await restore(work, recovered, target)
+
+
+async def _see_none_newer(
+    store: ObjectStore, owner: Owner, recovered: Recovered, say: Progress
+) -> None:
+    """See that the records' own store has no newer copies than those from elsewhere.
+
+    Objects are only kept for the copies beside them: what was merged since an older copy elsewhere
+    is gone where that one looks for it.
+
+    Raises:
+      NothingToRestore: it has, and they can be read.  Nothing was written.
+    """
+    try:
+        own = await recover_from_copies(store, owner, say)
+    except NothingToRestore:
+        return
+    if (own.state.timeline, own.position) > (recovered.state.timeline, recovered.position):
+        raise NothingToRestore(
+            f"the object store of the records has newer copies, up to position {own.position} of"
+            f" timeline {own.state.timeline}, than the store named with --from, which reach up to"
+            f" {recovered.position} of timeline {recovered.state.timeline}; objects that older"
+            " copies need may be gone. Name the store of the records with --from. Nothing was"
+            " written"
+        )
 
 
 async def see_that_none_runs(state: ClusterState) -> None:
