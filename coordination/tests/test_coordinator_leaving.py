@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from tidegate_coordination.coordinator import Coordinator, Failure, ProposalFailed
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, Failure
 from tidegate_coordination.entries import decode_entry
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.logs.memory import MemoryLog
@@ -51,7 +51,7 @@ async def test_what_waits_behind_the_last_entry_is_refused(
         ended: list[list[int]] = []
         coordinator.submit(ExpireGateways(), ended.append, failures.append)
         await trio.testing.wait_all_tasks_blocked()
-        with pytest.raises(ProposalFailed):
+        with pytest.raises(CoordinatorUnavailable, match="has left"):
             await coordinator.propose(ReserveProducerIds(10))
         nursery.cancel_scope.cancel()
     state = await replayed(log)

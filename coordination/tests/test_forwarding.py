@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from tests.forwarding_world import LATE_SECONDS, World, forwarding_world
-from tidegate_coordination.coordinator import CoordinatorUnavailable, Failure, ProposalFailed
+from tidegate_coordination.coordinator import CoordinatorUnavailable, Failure
 from tidegate_coordination.events import GatewayRegistered
 from tidegate_coordination.forwarding import codec
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
@@ -154,7 +154,7 @@ async def test_leaving_through_another(autojump_clock: trio.testing.MockClock) -
         other = next(each for each in world.gateways.values() if each is not leads)
         await other.leave()
         assert other.incarnation not in leads.state.gateways.live
-        with pytest.raises(ProposalFailed):
+        with pytest.raises(CoordinatorUnavailable, match="has left"):
             await other.propose(Renew())
 
 

@@ -191,7 +191,7 @@ class Coordinator:
 
         Raises:
           CoordinatorUnavailable: no answer in time, or none that can be read; the outcome is
-            unknown.
+            unknown.  Or this gateway has left the cluster.
           ProposalFailed: nothing came of it.
         """
         answers: list[Answer] = []
@@ -209,6 +209,9 @@ class Coordinator:
         waiting = Waiting(proposal, deliver, fail, before_ms=self._deadline_ms() if expires else 0)
         self._enqueue(waiting)
         await self._patiently(done, lambda: self._withdraw(waiting))
+        if failures and self.has_left:
+            # Nothing came of it, but others do what this gateway can do no more.
+            raise CoordinatorUnavailable(str(failures[0])) from failures[0]
         if failures:
             raise failures[0]
         if not answers:
