@@ -1,0 +1,54 @@
+"""The simulator must find proposals that act late; see planted_bugs.py and decision 22.
+
+What holds back a late proposal is in several places, so that each plant takes away what would hide
+it, too.  That refusals and failures are kept shows in coordination's test_forwarding_kept.py alone:
+gateways of the simulator commit so often that what was refused is acknowledged before a copy comes.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.planted_bugs import Plant, must_be_found
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.state.name_changes import NameChanges
+from tidegate_simulation import actors
+from tidegate_simulation.faults import FaultPlan
+
+LATE = {"acted late"}
+
+
+def _always_at_work(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(actors, "LATE_SHARE", 1.0)
+
+
+def _decides_late_ones(patch: pytest.MonkeyPatch) -> None:
+    """What is withdrawn goes on, and has no deadline."""
+    patch.setattr(Coordinator, "_withdraw", lambda *_: None)
+    patch.setattr(ForwardingCoordinator, "_withdraw", lambda *_: None)
+    patch.setattr(Coordinator, "_deadline_ms", lambda _: 0)
+
+
+def decides_again_what_was_withdrawn(patch: pytest.MonkeyPatch) -> None:
+    _always_at_work(patch)
+    _decides_late_ones(patch)
+    patch.setattr(NameChanges, "is_since", lambda *_: False)
+
+
+def loses_the_log(plan: FaultPlan) -> bool:
+    return bool({"isolate", "log.hung", "log_outage"} & set(plan.kinds))
+
+
+# first_seed: one that finds it, so that it does not take long.
+@pytest.mark.parametrize(
+    ("plant", "first_seed"),
+    [
+        (decides_again_what_was_withdrawn, 28),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_planted_bugs_of_late_proposals_are_found(
+    plant: Plant, first_seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    must_be_found(plant, LATE, first_seed, monkeypatch, loses_the_log)
