@@ -163,7 +163,7 @@ def _fetch_distinct() -> bytes:
     parts = [fetch.FetchPartition(each, partition_max_bytes=1) for each in range(WIDE_PARTITIONS)]
     topics = [fetch.FetchTopic(topic=WIDE, partitions=parts)]
     parts = [fetch.FetchPartition(0, partition_max_bytes=1)]
-    topics += [fetch.FetchTopic(topic=each, partitions=parts) for each in islice(many(), 4_900)]
+    topics += [fetch.FetchTopic(topic=each, partitions=parts) for each in islice(many(), 2_400)]
     request = fetch.FetchRequest(max_bytes=1 << 20, session_epoch=0, topics=topics)
     return _of(fetch, 12, request)
 
