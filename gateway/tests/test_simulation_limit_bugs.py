@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from tidegate_coordination.rules import wal as wal_rules
 from tidegate_coordination.state import objects, partitions, trial
 from tidegate_coordination.state.columns import MAX_UINT32
 from tidegate_coordination.state.object_rows import ObjectRows
+from tidegate_coordination.state.producer_ids import ProducerIdTable
 from tidegate_gateway.wal_writer import WalWriter
+from tidegate_simulation import faults, run
 from tidegate_simulation.run import simulate
 
 _SEEDS = 2
@@ -71,8 +74,8 @@ def decides_on_a_gap(patch: pytest.MonkeyPatch) -> None:
     real, runs = wal_rules._Judge.runs, count(1)
 
     def wrong(self: Any) -> Any:
-        for run in real(self):
-            yield type(run)(*_moved(run)) if next(runs) % 10 == 0 else run
+        for each in real(self):
+            yield type(each)(*_moved(each)) if next(runs) % 10 == 0 else each
 
     patch.setattr(wal_rules._Judge, "runs", wrong)
 
@@ -99,3 +102,22 @@ def test_a_trial_keeps_it_from_everybody(monkeypatch: pytest.MonkeyPatch) -> Non
     kinds = {each.kind for each in simulate(1, 40).violations}
     assert "internal error" in kinds
     assert not kinds & {"state broken", "gateway died", "invariant 5", "lost"}
+
+
+def test_runs_in_which_producers_expire_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gateways then drop what is left of a block of producer ids every few seconds."""
+    real, expired = faults.draw_settings, list[int]()
+    fold_expired = ProducerIdTable.fold_expired
+
+    def draw(rng: Random) -> dict[str, str]:
+        return {**real(rng), "producer.id.expiration.ms": "60000"}
+
+    def note(self: ProducerIdTable, before_ms: int) -> None:
+        expired.append(before_ms)
+        fold_expired(self, before_ms)
+
+    monkeypatch.setattr(run, "draw_settings", draw)
+    monkeypatch.setattr(ProducerIdTable, "fold_expired", note)
+    report = simulate(4, 150)
+    assert not report.violations, report.violations
+    assert expired
