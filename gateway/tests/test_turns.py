@@ -195,11 +195,11 @@ async def test_others_run_while_all_topics_are_placed(
 ) -> None:
     few, _ = await asked(world, request_, version)
     for number in range(20):
-        await world.create_topic(f"t{number}", 300)
+        await world.create_topic(f"t{number}", 150)
     many, answer = await asked(world, request_, version)
-    assert many - few >= 20 * 300 * PLACED_PARTITION // ROWS_AT_ONCE // 2
+    assert many - few >= 20 * 150 * PLACED_PARTITION // ROWS_AT_ONCE // 2
     topics = answer.topics if version == 12 else answer.results[0].topics
-    assert [len(each.partitions) for each in topics] == [300] * 20
+    assert [len(each.partitions) for each in topics] == [150] * 20
 
 
 @pytest.mark.parametrize(("version", "request_"), ALL_TOPICS, ids=["Metadata", "DescribeLogDirs"])
@@ -239,16 +239,17 @@ async def test_others_run_while_all_groups_are_listed(world: WireWorld) -> None:
     groups = world.gateway.coordinator.state.groups
     topic_id = await world.create_topic("a", 1)
     offsets = (CommittedOffset(topic_id, 0, 0, -1, "", NOW_MS),)
-    for each in ids(10 * ROWS_AT_ONCE):
+    count = 10 * ROWS_AT_ONCE
+    for each in ids(count):
         groups.fold_offsets_committed(OffsetsCommitted(each, 0, offsets), NOW_MS)
 
     def delete(now: int) -> None:
         if now == 1:
-            groups.fold_group_deleted(GroupDeleted("x9999"), NOW_MS)
+            groups.fold_group_deleted(GroupDeleted(f"x{count - 1}"), NOW_MS)
 
     many, answer = await asked(world, lg.ListGroupsRequest(), 5, delete)
     assert many - few >= 5
-    assert sorted(each.group_id for each in answer.groups) == sorted(ids(9_999))
+    assert sorted(each.group_id for each in answer.groups) == sorted(ids(count - 1))
 
 
 async def test_groups_go_to_a_gateway_that_came_meanwhile(world: WireWorld) -> None:
