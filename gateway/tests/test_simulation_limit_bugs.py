@@ -11,11 +11,12 @@ import pytest
 from tests.planted_bugs import must_be_found
 from tidegate_coordination.rules import wal as wal_rules
 from tidegate_coordination.state import objects, partitions, trial
-from tidegate_coordination.state.columns import MAX_UINT32
+from tidegate_coordination.state.columns import MAX_INT64, MAX_UINT32
 from tidegate_coordination.state.object_rows import ObjectRows
 from tidegate_coordination.state.producer_ids import ProducerIdTable
 from tidegate_gateway.wal_writer import WalWriter
 from tidegate_simulation import faults, run
+from tidegate_simulation.producers import IdempotentProducer
 from tidegate_simulation.run import simulate
 
 _SEEDS = 2
@@ -121,3 +122,25 @@ def test_runs_in_which_producers_expire_find_nothing(monkeypatch: pytest.MonkeyP
     report = simulate(4, 150)
     assert not report.violations, report.violations
     assert expired
+
+
+def test_made_up_producer_ids_are_served_and_move_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, made_up = IdempotentProducer.introduce, iter(range(MAX_INT64, 0, -1))
+
+    async def introduce(self: IdempotentProducer) -> tuple[int, int]:
+        given = await real(self)
+        return (next(made_up), 0) if self.client.name == "producer 2" else given
+
+    monkeypatch.setattr(IdempotentProducer, "introduce", introduce)
+    ids = set[int]()
+    reserve = ProducerIdTable.fold_reserved
+
+    def note(self: ProducerIdTable, event: Any, log_time_ms: int) -> None:
+        reserve(self, event, log_time_ms)
+        ids.add(self.own.start)
+
+    monkeypatch.setattr(ProducerIdTable, "fold_reserved", note)
+    report = simulate(3, _OPERATIONS)
+    assert not report.violations, report.violations
+    assert next(made_up) < MAX_INT64
+    assert len(ids) == 1
