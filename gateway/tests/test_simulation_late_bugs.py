@@ -13,6 +13,8 @@ from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.state.name_changes import NameChanges
+from tidegate_gateway.looks import Look
+from tidegate_gateway.requests import delete_topics
 from tidegate_simulation import actors
 from tidegate_simulation.faults import FaultPlan
 
@@ -36,6 +38,14 @@ def decides_again_what_was_withdrawn(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NameChanges, "is_since", lambda *_: False)
 
 
+def looks_names_up_when_it_decides(patch: pytest.MonkeyPatch) -> None:
+    _always_at_work(patch)
+    _decides_late_ones(patch)
+    patch.setattr(NameChanges, "is_topic_since", lambda *_: False)
+    patch.setattr(Look, "topic_ids", lambda *_: {})
+    patch.setattr(delete_topics, "_known", lambda _, wanted: wanted)
+
+
 def loses_the_log(plan: FaultPlan) -> bool:
     return bool({"isolate", "log.hung", "log_outage"} & set(plan.kinds))
 
@@ -45,6 +55,7 @@ def loses_the_log(plan: FaultPlan) -> bool:
     ("plant", "first_seed"),
     [
         (decides_again_what_was_withdrawn, 28),
+        (looks_names_up_when_it_decides, 67),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
