@@ -151,6 +151,23 @@ async def test_a_store_that_is_away_is_retriable() -> None:
     assert records_of(back) == [(0, "0")]
 
 
+@pytest.mark.parametrize(("version", "is_told"), [(4, False), (5, False), (6, True), (18, True)])
+async def test_clients_from_before_storage_errors_look_for_the_leader(
+    version: int, is_told: bool
+) -> None:
+    """Kafka does that for them: one that does not know an error takes it for final."""
+    async with fetch_world() as [world]:
+        topic_id = await world.create("a")
+        await world.write(("a", 0, batch("0")))
+        world.store.is_away = True
+        topic = FetchTopic("a", topic_id, [FetchPartition(0, partition_max_bytes=1000)])
+        response = await world.ask(FetchRequest(min_bytes=1, topics=[topic]), version)
+
+    code = response.responses[0].partitions[0].error_code
+    not_leader = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code == (ErrorCode.KAFKA_STORAGE_ERROR if is_told else not_leader)
+
+
 async def test_a_store_that_hangs_is_retriable(autojump_clock: trio.testing.MockClock) -> None:
     async with fetch_world() as [world]:
         await world.create("a")

@@ -50,6 +50,8 @@ from ..segment_rows import bytes_to_load
 from .fetch_look import Look
 
 TOPIC_IDS_FROM: Final = 13
+# Before that clients did not know them, and would take them for final.
+STORAGE_ERRORS_FROM: Final = 6
 READ_COMMITTED: Final = 1
 # One of them may bring only the index of a segment.
 _LOAD_ROUNDS: Final = 4
@@ -99,6 +101,8 @@ class Fetch:
             return FetchResponse(0, _SESSION_CODES[context])
         elsewhere = self.steering.of(call, request.rack_id)
         look = await self._read(request, version, context, now, elsewhere)
+        if version < STORAGE_ERRORS_FROM:
+            look.without_storage_errors()
         self.steering.moved += look.moves
         call.peer.fetched_bytes += look.bytes_read
         self.read_ahead.want(look.behind, id(call.peer))

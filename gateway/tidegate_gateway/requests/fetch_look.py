@@ -204,6 +204,12 @@ class Look:
         answer.diverging_epoch = end
         self.answers.append(answer)
 
+    def without_storage_errors(self) -> None:
+        """Answer NOT_LEADER_OR_FOLLOWER instead: it is as retriable, and older."""
+        for answer in self.answers:
+            if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
     def disown_ends(self) -> None:
         """Send who has read all that is known here to others; nothing may follow.
 
