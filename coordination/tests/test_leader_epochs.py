@@ -28,7 +28,7 @@ from tidegate_coordination.metadata_versions import EPOCHS, ReleaseTooOld
 from tidegate_coordination.snapshots import save_verified
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.epochs import EpochStart, end_of, epoch_at, latest, with_epoch
-from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.partitions import Partition, PartitionTable
 from tidegate_storage.ownership import claim_prefix
 
 GAP = (EpochStart(2, 10), EpochStart(5, 30))
@@ -36,8 +36,9 @@ GAP = (EpochStart(2, 10), EpochStart(5, 30))
 
 def test_without_a_history_all_is_epoch_0() -> None:
     assert latest(()) == epoch_at((), 7) == 0
-    assert end_of((), 0, 9) == (0, 9)
-    assert end_of((), 1, 9) is end_of((), -1, 9) is None
+    assert end_of((), 0, log_start=0, next_offset=9) == (0, 9)
+    assert end_of((), 1, log_start=0, next_offset=9) is None
+    assert end_of((), -1, log_start=0, next_offset=9) is None
 
 
 def test_each_offset_has_its_epoch() -> None:
@@ -60,11 +61,31 @@ def test_each_offset_has_its_epoch() -> None:
 def test_the_end_of_an_epoch_as_kafka_answers_it(
     asked: int, answer: tuple[int, int] | None
 ) -> None:
-    assert end_of(GAP, asked, 40) == answer
+    assert end_of(GAP, asked, log_start=0, next_offset=40) == answer
+
+
+@pytest.mark.parametrize(
+    ("asked", "log_start", "answer"),
+    [
+        (0, 5, (0, 10)),
+        (0, 10, (0, 10)),
+        (0, 15, (0, 15)),  # its end is gone: a consumer of it goes on at what is left
+        (1, 15, (1, 15)),
+        (2, 15, (2, 30)),
+        (0, 35, (0, 35)),
+        (2, 35, (2, 35)),
+        (5, 35, (5, 40)),
+    ],
+)
+def test_no_epoch_ends_below_the_log_start(
+    asked: int, log_start: int, answer: tuple[int, int]
+) -> None:
+    """As Kafka's LeaderEpochFileCache answers after truncateFromStart()."""
+    assert end_of(GAP, asked, log_start=log_start, next_offset=40) == answer
 
 
 def test_below_the_first_epoch_everything_diverges_at_the_start() -> None:
-    assert end_of((EpochStart(3, 0),), 1, 40) == (1, 0)
+    assert end_of((EpochStart(3, 0),), 1, log_start=0, next_offset=40) == (1, 0)
 
 
 def test_an_epoch_in_which_nothing_was_written_leaves_no_trace() -> None:
@@ -139,6 +160,15 @@ async def test_restores_of_one_backup_give_out_epochs_of_their_own(
         copies = [each.key for each in await store.list(f"{CLUSTER}/{timeline}/backup/")]
         await store.delete_many(copies)
     assert epochs == [((1, 1),), ((2, 1),), ((3, 1),)]
+
+
+def test_timelines_that_began_without_an_epoch_share_none_either() -> None:
+    """Timeline 2 was opened by an older release: neither it nor 1 left a trace."""
+    for before, opened, epoch in ((1, 3, 2), (2, 4, 3)):
+        table = PartitionTable()
+        table.add(topic_id("t"), 0, 1)
+        table.fold_epochs_opened(opened - before, at_least=opened - 1)
+        assert table[0].leader_epoch == table.first_epoch == epoch
 
 
 async def test_a_restore_of_a_restored_log_begins_another_epoch(autojump_clock: MockClock) -> None:

@@ -85,6 +85,32 @@ async def test_what_waits_is_bounded_by_number(
         nursery.cancel_scope.cancel()
 
 
+async def test_a_reader_is_noted_while_no_more_can_wait(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it counts as gone, and faster ones would have given up what it still needs."""
+    monkeypatch.setattr(read_ahead, "MAX_RUNS", 1)
+    async with fetch_world() as [world]:
+        await world.create("t", 2)
+        for index in range(2):
+            for _ in range(3):
+                await world.write(("t", index, batch("x" * 1000)))
+        spent: list[object] = []
+        monkeypatch.setattr(world.reader, "spend", spent.append)
+        both = [world.partition("t", index) for index in range(2)]
+
+        def goes_on(reader: str, offset: int) -> None:
+            places = both if reader == "slow" else reversed(both)
+            world.read_ahead.want([(each, offset) for each in places], reader)
+
+        for _ in range(3):
+            goes_on("slow", 0)
+            goes_on("fast", 0)
+            await trio.sleep(6)
+        goes_on("fast", 3)
+        assert not spent
+
+
 async def test_a_fetch_of_many_partitions_looks_at_few_runs(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,16 +98,15 @@ async def _see_end(
     shelf = Shelf(store, state.cluster_id, state.timeline)
     copies = await patience.answer_to(shelf.look)
     mark = await patience.answer_to(lambda: newest_mark(shelf, copies.entries))
+    copied = copies.last
+    if copied > state.position:
+        # Others may have appended and copied since.  What is copied was in the log before.
+        state = await load_state(
+            log, deadline_seconds=deadline_seconds, highest_version=state.highest_version
+        )
     if mark is not None and mark.position <= state.position:
         with trio.fail_after(deadline_seconds):
             await patiently(partial(see_same, log, mark), LogUnavailable)
-    copied = copies.last
-    if copied <= state.position:
-        return state
-    # Others may have appended and copied since.  What is copied was in the log before.
-    state = await load_state(
-        log, deadline_seconds=deadline_seconds, highest_version=state.highest_version
-    )
     if copied <= state.position:
         return state
     raise LogMisconfigured(

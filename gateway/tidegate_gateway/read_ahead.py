@@ -79,9 +79,12 @@ class ReadAhead:
 
         reader: who goes on there.
         """
+        places = list(places)
         left = LOOKED_AT_RUNS
         for partition, offset in places:
-            left -= self._spend(partition, offset, reader)
+            left -= self._spend(partition, offset, reader, min(PARTITION_RUNS, left))
+        left = LOOKED_AT_RUNS
+        for partition, offset in places:
             is_full = self._pending_bytes >= self._max_bytes or len(self._pending) >= MAX_RUNS
             if is_full or left <= 0:
                 return
@@ -119,15 +122,19 @@ class ReadAhead:
                 del self._queue[number]
         return taken
 
-    def _spend(self, partition: Partition, offset: int, reader: Hashable) -> int:
-        """Give up what all who read a partition have by now; return how many runs that are."""
+    def _spend(self, partition: Partition, offset: int, reader: Hashable, most: int) -> int:
+        """Note how far a reader is, and give up what all who read the partition have by now.
+
+        A reader that is not noted counts as gone, and what it still needs is given up.  Looks at
+        that many runs at most; returns how many it were.
+        """
         now = trio.current_time()
         start, end = self._readers.note(partition.number, reader, offset, now)
         count = 0
         if start < end:
             for row in rows_from(partition, start, self._reader.index_of):
                 # Of the last one before the offset perhaps only a part was given.
-                if row.next_offset >= end or count == PARTITION_RUNS:
+                if row.next_offset >= end or count == most:
                     break
                 self._reader.spend(row)
                 count += 1

@@ -212,13 +212,16 @@ class ClusterState:
         self.log_moves.forget()
         self.producer_ids.fold_skipped(event.first_producer_id)
         if self.metadata_version >= EPOCHS:
-            self._open_epochs(event.timeline - self.timeline)
+            self._open_epochs(event.timeline)
         self.timeline = event.timeline
 
-    def _open_epochs(self, step: int) -> None:
-        """What follows in any partition is another history than the one that clients may know."""
+    def _open_epochs(self, timeline: int) -> None:
+        """What follows in any partition is another history than the one that clients may know.
+
+        No two timelines share an epoch, also where an older release opened some without one.
+        """
         self.keep_partitions([each.number for each in self.partitions.values()])
-        self.partitions.fold_epochs_opened(step)
+        self.partitions.fold_epochs_opened(timeline - self.timeline, at_least=timeline - 1)
 
     def _fold_settings_told(self, event: ev.StaticSettingsTold) -> None:
         gateway = self.gateways.live.get(event.incarnation)

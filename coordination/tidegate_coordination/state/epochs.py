@@ -48,7 +48,7 @@ def with_epoch(epochs: Epochs, epoch: int, offset: int) -> Epochs:
     return (*(each for each in epochs if each.offset < offset), EpochStart(epoch, offset))
 
 
-def end_of(epochs: Epochs, asked: int, next_offset: int) -> EpochStart | None:
+def end_of(epochs: Epochs, asked: int, *, log_start: int, next_offset: int) -> EpochStart | None:
     """Return the largest epoch up to the one asked for, and the first offset behind it.
 
     As Kafka answers OffsetForLeaderEpoch.  None: the epoch is unknown: none, or later than all.
@@ -57,10 +57,21 @@ def end_of(epochs: Epochs, asked: int, next_offset: int) -> EpochStart | None:
         return None
     if asked == latest(epochs):
         return EpochStart(asked, next_offset)
-    starts = epochs if epochs[0].offset == 0 else (_BEGINNING, *epochs)
+    starts = _from(epochs, log_start)
     higher = bisect_right(starts, asked, key=_epoch)
     reached = starts[higher - 1].epoch if higher else asked
     return EpochStart(reached, starts[higher].offset)
+
+
+def _from(epochs: Epochs, log_start: int) -> Epochs:
+    """Return the epochs of what is left, as if the first of them began at the log start.
+
+    Kafka's history is cut so when the log start moves (LeaderEpochFileCache.truncateFromStart).  An
+    epoch that ends below it would send a consumer to an offset that is gone.
+    """
+    starts = epochs if epochs[0].offset == 0 else (_BEGINNING, *epochs)
+    first = bisect_right(starts, log_start, key=_offset) - 1
+    return (EpochStart(starts[first].epoch, log_start), *starts[first + 1 :])
 
 
 def _offset(start: EpochStart) -> int:

@@ -52,7 +52,7 @@ class Partition:
 
     def epoch_end(self, epoch: int) -> EpochStart | None:
         """Return where an epoch ends; see end_of()."""
-        return end_of(self.epochs, epoch, self.next_offset)
+        return end_of(self.epochs, epoch, log_start=self.log_start, next_offset=self.next_offset)
 
     def fold_run(self, run: Run, object_number: int) -> None:
         """Append a run at the end.  The one fold that happens a million times."""
@@ -241,14 +241,15 @@ class PartitionTable:
         expect(number in self._partitions, f"partition {number} is unknown")
         return self._partitions.pop(number)
 
-    def fold_epochs_opened(self, step: int) -> None:
+    def fold_epochs_opened(self, step: int, at_least: int) -> None:
         """Begin a new epoch in all partitions, each at its end; new ones begin in it, too.
 
-        step: as many epochs may have been opened unseen, but for one.
+        step: as many epochs may have been opened unseen, but for one.  at_least: epochs below it
+        may have been opened where they left no trace.
         """
-        self.first_epoch += step
+        self.first_epoch = max(self.first_epoch + step, at_least)
         for each in self._partitions.values():
-            epoch = each.leader_epoch + step
+            epoch = max(each.leader_epoch + step, at_least)
             each.epochs = self._shared(with_epoch(each.epochs, epoch, each.next_offset))
 
     def _shared(self, epochs: Epochs) -> Epochs:
