@@ -248,6 +248,42 @@ def test_a_gateway_that_ended_long_ago_is_forgotten_once_another_tells_its_own()
     assert world.settings().retention_ms == 1000
 
 
+@pytest.mark.parametrize("crash", [False, True])
+def test_time_that_only_the_pipeline_saw_makes_nobody_forgotten(*, crash: bool) -> None:
+    world = World()
+    careful, brief, driver = world.begin(1, FOREVER), world.begin(2, {}), world.begin(-5)
+    third = world.begin(3, {})
+    world.end(careful)
+    if not crash:
+        world.end(brief)
+        world.end(third)
+    world.pass_hours(driver, KEPT_MS // HOUR + 24)
+    brief = world.begin(2)
+    if crash:
+        world.end(third)
+    assert world.tell(brief, {}) == 0
+    assert world.settings(Own(2, {})).retention_ms == -1
+    world.pass_hours(brief, KEPT_MS // HOUR - 1)
+    assert world.tell(brief, {}) == 0
+    again = ClusterState.decode(world.state.encode())
+    assert again.encode() == world.state.encode()
+    world.pass_hours(brief, 3)
+    world.tell(brief, {})
+    assert world.settings(Own(2, {})).retention_ms == 604_800_000
+
+
+def test_a_lone_gateway_that_starts_every_day_forgets_who_is_gone_for_good() -> None:
+    """Only the time between its lives is left out."""
+    world = World()
+    world.end(world.begin(1, FOREVER))
+    for day in range(9):
+        assert (world.settings().retention_ms == -1) == (day < 8)
+        brief = world.begin(2, BRIEF)
+        world.pass_hours(brief, 24)
+        world.tell(brief, BRIEF)
+        world.end(brief)
+
+
 def test_nobody_is_forgotten_while_time_waits_for_an_operator() -> None:
     world = World()
     careful, brief = world.begin(1, FOREVER), world.begin(2, BRIEF)

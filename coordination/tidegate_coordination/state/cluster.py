@@ -256,10 +256,12 @@ class ClusterState:
         # One that registers through another gateway is not dated by that one's uptime.
         uptime_ms = self._writer_uptime_ms if self._author == 0 else -1
         self.gateways.fold_registered(event, self._writer_clock_ms, uptime_ms)
-        self.static_settings.begin(event.node_id)
         # A driver of the pipeline, dead perhaps, is nobody to ask, and sets no time by itself.
         if [each.incarnation for each in self.gateways.brokers()] == [event.incarnation]:
             self._trust_clock(self._writer_clock_ms)
+        if self.gateways.is_lone(event.incarnation):
+            self.static_settings.pass_over(self.log_time_ms)
+        self.static_settings.begin(event.node_id)
         if event.supersedes:
             self.claims.inherit(event.supersedes, event.incarnation)
             self.objects.end_incarnation(event.supersedes)

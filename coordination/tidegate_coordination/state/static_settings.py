@@ -2,7 +2,8 @@
 
 Kept by node id, also of gateways that ended: the pipeline works while none lives, and a gateway
 that is away for a while must not take its careful values with it.  Only who tells its own settings
-makes an end of those of gateways that ended long ago; so a cluster that stands still forgets none.
+makes an end of those of gateways that ended long ago, and the time while no gateway lived does not
+count; so a cluster that stands still, or that only the pipeline works for, forgets none.
 """
 
 from __future__ import annotations
@@ -67,6 +68,13 @@ class StaticSettingsTable:
         if len(ended) > MAX_ENDED:
             del self.by_node_id[min(ended)[1]]
             self.version += 1
+
+    def pass_over(self, now_ms: int) -> None:
+        """Leave out the time since the last gateway ended: no gateway could come back in it."""
+        ended = [each for each in self.by_node_id.values() if _has_ended(each)]
+        passed_ms = now_ms - max((each.ended_at_ms for each in ended), default=now_ms)
+        for each in ended:
+            each.ended_at_ms += passed_ms
 
     def end_all(self, now_ms: int) -> None:
         """Take note that no gateway is left."""
