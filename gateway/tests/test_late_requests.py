@@ -20,7 +20,14 @@ from tidegate_coordination.coordinator import CoordinatorUnavailable
 from tidegate_coordination.logs.faulty import LogFaults
 from tidegate_coordination.rules.gateways import Renew
 from tidegate_coordination.standstill import AFTER_SECONDS
+from tidegate_gateway import topic_creation
 from tidegate_gateway.looks import LOOK_SECONDS
+from tidegate_gateway.requests import (
+    config_changes,
+    create_partitions,
+    delete_records,
+    delete_topics,
+)
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -47,9 +54,10 @@ GROW = CreatePartitionsRequest([CreatePartitionsTopic("x", 3, None)])
 EMPTY = DeleteRecordsRequest([DeleteRecordsTopic("x", [DeleteRecordsPartition(0, -1)])])
 
 
-def set_retention(value: str) -> IncrementalAlterConfigsRequest:
+def set_retention(value: str, *names: str) -> IncrementalAlterConfigsRequest:
     config = AlterableConfig("retention.ms", 0, value)
-    return IncrementalAlterConfigsRequest([AlterConfigsResource(2, "x", [config])])
+    rows = [AlterConfigsResource(2, name, [config]) for name in names or ("x",)]
+    return IncrementalAlterConfigsRequest(rows)
 
 
 async def delete(gateway: AdminGateway) -> None:
@@ -68,6 +76,7 @@ async def hanging(
 ) -> AsyncIterator[tuple[AdminGateway, AdminGateway]]:
     """Have a request decided only after the block, and so many seconds after it was read."""
     async with admin_world({}, {}) as [asked, other], trio.open_nursery() as nursery:
+        await other.create("w")
         await other.create("x")
         await write(other, "x", 10, 100)
 
@@ -151,6 +160,91 @@ async def test_a_topic_that_was_deleted_since_is_not_created_late(
         assert (await other.ask(gone)).responses[0].error_code == ErrorCode.NONE
     assert answers[0].topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
     assert "y" not in asked.state.topics.by_name
+
+
+# Requests of two parts, the second of which others meet; and what these do first.
+PARTS: dict[str, Any] = {
+    "alter": set_retention("1000", "w", "x"),
+    "grow": CreatePartitionsRequest([CreatePartitionsTopic(each, 3, None) for each in "wx"]),
+    "delete": DeleteTopicsRequest([DeleteTopicState(name=each) for each in "wx"]),
+    "create": CreateTopicsRequest([CreatableTopic(each, 1, 1) for each in "vy"]),
+}
+
+
+@pytest.fixture
+def one_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_changes, "RESOURCES_PER_PROPOSAL", 1)
+    monkeypatch.setattr(create_partitions, "TOPICS_PER_PROPOSAL", 1)
+    monkeypatch.setattr(delete_topics, "TOPICS_PER_PROPOSAL", 1)
+    monkeypatch.setattr(topic_creation, "PARTITIONS_PER_PROPOSAL", 1)
+    monkeypatch.setattr(delete_records, "PARTITIONS_PER_PROPOSAL", 1)
+
+
+@pytest.mark.usefixtures("one_a_part")
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("seconds", [1.0, LATE_SECONDS])
+async def test_no_part_of_a_request_is_decided_by_what_came_late(
+    name: str, seconds: float, autojump_clock: MockClock
+) -> None:
+    answers: list[Any] = []
+    async with hanging(PARTS[name], answers, seconds) as (asked, other):
+        assert _codes(await other.ask(set_retention("-1"))) == [ErrorCode.NONE]
+        if name == "create":
+            await other.create("y")
+            gone = DeleteTopicsRequest([DeleteTopicState(name="y")])
+            assert _codes(await other.ask(gone)) == [ErrorCode.NONE]
+        before = asked.state.topics.by_name["x"]
+    late = seconds == LATE_SECONDS
+    second = ErrorCode.REQUEST_TIMED_OUT if late else ErrorCode.NONE
+    assert sorted(_all_codes(answers[0])) == sorted([ErrorCode.NONE, second])
+    after = asked.state.topics.by_name.get("x")
+    if late:
+        assert after is not None
+        assert (after.topic_id, len(after.partition_numbers)) == (before.topic_id, 1)
+        assert after.configs == {"retention.ms": "-1"}
+        assert "y" not in asked.state.topics.by_name
+
+
+@pytest.mark.usefixtures("one_a_part")
+@pytest.mark.parametrize("name", PARTS)
+async def test_a_long_request_changes_nothing_of_its_own_later_parts(
+    name: str, autojump_clock: MockClock
+) -> None:
+    answers: list[Any] = []
+    async with hanging(PARTS[name], answers, LATE_SECONDS):
+        pass
+    assert _all_codes(answers[0]) == [ErrorCode.NONE] * 2
+
+
+@pytest.mark.usefixtures("one_a_part")
+async def test_a_topic_that_stands_twice_in_a_long_request_is_gone_once(
+    autojump_clock: MockClock,
+) -> None:
+    async with admin_world() as [gateway]:
+        await gateway.create("x")
+        topic_id = gateway.state.topics.by_name["x"].topic_id
+        rows = [DeleteTopicState(name="x"), DeleteTopicState(name=None, topic_id=topic_id)]
+        codes = _codes(await gateway.ask(DeleteTopicsRequest(rows)))
+    assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+@pytest.mark.usefixtures("one_a_part")
+async def test_what_is_read_too_late_does_not_count_as_seen(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    answers: list[Any] = []
+    async with hanging(set_retention("1000"), answers, 1.0) as (asked, other):
+        read = asked.coordinator.catch_up
+
+        async def slow_read() -> None:
+            await trio.sleep(LATE_SECONDS)
+            assert _codes(await other.ask(set_retention("-1"))) == [ErrorCode.NONE]
+            await read()
+
+        assert _codes(await other.ask(set_retention("7"))) == [ErrorCode.NONE]
+        monkeypatch.setattr(asked.coordinator, "catch_up", slow_read)
+    assert _codes(answers[0]) == [ErrorCode.REQUEST_TIMED_OUT]
+    assert asked.state.topics.by_name["x"].configs == {"retention.ms": "-1"}
 
 
 @pytest.mark.parametrize(

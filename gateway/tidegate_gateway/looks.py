@@ -39,6 +39,7 @@ class Look:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
         self._until = trio.current_time() + LOOK_SECONDS
+        self._seen = coordinator.state.position
         self._topics: dict[str, Topic | None] = {}
 
     @property
@@ -46,13 +47,14 @@ class Look:
         return trio.current_time() > self._until or self._coordinator.standstill.is_recent
 
     def check(self) -> None:
-        """See that the client still waits, as far as can be told.
+        """See that the client still waits, as far as can be told; decide by what stands here now.
 
         Raises:
           CoordinatorUnavailable: perhaps not.  Nothing was proposed.
         """
         if self._is_late:
             raise CoordinatorUnavailable("nothing was proposed: the request may be too old by now")
+        self._seen = self._coordinator.state.position
 
     async def take(self, names: Iterable[str] = ()) -> None:
         """Look up topics by name, with the log read to its end.
@@ -81,7 +83,10 @@ class Look:
         make: Callable[[Sequence[Item], int], Proposal[Sequence[Answer]]],
         is_changed: Callable[[Answer], bool],
     ) -> list[Answer]:
-        """Have items decided, as they are now; result[i] belongs to items[i].
+        """Have items decided, as they were when looked up; result[i] belongs to items[i].
+
+        A large request is proposed in parts, and calls this for each.  All say the same `seen`:
+        the last one may be proposed long after the client asked.
 
         make: their proposal, given what it is to say it has `seen`.  is_changed: tells of an answer
         that others changed the item behind that.  Such a one is returned only if it is late.
@@ -92,16 +97,23 @@ class Look:
         answers: dict[int, Answer] = {}
         left: list[int] = list(range(len(items)))
         while left:
-            seen = self._coordinator.state.position
-            some = make([items[each] for each in left], seen)
+            some = make([items[each] for each in left], self._seen)
             told = await self.told(some)
             answers.update(zip(left, told, strict=True))
             left = [each for each in left if is_changed(answers[each])]
-            if left and self._is_late:
+            if left and not await self._looked_again():
                 break
-            if left:
-                await self._coordinator.catch_up()
         return [answers[each] for each in range(len(items))]
+
+    async def _looked_again(self) -> bool:
+        """Decide by what stands here now if the client still waits; tell whether it does."""
+        if self._is_late:
+            return False
+        await self._coordinator.catch_up()
+        if self._is_late:  # what was read may be newer than the client's patience
+            return False
+        self._seen = self._coordinator.state.position
+        return True
 
     async def told(self, proposal: Proposal[Answers]) -> Answers:
         """Have it decided before nothing waits for it any more.
