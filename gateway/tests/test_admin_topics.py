@@ -34,11 +34,17 @@ ZERO = bytes(16)
 
 
 async def write(
-    gateway: AdminGateway, name: str, records: int, size_bytes: int, counter: int = 1
+    gateway: AdminGateway,
+    name: str,
+    records: int,
+    size_bytes: int,
+    *,
+    counter: int = 1,
+    partition: int = 0,
 ) -> None:
-    """Commit one batch to partition 0 of a topic; counter: another one for each object."""
+    """Commit one batch to a partition of a topic; counter: another one for each object."""
     topic_id = gateway.state.topics.by_name[name].topic_id
-    batch = BatchFacts(topic_id, 0, 0, size_bytes, records, 1, 0, -1, -1, -1, -1)
+    batch = BatchFacts(topic_id, partition, 0, size_bytes, records, 1, 0, -1, -1, -1, -1)
     name_of_object = WalName(gateway.coordinator.incarnation, counter)
     outcomes = await gateway.coordinator.propose(CommitWal(name_of_object, size_bytes, [batch]))
     assert [each.refusal for each in outcomes] == [None]

@@ -78,6 +78,7 @@ async def hanging(
     async with admin_world({}, {}) as [asked, other], trio.open_nursery() as nursery:
         await other.create("w")
         await other.create("x")
+        await write(other, "w", 3, 100, counter=0)
         await write(other, "x", 10, 100)
 
         async def ask() -> None:
@@ -124,6 +125,56 @@ async def test_nothing_is_done_to_a_topics_next_life(
     assert not topic.configs
     [number] = topic.partition_numbers
     assert asked.state.partitions[number].log_start == 0
+
+
+def empty(*partitions: tuple[str, int]) -> DeleteRecordsRequest:
+    """Ask for all records of some partitions."""
+    return DeleteRecordsRequest(
+        [
+            DeleteRecordsTopic(name, [DeleteRecordsPartition(index, -1)])
+            for name, index in partitions
+        ]
+    )
+
+
+def _low_watermarks(answer: Any) -> list[int]:
+    return [each.low_watermark for topic in answer.topics for each in topic.partitions]
+
+
+@pytest.mark.usefixtures("one_a_part")
+async def test_no_part_deletes_records_that_were_written_since(autojump_clock: MockClock) -> None:
+    answers: list[Any] = []
+    async with hanging(empty(("w", 0), ("x", 0)), answers, 1.0) as (asked, other):
+        await write(other, "x", 500, 100, counter=2)
+    assert _low_watermarks(answers[0]) == [3, 10]
+    [number] = asked.state.topics.by_name["x"].partition_numbers
+    assert asked.state.partitions[number].next_offset == 510
+
+
+@pytest.mark.usefixtures("one_a_part")
+async def test_a_topic_may_go_while_records_are_deleted(autojump_clock: MockClock) -> None:
+    answers: list[Any] = []
+    async with hanging(empty(("w", 0), ("x", 0)), answers, 1.0) as (_, other):
+        await delete(other)
+    assert _codes(answers[0]) == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+@pytest.mark.usefixtures("one_a_part")
+async def test_a_partition_that_was_not_there_yet_stays_whole(autojump_clock: MockClock) -> None:
+    answers: list[Any] = []
+    async with hanging(empty(("w", 0), ("x", 1)), answers, 1.0) as (asked, other):
+        assert _codes(await other.ask(GROW)) == [ErrorCode.NONE]
+        await write(other, "x", 500, 100, counter=2, partition=1)
+    assert _low_watermarks(answers[0]) == [3, 0]
+    number = asked.state.topics.by_name["x"].partition_numbers[1]
+    assert asked.state.partitions[number].log_start == 0
+
+
+async def test_records_of_unknown_partitions_cannot_be_deleted() -> None:
+    async with admin_world() as [gateway]:
+        await gateway.create("x")
+        codes = _codes(await gateway.ask(empty(("x", -1), ("x", 1), ("nope", 0))))
+    assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 3
 
 
 def _codes(answer: Any) -> list[int]:

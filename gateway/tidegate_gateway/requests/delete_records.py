@@ -17,6 +17,7 @@ from tidegate_coordination.rules.topics import (
     Deletion,
     DeletionRefusal,
 )
+from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import delete_records as wire
 from tidegate_protocol.messages.delete_records import (
@@ -71,24 +72,34 @@ class DeleteRecordsHandler:
         """Delete below offsets that are known now: what is acknowledged later must stay."""
         look = Look(self.coordinator)
         await look.take({each.topic for each in deletions})
+        known = await self._with_offsets(look, deletions)  # of all, before any is waited for
         answers: list[int | DeletionRefusal] = []
         policy = self.cluster.default_of("cleanup.policy")
-        for first in range(0, len(deletions), PARTITIONS_PER_PROPOSAL):
-            some = deletions[first : first + PARTITIONS_PER_PROPOSAL]
-            part = [self._with_offset(look, each) for each in some]
+        for first in range(0, len(known), PARTITIONS_PER_PROPOSAL):
+            part = known[first : first + PARTITIONS_PER_PROPOSAL]
             topic_ids = look.topic_ids(each.topic for each in part)
             answers += await look.told(DeleteRecords(part, policy, topic_ids))
         return answers
 
-    def _with_offset(self, look: Look, deletion: Deletion) -> Deletion:
-        """Put the end of the partition in the place of HIGH_WATERMARK."""
-        topic = look.topic(deletion.topic)
-        if deletion.before_offset != HIGH_WATERMARK or topic is None:
-            return deletion
-        if not 0 <= deletion.partition < len(topic.partition_numbers):
-            return deletion
-        partition = self.coordinator.state.partitions[topic.partition_numbers[deletion.partition]]
-        return deletion._replace(before_offset=partition.next_offset)
+    async def _with_offsets(self, look: Look, deletions: list[Deletion]) -> list[Deletion]:
+        """Put the ends of partitions in the place of HIGH_WATERMARK."""
+        turns = Turns()
+        known: list[Deletion] = []
+        for each in deletions:
+            if each.before_offset == HIGH_WATERMARK:
+                end = self._end(look.topic(each.topic), each.partition)
+                known.append(each._replace(before_offset=end))
+            else:
+                known.append(each)
+            await turns.count()
+        return known
+
+    def _end(self, topic: Topic | None, index: int) -> int:
+        """Return where a partition ends; 0 for none, for one that is made later must stay whole."""
+        if topic is None or not 0 <= index < len(topic.partition_numbers):
+            return 0
+        partition = self.coordinator.state.partitions.get(topic.partition_numbers[index])
+        return partition.next_offset if partition is not None else 0
 
 
 def _result(partition: int, answer: int | DeletionRefusal) -> DeleteRecordsPartitionResult:
