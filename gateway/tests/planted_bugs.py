@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tidegate_coordination.state.trial import Trial
 from tidegate_simulation.checker import Violation
 from tidegate_simulation.faults import FaultPlan
 from tidegate_simulation.run import plan_of, simulate
@@ -19,6 +20,20 @@ _BROKEN = "internal error"
 _MISFITS = ("TypeError", "AttributeError")
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def untried(plant: Plant) -> Plant:
+    """Plant a bug where nothing is tried before it is appended: the trial would keep it away.
+
+    What is left are the rules, which must be right by themselves.
+    """
+
+    def both(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(Trial, "check", lambda self, events: None)
+        plant(patch)
+
+    both.__name__ = getattr(plant, "__name__", "")
+    return both
 
 
 def must_be_found(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import trio
 
 from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator import Coordinator
@@ -25,6 +26,7 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import TopicTable
 from tidegate_gateway import housekeeper
 from tidegate_gateway.hosted_group import HostedGroup
+from tidegate_gateway.looks import Look
 from tidegate_gateway.requests import fetch_look
 
 # -- the log --------------------------------------------------------------------------------------
@@ -66,8 +68,33 @@ def goes_on_when_it_has_ended(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Coordinator, "has_left", False)
 
 
+class _Hasty:
+    """A coordinator that says at once that it has caught up."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._coordinator, name)
+
+    async def catch_up(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
 def answers_from_where_it_stands(patch: pytest.MonkeyPatch) -> None:
-    """A refusal, or a duplicate, is answered without proof of being at the log's end."""
+    """A refusal, or a duplicate, is answered without proof of being at the log's end.
+
+    Administrative requests look names up first, with such a proof: they do without it, too.
+    """
+    look_up = Look.take
+
+    async def take(self: Any, *names: Any) -> None:
+        coordinator = self._coordinator
+        self._coordinator = _Hasty(coordinator)
+        try:
+            await look_up(self, *names)
+        finally:
+            self._coordinator = coordinator
 
     async def commit_waiting(self: Any) -> None:
         while self._queue:
@@ -78,6 +105,7 @@ def answers_from_where_it_stands(patch: pytest.MonkeyPatch) -> None:
                 return
             self._queue.extendleft(waiting for waiting, _ in reversed(draft.answers))
 
+    patch.setattr(Look, "take", take)
     patch.setattr(Coordinator, "_commit_waiting", commit_waiting)
 
 
@@ -209,9 +237,9 @@ def old_generations_commit(patch: pytest.MonkeyPatch) -> None:
 def offsets_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
     real = Coordinator.propose
 
-    async def propose(self: Any, proposal: Any) -> Any:
+    async def propose(self: Any, proposal: Any, **more: Any) -> Any:
         if not isinstance(proposal, CommitOffsets):
-            return await real(self, proposal)
+            return await real(self, proposal, **more)
         self.submit(proposal, lambda answer: None, lambda failure: None)
         return [True] * len(proposal.offsets)
 
@@ -283,7 +311,7 @@ def keeps_deleted_topics(patch: pytest.MonkeyPatch) -> None:
         (drops_what_met_a_conflict, {"stuck"}, 62),
         (applies_entries_twice, {"invariant 5", "gateway died"}, 1),
         (goes_on_when_it_has_ended, {"invariant 8"}, 29),
-        (answers_from_where_it_stands, {"false error"}, 90),
+        (answers_from_where_it_stands, {"false error"}, 8),
         (snapshot_misses_an_entry, {"invariant 5", "gateway died"}, 3),
         (trims_above_the_snapshot, {"gateway died", "stuck"}, 1),
         (expires_by_its_own_clock, {"expired too soon"}, 2),
