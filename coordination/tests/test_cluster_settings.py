@@ -250,6 +250,7 @@ def test_a_gateway_that_ended_long_ago_is_forgotten_once_another_tells_its_own()
 
 @pytest.mark.parametrize("crash", [False, True])
 def test_time_that_only_the_pipeline_saw_makes_nobody_forgotten(*, crash: bool) -> None:
+    """Those that crashed hold log time where it is, as the driver's clock does not count."""
     world = World()
     careful, brief, driver = world.begin(1, FOREVER), world.begin(2, {}), world.begin(-5)
     third = world.begin(3, {})

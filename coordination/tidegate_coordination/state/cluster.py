@@ -259,7 +259,6 @@ class ClusterState:
         # A driver of the pipeline, dead perhaps, is nobody to ask, and sets no time by itself.
         if [each.incarnation for each in self.gateways.brokers()] == [event.incarnation]:
             self._trust_clock(self._writer_clock_ms)
-        if self.gateways.is_lone(event.incarnation):
             self.static_settings.pass_over(self.log_time_ms)
         self.static_settings.begin(event.node_id)
         if event.supersedes:

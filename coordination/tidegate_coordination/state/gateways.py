@@ -103,11 +103,6 @@ class GatewayTable:
         brokers = (each for each in self.live.values() if each.is_broker)
         return sorted(brokers, key=lambda each: each.node_id)
 
-    def is_lone(self, incarnation: int) -> bool:
-        """Tell whether all other brokers ended, or should have: their leases ran out."""
-        gone = {incarnation, *self.expired()}
-        return all(each.incarnation in gone for each in self.brokers())
-
     def serving(self) -> list[Gateway]:
         """Return the gateways that take new work, by node id; all brokers if all are draining."""
         live = self.brokers()
