@@ -1,4 +1,7 @@
-"""What the WAL writer meets unforeseen costs the batches of one object, and nothing else."""
+"""What the WAL writer meets unforeseen costs the batches of one object, and nothing else.
+
+Another's object under one's own key says that log and store do not agree: that stops the gateway.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,9 @@ import trio
 from trio.testing import MockClock
 
 from tests.wire_client import WireWorld, records_batch, wire_world
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_gateway.refusals_to_start import sentence_of
+from tidegate_gateway.wal_writer import KeyTaken
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, ObjectExists
@@ -38,24 +44,30 @@ def takes_the_first_key(store: OddStore, key: str) -> None:
         store.taken[key] = b"of an earlier life of this log"
 
 
-async def test_an_object_whose_key_is_taken_is_refused_and_the_other_object_stays(
-    autojump_clock: MockClock,
-) -> None:
-    store = OddStore(takes_the_first_key)
+async def test_a_gateway_whose_key_is_taken_refuses_and_stops(autojump_clock: MockClock) -> None:
+    """What has the key stays: it may be all that is left of what a log lost."""
+    store, log = OddStore(takes_the_first_key), MemoryLog()
     settings = {"object.delete.grace.ms": "0"}
-    async with wire_world(settings, store=store) as world:
-        await world.create_topic("t", 1)
-        client = world.connect()
-        refused = await client.produce("t", 0, records_batch(b"a"))
-        assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS  # a client tries again
-        taken = await client.produce("t", 0, records_batch(b"b"))
-        assert (taken.error_code, taken.base_offset) == (0, 0)
+    answers = []
+
+    async def produce_once() -> None:
+        async with wire_world(settings, store=store, log=log) as world:
+            await world.create_topic("t", 1)
+            answers.append(await world.connect().produce("t", 0, records_batch(b"a")))
+            await trio.sleep_forever()
+
+    with pytest.raises(BaseExceptionGroup) as stopped:
+        await produce_once()
+    assert stopped.group_contains(KeyTaken, match="not its own has the key")
+    assert "so this gateway stops" in (sentence_of(stopped.value) or "")
+    assert [each.error_code for each in answers] == [ErrorCode.NOT_ENOUGH_REPLICAS]  # try again
+    async with wire_world(settings, store=store, log=log) as world:
+        answer = await world.connect().produce("t", 0, records_batch(b"b"))
+        assert (answer.error_code, answer.base_offset) == (0, 0)
         await trio.sleep(100)  # of housekeeping
         [(key, body)] = store.taken.items()
         assert await store.get(key) == body
         assert await world.connect().fetch_values("t", 0, 0) == [b"b"]
-        await world.gateway.writer.drain()
-        assert sum(world.gateway.upkeep.failures.values()) == 1
 
 
 async def test_a_store_that_fails_in_ways_of_its_own_is_asked_again(

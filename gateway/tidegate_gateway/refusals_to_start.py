@@ -24,6 +24,7 @@ from .instance import DataFolderUnusable
 from .server import CannotListen
 from .settings_sources import BadSource
 from .startup import NodeIdInUse
+from .wal_writer import KeyTaken
 
 MENDABLE: Final = (
     BadSource,
@@ -32,6 +33,7 @@ MENDABLE: Final = (
     GatewaysRun,
     HookUnusable,
     InvalidConfig,
+    KeyTaken,
     MoveRefused,
     NodeIdInUse,
     ReleaseTooOld,

@@ -7,8 +7,12 @@ them travel in one log entry.
 
 A PUT is repeated with the same key until its deadline; then its WAL id is abandoned by an event (so
 a late success can never be committed, and the object can be collected), its batches are refused
-with a retriable error, and the order goes on without it.  So it does where another's object has the
-key, which stays as it is then, and where an object's commit could not be made out.
+with a retriable error, and the order goes on without it.  So it does where an object's commit could
+not be made out.
+
+Where another's object has the key, the log lost its end and gave this incarnation out twice, or
+another cluster has the same prefix.  That object stays as it is, for salvage; the batches are
+refused with a retriable error, and `run` raises: a gateway that starts again has a new incarnation.
 """
 
 from __future__ import annotations
@@ -56,6 +60,14 @@ LAST_RETRY_SECONDS = 3.0
 # What one batch takes of a log entry, at most: its run and its producer state (see events.py).
 EVENT_BYTES_PER_BATCH = 120
 _ABANDONED = BatchOutcome(Refusal.ABANDONED, -1, -1, -1)
+_WHY_TAKEN = (
+    "the metadata log lost its end, or another cluster has the same prefix, so this gateway stops:"
+    " an object that is not its own has the key "
+)
+
+
+class KeyTaken(Exception):
+    """Another's object has the key of one of ours.  The sentence says what it means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +105,6 @@ class _Sealed:
     wal: SealedWal
     stored: bool = False
     given_up: bool = False
-    key_is_taken: bool = False
 
 
 @dataclass(slots=True)
@@ -215,7 +226,11 @@ class WalWriter:
     # -- sealing ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Seal, store and commit objects; forever."""
+        """Seal, store and commit objects; forever.
+
+        Raises:
+          KeyTaken: another's object has the key of one of ours, whose batches are refused.
+        """
         async with trio.open_nursery() as nursery:
             while True:
                 await self._wait_until_sealable()
@@ -301,8 +316,10 @@ class WalWriter:
                 self._pace.stored(seconds)
                 self.counters.put_seconds += seconds
         except ObjectExists as error:
-            sealed.key_is_taken = True
-            self._upkeep.note("store a WAL object, as its key holds another", error)
+            # Its id is never proposed.  Were it abandoned, another's object would be deleted.
+            self._in_flight.remove(sealed)
+            self._settle(sealed.wal, [_ABANDONED] * len(sealed.wal.batches))
+            raise KeyTaken(_WHY_TAKEN + self._key_of(sealed.wal.identity)) from error
         if not sealed.stored:
             sealed.given_up = True
             self.counters.abandoned += 1
@@ -342,9 +359,6 @@ class WalWriter:
             sealed = self._in_flight.popleft()
             if sealed.stored:
                 self._commit(sealed.wal)
-            elif sealed.key_is_taken:
-                # Its id is never proposed.  Were it abandoned, another's object would be deleted.
-                self._settle(sealed.wal, [_ABANDONED] * len(sealed.wal.batches))
             else:
                 self._abandon(sealed.wal)
 
