@@ -285,6 +285,20 @@ async def test_producer_ids_that_were_met_before_a_cut_are_not_given_out(
     assert following.own == ids.own
 
 
+async def test_a_restore_never_begins_another_clusters_range_of_producer_ids(
+    autojump_clock: MockClock,
+) -> None:
+    store, log, new_log = memory_store(), MemoryLog(), MemoryLog()
+    async with writers(log, store, 1) as [writer]:
+        own = writer.coordinator.state.producer_ids.own
+        await writer.create_topic("t")
+        await writer.coordinator.propose(ReserveProducerIds(len(own) - 10))
+        await back_up(log, store)
+    await restored(store, new_log)
+    following = (await replayed(new_log)).producer_ids
+    assert (following.own, following.next_id) == (own, own.stop - 1)
+
+
 async def test_a_log_in_use_is_refused_and_nothing_is_written(autojump_clock: MockClock) -> None:
     store = memory_store()
     log = MemoryLog()

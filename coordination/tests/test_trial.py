@@ -38,6 +38,7 @@ from tidegate_coordination.state.trial import Trial
 
 REFUSED = (StateBroken, LookupError, struct.error, TypeError)
 LIMITS = (-(2**63), -1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
+OWN_IDS = ClusterState().producer_ids.own
 SMALL = (0, 1, 2, 3, 4, 5, 10, 12)
 
 
@@ -241,6 +242,28 @@ async def test_what_cannot_be_folded_costs_its_proposal_and_nothing_else(name: s
         await one.propose(Decides(commit(ev.Run(0, 0, 10, 0, 1, 1, 1, 0))))
         assert one.state.position == position + 1
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (ev.TimelineOpened(2**31, 100, 0, "r"), "timeline"),
+        (ev.TimelineOpened(2, 2**32, 0, "r"), "first_incarnation"),
+        (ev.TimelineOpened(2, 100, OWN_IDS.stop, "r"), "which are not the cluster's"),
+        (ev.SalvageEnded("r", OWN_IDS.stop), "which are not the cluster's"),
+    ],
+)
+def test_a_restore_leaves_the_cluster_its_numbers(event: ev.Event, text: str) -> None:
+    """Where the next range begins, another cluster's ids do."""
+    state = ClusterState()
+    if isinstance(event, ev.SalvageEnded):
+        opened = encode_events([ev.TimelineOpened(2, 100, 0, "r")])
+        state.apply(1, decode_entry(encode_entry(b"n", 0, 1, opened), 1))
+        Trial(state).check([ev.SalvageEnded("r", OWN_IDS.stop - 1)])
+    else:
+        Trial(state).check([ev.TimelineOpened(2**31 - 1, 2**32 - 1, OWN_IDS.stop - 1, "r")])
+    with pytest.raises(StateBroken, match=text):
+        Trial(state).check([event])
 
 
 def test_proposals_of_one_entry_are_tried_one_behind_the_other() -> None:

@@ -217,7 +217,10 @@ async def _begun(work: Work, state: ClusterState, target: Target) -> ClusterStat
     opened = TimelineOpened(
         timeline,
         lived + timelines * INCARNATION_GAP,
-        state.producer_ids.next_id + timelines * PRODUCER_ID_GAP,
+        min(
+            state.producer_ids.next_id + timelines * PRODUCER_ID_GAP,
+            state.producer_ids.own.stop - 1,
+        ),
         restore_id,
     )
     clock_ms = int(work.wall_clock() * 1000)

@@ -172,6 +172,7 @@ class Trial:
         expect(event.timeline > state.timeline, f"timeline {event.timeline}")
         later = event.first_incarnation >= state.gateways.next_incarnation
         expect(later, f"incarnation {event.first_incarnation} again")
+        self._owns_ids(event.first_producer_id)
         self._only_once("timeline", "")
 
     def _former_lives(self, event: ev.FormerLivesFound) -> None:
@@ -185,8 +186,12 @@ class Trial:
 
     def _salvage_ended(self, event: ev.SalvageEnded) -> None:
         self._restores(event.restore_id)
-        is_own = event.first_producer_id <= self._state.producer_ids.own.stop
-        expect(is_own, f"producer ids from {event.first_producer_id}, which are not the cluster's")
+        self._owns_ids(event.first_producer_id)
+
+    def _owns_ids(self, first: int) -> None:
+        """See that the next id is the cluster's; one below its range moves nothing."""
+        is_own = first < self._state.producer_ids.own.stop
+        expect(is_own, f"producer ids from {first}, which are not the cluster's")
 
     def _restores(self, restore_id: str) -> None:
         timelines = self._state.timelines
