@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from tests.test_coordinator import CreateTopic, begin, make, running
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.configs import (
@@ -40,6 +42,18 @@ def test_what_is_forgotten_counts_as_changed() -> None:
     }
     assert not changes.is_topic_since("a", 0)
     assert not changes.is_since(4, "a", 2)  # a gateway's configs are not a topic's
+
+
+def test_long_names_are_told_apart_and_not_kept() -> None:
+    changes = NameChanges()
+    tracemalloc.start()
+    for position in range(1, 101):
+        changes.note(32, f"{position}".zfill(32_000), position)
+    kept_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept_bytes < 100_000
+    since = [changes.is_since(32, f"{each}".zfill(32_000), 50) for each in range(1, 102)]
+    assert since == [False] * 50 + [True] * 50 + [False]
 
 
 def test_all_that_came_before_a_snapshot_counts_as_changed_there() -> None:

@@ -4,15 +4,19 @@ A request that names a topic or a resource is decided as things stood when the n
 or not at all (decision 22).  Only the gateway that decides looks at this, no fold does, so it need
 not agree between replicas and is in no snapshot: what came before a snapshot, or was forgotten,
 counts as changed at its end, and the request is looked up and proposed again.
+
+Long names are kept as digests: a group's may take 32 kB, and all 20,000 together 640 MB.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from hashlib import sha256
 from typing import Final
 
 TOPIC_RESOURCE: Final = 2
 MAX_NAMES: Final = 20_000
+KEPT_CHARACTERS: Final = 64
 
 
 class NameChanges:
@@ -20,7 +24,7 @@ class NameChanges:
 
     def __init__(self, max_names: int = MAX_NAMES) -> None:
         self._max_names = max_names
-        self._positions: OrderedDict[tuple[int, str], int] = OrderedDict()
+        self._positions: OrderedDict[tuple[int, str | bytes], int] = OrderedDict()
         self._all_until = 0
 
     def begin_at(self, position: int) -> None:
@@ -29,7 +33,7 @@ class NameChanges:
 
     def note(self, resource_type: int, name: str, position: int) -> None:
         """Note a change; positions rise."""
-        key = (resource_type, name)
+        key = _key(resource_type, name)
         self._positions[key] = position
         self._positions.move_to_end(key)
         if len(self._positions) > self._max_names:
@@ -37,9 +41,15 @@ class NameChanges:
 
     def is_since(self, resource_type: int, name: str, position: int) -> bool:
         """Tell whether it was changed behind a position, or may have been; never behind 0."""
-        last = self._positions.get((resource_type, name), self._all_until)
+        last = self._positions.get(_key(resource_type, name), self._all_until)
         return bool(position) and last > position
 
     def is_topic_since(self, name: str, position: int) -> bool:
         """Tell that of a topic: it was made, grown, set or deleted."""
         return self.is_since(TOPIC_RESOURCE, name, position)
+
+
+def _key(resource_type: int, name: str) -> tuple[int, str | bytes]:
+    if len(name) <= KEPT_CHARACTERS:
+        return resource_type, name
+    return resource_type, sha256(name.encode()).digest()
