@@ -1,7 +1,8 @@
-"""Whether this process stood still a moment ago: it was stopped, or its machine slept.
+"""Whether this process stood still a moment ago: it was stopped.
 
 What it then finds on its connections may be as old as that, and the clients that sent it may have
-gone on through other gateways (decision 22).
+gone on through other gateways (decision 22).  A machine that was suspended is not noticed: on Linux
+Trio's clock stands still meanwhile.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ Answers = TypeVar("Answers")
 
 
 class Look:
-    """What one request of a client names; begun when it was read."""
+    """What one request of a client names; begun when its turn on its connection came."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
