@@ -127,6 +127,27 @@ async def test_an_object_that_cannot_be_deleted_keeps_no_other(
         assert 'tidegate_upkeep_failures_total{step="delete objects"}' in text
 
 
+async def test_many_that_cannot_be_deleted_at_the_front_keep_no_other(
+    autojump_clock: MockClock,
+) -> None:
+    store = Keeps()
+    quiet = GRACE | {"housekeeping.interval.ms": "100000000"}
+    async with wire_world(quiet, store=store) as world:
+        await make_garbage(world, "t", 12)
+        store.kept = set((await wal_keys(store))[:8])
+
+        async def keep_house(rounds: int) -> None:
+            with capture_logs():
+                for _ in range(rounds):
+                    await world.gateway.housekeeper.keep_house_once()
+                    await later(world)
+
+        await keep_house(8)
+        await make_garbage(world, "u", 12)
+        await keep_house(3)
+        assert len(await wal_keys(store)) == 8 + 2  # of each topic one is live
+
+
 async def test_a_topic_whose_settings_cannot_be_read_keeps_no_other_and_no_gateway(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,6 @@ from tidegate_coordination.metadata_log import FIRST_POSITION, LogCorrupt, Metad
 from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.rules.gateways import ExpireGateways, ReleaseClaim, Renew, TakeClaim
 from tidegate_coordination.rules.housekeeping import (
-    MAX_COLLECTED,
     ForgetObjects,
     MoveLogStarts,
     collectable,
@@ -39,6 +38,7 @@ from tidegate_coordination.snapshots import encode_state, save_verified, trim_be
 from tidegate_coordination.state.topics import Topic
 from tidegate_storage.object_store import ObjectStore
 
+from .deletions import Deletions
 from .orphans import OrphanScan
 from .upkeep import Upkeep
 
@@ -54,8 +54,6 @@ GROUPS_A_ROUND = 1000
 TOPICS_A_TURN = 100
 FIRST_SCAN_SECONDS = 3600.0
 RETRIED_SCAN_SECONDS = 600.0
-# So many deletions that fail in one round are a store that is away, not objects that it keeps.
-MAX_FAILED_DELETIONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,7 @@ class Housekeeper:
         )
         self._snapshot_position = 0
         self._clock_offset_ms = (wall_clock() - trio.current_time()) * 1000
-        self._deleted_at_once = MAX_COLLECTED
+        self._deletions = Deletions(self._delete)
         self.collected_objects = 0
         self.failed_snapshots = 0
 
@@ -263,26 +261,13 @@ class Housekeeper:
             pass
 
     async def _collect_all(self) -> None:
-        """Collect what is due.
-
-        What cannot be deleted is left for the next round, and half as many go at a time then: so
-        in the end an object that stays keeps no other from going.
-        """
         state = self._coordinator.state
         grace_ms = self._cluster.time("object.delete.grace.ms")
         copied_ms = self._copied_log_time_ms()
-        failed: set[int] = set()
-        failures = 0
-        while failures < MAX_FAILED_DELETIONS and (
-            numbers := collectable(state, grace_ms, copied_ms, left_out=failed)
-        ):
-            numbers = numbers[: self._deleted_at_once]
-            if await self._upkeep.attempt("delete objects", partial(self._collect, numbers)):
-                self._deleted_at_once = min(2 * self._deleted_at_once, MAX_COLLECTED)
-            else:
-                self._deleted_at_once = max(len(numbers) // 2, 1)
-                failed.update(numbers)
-                failures += 1
+        await self._deletions.run_once(partial(collectable, state, grace_ms, copied_ms))
+
+    async def _delete(self, numbers: list[int]) -> bool:
+        return await self._upkeep.attempt("delete objects", partial(self._collect, numbers))
 
     async def _collect(self, numbers: list[int]) -> None:
         state = self._coordinator.state

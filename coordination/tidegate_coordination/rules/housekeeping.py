@@ -92,18 +92,27 @@ class MoveLogStarts:
 
 
 def collectable(
-    state: ClusterState, grace_ms: int, copied_ms: float = inf, *, left_out: Set[int] = frozenset()
+    state: ClusterState,
+    grace_ms: int,
+    copied_ms: float = inf,
+    *,
+    left_out: Set[int] = frozenset(),
+    among: Iterable[int] | None = None,
 ) -> list[int]:
     """Return the objects that have been dead for the grace period, at most MAX_COLLECTED.
 
     copied_ms: every entry of an earlier log time is in a copy of the log.  What a log restored from
     it would still read, for it knows nothing of the segments, stays that long.  left_out: numbers.
+    among: numbers to look at, which may be gone; None for all.
     """
     before_ms = state.log_time_ms - grace_ms
     objects = state.objects
+    dead = objects.dead
+    numbers = dead if among is None else [each for each in among if each in dead]
     due = (
         number
-        for number, since_ms in objects.dead.items()
+        for number in numbers
+        for since_ms in [dead[number]]
         if since_ms <= before_ms
         and (since_ms < copied_ms or not objects.is_superseded(number))
         and number not in left_out
