@@ -14,9 +14,11 @@ from tests.group_world import (
     Clock,
     cluster,
 )
+from tidegate_coordination.groups.classic import ClassicGroup
 from tidegate_coordination.groups.settings import GroupSettings
 from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_gateway.group_table import TICK_AGAIN_SECONDS
 from tidegate_protocol.error_codes import ErrorCode
 
 
@@ -98,6 +100,23 @@ async def test_silent_member_expires(autojump_clock: Clock) -> None:
         assert group.members == ()
         await trio.sleep(1.5)
         assert gateway.groups._groups.get("g") is None  # nothing is kept of an idle group
+
+
+async def test_a_tick_that_fails_comes_again(
+    autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster() as [gateway]:
+        await gateway.stable()
+
+        def tick(machine: ClassicGroup, now: float) -> None:
+            raise ZeroDivisionError("planted")
+
+        monkeypatch.setattr(ClassicGroup, "tick", tick)
+        with pytest.raises(ZeroDivisionError):
+            gateway.groups._groups._tick_due(trio.current_time() + 60)
+        monkeypatch.undo()
+        await trio.sleep(60 + 2 * TICK_AGAIN_SECONDS)
+        assert (await gateway.describe()).group_state == "Empty"
 
 
 async def test_made_up_group_leaves_nothing_behind(autojump_clock: Clock) -> None:

@@ -18,6 +18,7 @@ from tidegate_coordination.log_access import GatewayFenced
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_versions import ReleaseTooOld
 from tidegate_coordination.rules.gateways import Register, Renew, TakeClaim
+from tidegate_coordination.rules.housekeeping import plan_retention
 from tidegate_coordination.rules.offsets import CommitOffsets, OffsetToCommit
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.state.broken import StateBroken
@@ -170,6 +171,44 @@ async def test_a_topic_whose_settings_cannot_be_read_keeps_no_other_and_no_gatew
         assert len(await wal_keys(store)) == 3 + 1
         assert {each["topic"] for each in lines if "topic" in each} == {"bad"}
         assert world.gateway.upkeep.failures["make out a topic's retention"] >= 2
+
+
+async def test_a_topic_whose_retention_cannot_be_planned_keeps_no_other(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryObjectStore()
+    async with wire_world(GRACE, store=store) as world:
+        await make_garbage(world, "bad", 3)
+        await make_garbage(world, "good", 3)
+
+        def plan(state: Any, settings_of: Any, topics: Any) -> list[tuple[int, int]]:
+            if "bad" in [each.name for each in topics]:
+                raise ZeroDivisionError("planted")
+            return plan_retention(state, settings_of, topics)
+
+        monkeypatch.setattr("tidegate_gateway.housekeeper.plan_retention", plan)
+        await world.gateway.housekeeper.keep_house_once()
+        await later(world)
+        await world.gateway.housekeeper.keep_house_once()
+        assert len(await wal_keys(store)) == 3 + 1
+
+
+@pytest.mark.parametrize("step", ["_renew_once", "_tell_settings", "_expire_gateways"])
+async def test_what_is_due_with_the_lease_fails_alone(
+    step: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: set[str] = set()
+    async with wire_world() as world:
+        for each in ("_renew_once", "_tell_settings", "_expire_gateways"):
+
+            async def run(each: str = each) -> None:
+                done.add(each)
+                if each == step:
+                    await fails(ZeroDivisionError("planted"))
+
+            monkeypatch.setattr(world.gateway.housekeeper, each, run)
+        await trio.sleep(11)
+        assert len(done) == 3
 
 
 @pytest.mark.parametrize("step", ["_cut", "_expire_producers", "_expire_offsets"])

@@ -65,6 +65,9 @@ class Waiting:
         self.outcomes.append(outcome)
         self.at = trio.current_time()
 
+    def abort(self) -> None:
+        raise AssertionError
+
 
 class Fixture:
     def __init__(self, store: Store, coordinator: Coordinator, writer: WalWriter) -> None:

@@ -45,6 +45,9 @@ class Anybody:
     def settle(self, outcome: BatchOutcome) -> None:
         """Whoever it was."""
 
+    def abort(self) -> None:
+        raise AssertionError
+
 
 async def produce(writer: WalWriter) -> None:
     header = check_batch(memoryview(BATCH))
@@ -84,6 +87,9 @@ async def test_a_drain_ends_though_clients_go_on(autojump_clock: MockClock) -> N
     class Last:
         def settle(self, outcome: BatchOutcome) -> None:
             last.append(outcome)
+
+        def abort(self) -> None:
+            raise AssertionError
 
     writer = make_writer(store, coordinator, SETTINGS)
     async with trio.open_nursery() as nursery:

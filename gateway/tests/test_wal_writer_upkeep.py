@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.wire_client import WireWorld, records_batch, wire_world
+from tests.wire_client import Closed, WireWorld, produce_request, records_batch, wire_world
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.refusals_to_start import sentence_of
-from tidegate_gateway.wal_writer import KeyTaken
+from tidegate_gateway.wal_writer import BatchToken, KeyTaken
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, ObjectExists
@@ -120,28 +121,42 @@ async def codes(world: WireWorld, *topics: str) -> list[int]:
     return [(await client.produce(each, 0, records_batch(b"x"))).error_code for each in topics]
 
 
-async def test_an_answer_that_cannot_be_given_costs_no_other_client_its_own(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("partitions", [[1], [1, 2]])
+@pytest.mark.parametrize("version", [9, 12])
+async def test_an_answer_that_cannot_be_given_closes_its_connection_and_no_other(
+    partitions: list[int], version: int, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Else all later answers would wait behind it."""
     async with wire_world() as world:
-        await world.create_topic("t", 2)
+        await world.create_topic("t", 3)
         writer = world.gateway.writer
         real = writer.append
 
         def append(topic_id: bytes, partition: int, batch: Any, header: Any, token: Any) -> None:
-            real(topic_id, partition, batch, header, Silent() if partition else token)
+            real(topic_id, partition, batch, header, Silent(token) if partition else token)
 
         monkeypatch.setattr(writer, "append", append)
+        request = produce_request([("t", each, records_batch(b"a")) for each in partitions])
+
+        async def is_closed() -> None:
+            with pytest.raises(Closed):
+                await world.connect().call("Produce", version, request)
+
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(world.connect().produce, "t", 1, records_batch(b"a"))
+            nursery.start_soon(is_closed)
             await trio.testing.wait_all_tasks_blocked()
             answer = await world.connect().produce("t", 0, records_batch(b"b"))
             assert answer.error_code == 0
-            nursery.cancel_scope.cancel()
         failures = world.gateway.upkeep.failures
-        assert failures == {"answer a client that waits for a commit": 1}
+        assert failures == {"answer a client that waits for a commit": len(partitions)}
 
 
+@dataclass
 class Silent:
+    token: BatchToken
+
     def settle(self, outcome: object) -> None:
         raise ZeroDivisionError("planted")
+
+    def abort(self) -> None:
+        self.token.abort()

@@ -31,6 +31,8 @@ from .hosted_group import HostedGroup
 LOOK_SECONDS = 1.0
 STALL_SECONDS = 3.0
 ADOPT_SECONDS = 10.0
+# Of a machine whose tick failed: the others' timers, and all else, come before it again.
+TICK_AGAIN_SECONDS = 5.0
 GROUP_BYTES = 4096
 """What a machine costs without anybody in it."""
 
@@ -373,9 +375,12 @@ class HostedGroups:
         """A timer that turns out to be early costs a look; so heartbeats set none."""
         deadline = hosted.machine.next_deadline()
         if deadline < hosted.timer_at:
-            hosted.timer_at = deadline
-            heappush(self._timers, (deadline, hosted.machine.group_id))
+            self._arm(hosted, deadline)
             self._wake.set()
+
+    def _arm(self, hosted: HostedGroup, at: float) -> None:
+        hosted.timer_at = at
+        heappush(self._timers, (at, hosted.machine.group_id))
 
     def _tick_due(self, now: float) -> None:
         while self._timers and self._timers[0][0] <= now:
@@ -384,8 +389,12 @@ class HostedGroups:
             if hosted is None or hosted.timer_at != at:
                 continue  # of a machine that is gone, or overtaken by an earlier timer
             hosted.timer_at = inf
-            hosted.machine.tick(now)
-            hosted.carry_out()
+            try:
+                hosted.machine.tick(now)
+                hosted.carry_out()
+            except Exception:
+                self._arm(hosted, now + TICK_AGAIN_SECONDS)
+                raise
 
     async def _sleep(self) -> None:
         runs = self._timers and not self._stands_still

@@ -27,6 +27,7 @@ from tidegate_coordination.metadata_log import FIRST_POSITION, LogCorrupt, Metad
 from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.rules.gateways import ExpireGateways, ReleaseClaim, Renew, TakeClaim
 from tidegate_coordination.rules.housekeeping import (
+    MAX_MOVES,
     ForgetObjects,
     MoveLogStarts,
     collectable,
@@ -126,6 +127,8 @@ class Housekeeper:
         while True:
             await trio.sleep(lease_seconds / RENEWALS_PER_LEASE)
             await self._upkeep.attempt("renew the lease", self._renew_once)
+            await self._upkeep.attempt("tell its settings", self._tell_settings)
+            await self._upkeep.attempt("end gateways that are gone", self._expire_gateways)
 
     async def _renew_once(self) -> None:
         gateways = self._coordinator.state.gateways
@@ -139,10 +142,14 @@ class Housekeeper:
         is_forgotten = me is not None and me.highest_version < highest
         if is_forgotten or max(age_ms, silent_ms) * RENEWALS_PER_LEASE >= gateways.lease_ms:
             await self._coordinator.propose(Renew(highest))
+
+    async def _tell_settings(self) -> None:
         settings = self._cluster.to_tell(self._coordinator.incarnation)
         if settings is not None:
             await self._coordinator.propose(settings)
-        if gateways.expired() and self._clock_agrees():
+
+    async def _expire_gateways(self) -> None:
+        if self._coordinator.state.gateways.expired() and self._clock_agrees():
             await self._coordinator.propose(ExpireGateways())
 
     def _clock_agrees(self) -> bool:
@@ -217,8 +224,18 @@ class Housekeeper:
     def _moves(self, topic_ids: list[bytes]) -> list[tuple[int, int]]:
         state = self._coordinator.state
         found = (state.topics.by_id.get(each) for each in topic_ids)
-        topics = [each for each in found if each is not None]
-        return plan_retention(state, self._settings_or_none, topics)
+        moves: list[tuple[int, int]] = []
+        for topic in found:
+            if topic is not None and len(moves) < MAX_MOVES:
+                moves += self._moves_of(topic)
+        return moves[:MAX_MOVES]
+
+    def _moves_of(self, topic: Topic) -> list[tuple[int, int]]:
+        try:
+            return plan_retention(self._coordinator.state, self._settings_or_none, [topic])
+        except Exception as error:
+            self._upkeep.note("plan a topic's retention", error, topic=topic.name)
+            return []
 
     def _settings_or_none(self, topic: Topic) -> TopicSettings | None:
         """Leave a topic as it is whose settings say nothing that can be followed."""

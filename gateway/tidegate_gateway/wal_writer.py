@@ -93,6 +93,10 @@ class BatchToken(Protocol):
         """Take the batch's outcome.  Must not wait and must not raise."""
         ...
 
+    def abort(self) -> None:
+        """Close the connection: the outcome cannot be told, and later answers wait behind it."""
+        ...
+
 
 _Appended: TypeAlias = tuple[tuple[int, ...], BatchToken]
 """What the open object keeps of a batch: BatchFacts from record_count on, and who waits."""
@@ -411,6 +415,7 @@ class WalWriter:
                 token.settle(outcome)
             except Exception as error:  # of one client: the others are answered
                 self._upkeep.note("answer a client that waits for a commit", error)
+                token.abort()
         self._end(wal)
 
     def _end(self, wal: SealedWal) -> None:

@@ -42,7 +42,7 @@ from ..arenas import Arena
 from ..connection import Connection, fill
 from ..internal_topics import INTERNAL_TOPICS
 from ..replies import ReplySlot
-from .produce import Produce, settle_answer
+from .produce import UNANSWERABLE, Produce, settle_answer
 
 # Room is looked for once a request: a larger one could make an object much larger than it may be.
 MAX_FRAME_BYTES: Final = 2 << 20
@@ -102,6 +102,10 @@ class _Lone:
         slot.fill_small(frame)
         self._path.flusher.add(self._connection)
 
+    def abort(self) -> None:
+        """See wal_writer.BatchToken."""
+        self._connection.abort(UNANSWERABLE)
+
     def time_out(self) -> None:
         """See produce_deadlines.Expirable."""
         if self._slot is not None:
@@ -130,6 +134,10 @@ class _Token:
         self.outcome = outcome
         self.request.settled(outcome)
 
+    def abort(self) -> None:
+        """See wal_writer.BatchToken."""
+        self.request.abort()
+
 
 class _Request:
     """A request of several batches; answered once, when all are settled or in time."""
@@ -144,6 +152,10 @@ class _Request:
         self._has_failed = False
         self._waiting = 0
         self._tokens: list[_Token] = []
+
+    def abort(self) -> None:
+        """Close the connection of who asked."""
+        self._connection.abort(UNANSWERABLE)
 
     def token(self) -> _Token:
         """One batch more to wait for."""

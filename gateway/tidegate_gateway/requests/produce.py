@@ -64,6 +64,7 @@ ROOM_SECONDS: Final = 30.0
 
 # What it costs to take a batch, in rows (turns.py).
 ROWS_A_BATCH: Final = 5
+UNANSWERABLE: Final = "the answer to a produce request could not be given"
 _REASON_CODES = {
     InvalidReason.CORRUPT: ErrorCode.CORRUPT_MESSAGE,
     InvalidReason.INVALID_RECORD: ErrorCode.INVALID_RECORD,
@@ -159,6 +160,10 @@ class Pending:
             self._deadlines.remove(self)
             self._answer()
 
+    def abort(self) -> None:
+        """Close the connection of who asked."""
+        self._connection.abort(UNANSWERABLE)
+
     def time_out(self) -> None:
         """See produce_deadlines.Expirable."""
         for token in self._waiting or ():
@@ -198,6 +203,10 @@ class _Token:
             return
         settle_answer(self.answer, outcome)
         self.pending.answer_if_done()
+
+    def abort(self) -> None:
+        """See wal_writer.BatchToken."""
+        self.pending.abort()
 
 
 def settle_answer(answer: PartitionProduceResponse, outcome: BatchOutcome | None) -> None:
