@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tidegate_gateway.deletions import AGAIN_SECONDS, MAX_FAILED, Deletions
+from tidegate_gateway.deletions import LAST_PAUSE_SECONDS, MAX_FAILED, Deletions
 
 AT_ONCE = 100
 INTERVAL_SECONDS = 30.0
@@ -59,10 +59,10 @@ async def test_whatever_the_store_keeps_all_else_goes(kept: int, autojump_clock:
         world.add(1000 * again, 50)
         await world.rounds(1)
         assert set(world.dead) == world.kept
-    # An hour later each was tried again.
+    # Each was tried again, less and less often.
     assert world.failed > 3 * kept
     world.kept.clear()
-    await world.rounds(int(AGAIN_SECONDS / INTERVAL_SECONDS) + 1)
+    await world.rounds(int(LAST_PAUSE_SECONDS / INTERVAL_SECONDS) + 1)
     assert not world.dead
 
 
@@ -90,3 +90,13 @@ async def test_what_others_deleted_meanwhile_is_not_asked_for_again(
     failed = world.failed
     await world.rounds(200)
     assert world.failed == failed
+
+
+async def test_an_error_that_passes_delays_an_object_little(autojump_clock: MockClock) -> None:
+    world = World()
+    world.add(0, 1)
+    world.kept = {0}
+    await world.rounds(3)
+    world.kept.clear()
+    await world.rounds(3)
+    assert not world.dead

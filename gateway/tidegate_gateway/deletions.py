@@ -1,7 +1,8 @@
 """Deleting what is due, some at a time, so that what cannot be deleted keeps nothing else.
 
 A batch that fails is kept apart and tried in halves, in later rounds; what fails alone is left for
-an hour.  So any number of objects that a store keeps ends no round for the objects behind them.
+a while, each time for twice as long, up to an hour.  So any number of objects that a store keeps
+ends no round for the objects behind them, and an error that passes delays an object little.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import trio
 
 # So many that fail in one round are a store that is away, not objects that it keeps.
 MAX_FAILED: Final = 3
-AGAIN_SECONDS: Final = 3600.0
+FIRST_PAUSE_SECONDS: Final = 10.0
+LAST_PAUSE_SECONDS: Final = 3600.0
 
 
 class Due(Protocol):
@@ -27,10 +29,14 @@ class Due(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """Numbers to be tried together, not before a time on trio's clock."""
+    """Numbers to be tried together, not before a time on trio's clock.
+
+    pause_seconds: how long they were left before that.
+    """
 
     numbers: list[int]
-    not_before: float
+    not_before: float = 0.0
+    pause_seconds: float = 0.0
 
 
 class Deletions:
@@ -56,17 +62,18 @@ class Deletions:
             self._failed.remove(each)
             # Others may have deleted some of them, or no longer want them deleted.
             if numbers := due(among=each.numbers):
-                failures += not await self._try(numbers)
+                failures += not await self._try(numbers, each.pause_seconds)
 
     def _numbers(self) -> set[int]:
         return {number for each in self._failed for number in each.numbers}
 
-    async def _try(self, numbers: list[int]) -> bool:
+    async def _try(self, numbers: list[int], last_pause_seconds: float = 0.0) -> bool:
         if await self._delete(numbers):
             return True
         middle = len(numbers) // 2
         if middle:
-            self._failed += [_Failed(numbers[:middle], 0.0), _Failed(numbers[middle:], 0.0)]
+            self._failed += [_Failed(numbers[:middle]), _Failed(numbers[middle:])]
         else:
-            self._failed.append(_Failed(numbers, trio.current_time() + AGAIN_SECONDS))
+            pause = min(max(2 * last_pause_seconds, FIRST_PAUSE_SECONDS), LAST_PAUSE_SECONDS)
+            self._failed.append(_Failed(numbers, trio.current_time() + pause, pause))
         return False
