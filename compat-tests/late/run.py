@@ -173,7 +173,7 @@ class Round:
     """One round; `wrong` is a sentence, or "" where nothing was lost."""
 
     def __init__(self, cluster: Cluster, number: int, rng: Random) -> None:
-        """Choose who stops, and who goes on."""
+        """Choose the gateway that is stopped, and the one that serves meanwhile."""
         self.kind = ("delete", "empty", "config")[number % 3]
         self.moment = rng.choice(MOMENTS)
         self._topic = f"late-{number}"

@@ -28,7 +28,9 @@ def moved_up(
     ids["next"] = next_producer_id or ids["next"]
     head["gateways"]["next"] = next_incarnation or head["gateways"]["next"]
     head["next_partition"] = next_partition or head["next_partition"]
-    objects["counters"] += [[who, after, [], []] for who, after in (counters or {}).items()]
+    objects["counters"] += [
+        [incarnation, after, [], []] for incarnation, after in (counters or {}).items()
+    ]
     for name, rows in tables:
         if name == "partitions":
             _move_up(rows, next_offsets or {})

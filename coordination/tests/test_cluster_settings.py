@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tidegate_coordination import events as ev
-from tidegate_coordination.cluster_settings import NOBODY, ClusterSettings, Disagreement, Own
+from tidegate_coordination.cluster_settings import NO_GATEWAY, ClusterSettings, Disagreement, Own
 from tidegate_coordination.configs.cluster_wide import CLUSTER_WIDE, OF_TOPICS, clusters_own
 from tidegate_coordination.configs.definition import LONG_MAX
 from tidegate_coordination.configs.effective import Source
@@ -172,7 +172,7 @@ def test_what_is_set_dynamically_needs_nobody_to_be_known() -> None:
     assert (settings.retention_ms, settings.min_compaction_lag_ms) == (5, 6)
     assert settings.is_compacted
     assert settings.delete_retention_ms == LONG_MAX
-    assert ClusterSettings(world.state).unknown == [NOBODY]
+    assert ClusterSettings(world.state).unknown == [NO_GATEWAY]
 
 
 def test_nothing_is_told_below_the_level_nor_twice_nor_by_the_dead() -> None:

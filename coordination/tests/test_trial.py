@@ -126,7 +126,7 @@ def structs(kind: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
 
 
 def kinds() -> Iterator[type[ev.Event]]:
-    # A level that no release has is told to the operator, and stops who folds it.
+    # A replica stops at a level that no release has, and its error tells the operator.
     return (each for each in get_args(AnyEvent) if each is not ev.MetadataVersionSet)
 
 

@@ -1,13 +1,15 @@
 """What the settings of topics are: the one place where gateways and pipeline ask.
 
-A topic's own config holds, else the dynamic one of a gateway, else that of all, else what gateways
-were given at their start.  That is not one gateway's matter, for any of them judges a batch, keeps
-house, or is asked what holds, and the pipeline is none.  So each tells it in the log, and of what
-they say the careful value holds; see configs/cluster_wide.py and decision 23.
+A topic's own config holds, else the dynamic config of a gateway, else the dynamic default of all
+gateways, else the static settings that gateways were given at their start.  Any gateway judges
+batches and keeps house, and the pipeline has no static settings at all.  So each gateway tells its
+static settings in the log, and the careful value of all of them holds; see configs/cluster_wide.py
+and decision 23.
 
-What is not known is taken for the most careful there is: of a gateway that has not told it yet, of
-a cluster that no gateway has told it of, and, for those who were given nothing themselves, of one
-below that metadata.version.  There a gateway goes by its own, as all releases before did.
+A value that is not known counts as the most careful one there is: that of a gateway that has not
+told its settings yet, and that of a cluster in which no gateway has.  Below metadata.version 3 no
+gateway can tell: a gateway then goes by its own settings, as in earlier releases, and the pipeline
+by the most careful values.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from .rules.gateways import TellSettings
 from .state.cluster import ClusterState
 from .state.topics import Topic
 
-NOBODY: Final = -1
+NO_GATEWAY: Final = -1
 MAX_TOLD: Final = 10_000
 _SHOWN_CHARACTERS: Final = 100
 
@@ -52,7 +54,10 @@ class Own(NamedTuple):
 
 
 class Disagreement(NamedTuple):
-    """A setting that gateways were given differently.  values: by node id; holds: for all."""
+    """A setting that gateways were given differently.
+
+    values: by node id.  holds: the value that all gateways use.
+    """
 
     name: str
     values: dict[int, str]
@@ -107,7 +112,7 @@ class ClusterSettings:
         return effective_topic_config(configs, default.layers, name, default.text)
 
     def broker_config(self, name: str) -> Effective:
-        """Return a config of this gateway as it is shown: what holds, whoever was given it."""
+        """Return a config of this gateway as DescribeConfigs shows it: the value that holds."""
         self._look()
         shown = effective_broker_config(self._own_layers(), name)
         if not any(each.name == name for each in self._disagreements):
@@ -143,7 +148,7 @@ class ClusterSettings:
 
     @property
     def unknown(self) -> list[int]:
-        """Return the gateways whose settings are not known; NOBODY where there is none at all."""
+        """Return the gateways whose settings are not known; NO_GATEWAY if none ever told any."""
         self._look()
         return [node_id for node_id, each in self._layers.items() if not each.is_whole]
 
@@ -182,7 +187,7 @@ class ClusterSettings:
             static = told[node_id].settings if node_id in told else None
             yield node_id, self._layers_of(node_id, static)
         if own is None and not others:
-            yield NOBODY, self._layers_of(NOBODY, None)
+            yield NO_GATEWAY, self._layers_of(NO_GATEWAY, None)
 
     def _layers_of(self, node_id: int, static: Mapping[str, str] | None) -> BrokerLayers:
         kind, configs = ResourceType.BROKER.value, self._state.configs
@@ -209,9 +214,9 @@ class ClusterSettings:
     def _said(
         self, definition: Definition, on_wrong: OnWrong
     ) -> Iterator[tuple[str, BrokerLayers]]:
-        """Yield what each gateway says; where nothing is removed, who has not said does not count.
+        """Yield the value of each gateway, at least one.
 
-        At least one.
+        Where the config removes no records, a gateway that has not told its own does not count.
         """
         layers = list(self._layers.values())
         if definition.name not in CAREFUL_VALUES:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_coordination.cluster_settings import NOBODY, ClusterSettings
+from tidegate_coordination.cluster_settings import NO_GATEWAY, ClusterSettings
 from tidegate_coordination.configs import effective
 from tidegate_coordination.configs.definition import Definition
 from tidegate_coordination.configs.effective import BrokerLayers
@@ -20,7 +20,7 @@ Layers = Iterator[tuple[int, BrokerLayers]]
 def pipeline_ignores_static_settings(patch: pytest.MonkeyPatch) -> None:
     class Deaf(ClusterSettings):
         def _layers_now(self) -> Layers:
-            yield NOBODY, self._layers_of(NOBODY, {})
+            yield NO_GATEWAY, self._layers_of(NO_GATEWAY, {})
 
     patch.setattr("tidegate_pipeline.driver.ClusterSettings", Deaf)
 

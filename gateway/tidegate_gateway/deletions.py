@@ -1,4 +1,4 @@
-"""Deleting what is due, some at a time, so that what cannot be deleted keeps nothing else.
+"""Deletes dead objects in batches, so that objects that a store keeps hold up no others.
 
 A batch that fails is kept apart and tried in halves, in later rounds; what fails alone is left for
 a while, each time for twice as long, up to an hour.  So any number of objects that a store keeps

@@ -1,12 +1,12 @@
 """Reading large requests, and writing answers, step by step, so that others run in between.
 
-A few bytes make an element, and an element costs microseconds and hundreds of bytes.  So what may
-be large is read and written by generators (see protocol/README.md), STEPS_A_TURN at a time.  What
-is not done by then waits for its like: only one request is read, and one answer written, at a time,
-however many clients send such requests.
+A few bytes make an element, and an element costs microseconds and hundreds of bytes.  So generators
+read large requests and write large answers (see protocol/README.md), STEPS_A_TURN at a time.  Only
+one large request is read, and one large answer written, at a time, however many clients send them.
 
-The elements of requests that are being answered are bounded, for each and for all together.  One
-that is too large is refused before it is read; the others wait, with no more than their bytes.
+The elements of requests that are being answered are bounded, for each request and for all together.
+A request with too many is refused before its elements are read; others wait, and hold only their
+bytes meanwhile.
 """
 
 from __future__ import annotations

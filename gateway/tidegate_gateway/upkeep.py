@@ -1,11 +1,11 @@
-"""Steps that nobody asked for, and that are repeated: one that fails ends nothing but itself.
+"""Steps of upkeep, which a gateway repeats: a step that fails ends nothing but itself.
 
-What one topic's settings hold, or one object lacks, must not end the gateway, nor what else there
-is to do in the same round.  So a step that fails is counted by its name, told of, and done again
-in its next round.  What a log or a store says when it does not answer is a line; anything else was
-not foreseen, and comes with its traceback.
+One topic's bad settings, or one missing object, must end neither the gateway nor the other steps of
+the same round.  So a step that fails is counted by its name, logged, and repeated a round later.
+An error of a log or a store that does not answer is one log line; any other error was not foreseen,
+and is logged with its traceback.
 
-Some errors say that this gateway must not go on: they are never held up here.
+The errors of MUST_STOP say that this gateway must not go on: they always pass.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MUST_STOP: Final = (
     TimelineOver,
     UnreadableEntry,
 )
-"""Log and gateway do not agree, or others are in charge: who goes on may do harm."""
+"""Log and gateway do not agree, or another gateway is in charge: going on may do harm."""
 FORESEEN: Final = (
     CoordinatorUnavailable,
     LogUnavailable,

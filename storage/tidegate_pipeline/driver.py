@@ -22,7 +22,7 @@ from random import Random
 import structlog
 import trio
 
-from tidegate_coordination.cluster_settings import NOBODY, ClusterSettings
+from tidegate_coordination.cluster_settings import NO_GATEWAY, ClusterSettings
 from tidegate_coordination.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
@@ -161,7 +161,7 @@ class Driver:
             _log.warning(
                 "what gateways were given at their start is not known, so only topics are compacted"
                 " whose own configs, or the dynamic ones of gateways, say how",
-                gateways="all" if NOBODY in unknown else sorted(unknown),
+                gateways="all" if NO_GATEWAY in unknown else sorted(unknown),
                 do=_what_to_do(self.state.metadata_version),
             )
         self._unknown = unknown

@@ -1,8 +1,9 @@
 """Is a log still the one that was copied?
 
-One that lost its end, and was then written on, holds other entries where its copies hold the lost
-ones.  Its positions and incarnations were given out twice, and objects that the lost entries named
-count as nobody's.  So whoever copies compares first, and a gateway does not start on such a log.
+A log that lost its end, and was then written on, holds other entries where its copies hold the
+lost ones.  It has given out positions and incarnations twice, and the orphan scan takes the objects
+that the lost entries named for orphans.  So a copier compares log and copies before it copies, and
+a gateway does so before it starts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """What gateways were given at their start, of the settings that are the cluster's.
 
-Kept by node id, also of gateways that ended: the pipeline works while none lives, and a gateway
-that is away for a while must not take its careful values with it.  Only who tells its own settings
-makes an end of those of gateways that ended long ago, and the time while no gateway lived does not
-count; so a cluster that stands still, or that only the pipeline works for, forgets none.
+The table is keyed by node id and keeps the settings of gateways that ended, too: the pipeline works
+while no gateway lives, and a gateway that is away for a while must not take its careful values with
+it.  When a gateway tells its settings, those of gateways that ended long ago are forgotten.
+Time in which no gateway lived does not count, so a cluster that stands still, or for which only the
+pipeline works, forgets none.
 """
 
 from __future__ import annotations
