@@ -124,7 +124,7 @@ class Look:
         try:
             return await self._coordinator.propose(proposal, expires=True)
         except ProposalFailed as failure:
-            if str(failure) != TOO_LATE and not self._coordinator.has_left:
+            if str(failure) != TOO_LATE:
                 raise  # another gateway would do no better
             raise CoordinatorUnavailable(f"nothing came of it: {failure}") from failure
 
