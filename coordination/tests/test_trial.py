@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 import pytest
 import trio
+import trio.testing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -205,6 +206,22 @@ class Decides:
         return Decided(self.events, "done")
 
 
+class FailsInCompany:
+    """Fails until an entry has been folded since it was made.  decided_at: each time's position."""
+
+    reads = writes = NOTHING
+
+    def __init__(self, state: ClusterState) -> None:
+        self._made_at = state.position
+        self.decided_at: list[int] = []
+
+    def decide(self, view: View) -> Decided[str]:
+        self.decided_at.append(view.state.position)
+        if view.state.position == self._made_at:
+            raise RuntimeError("not behind that one")
+        return Decided([], "done")
+
+
 def commit(run: ev.Run, counter: int = 0) -> ev.WalCommitted:
     return ev.WalCommitted(1, counter, 100, (run,), ())
 
@@ -271,6 +288,29 @@ def test_proposals_of_one_entry_are_tried_one_behind_the_other() -> None:
     draft: Draft[int] = Draft(state, 1, 5, max_bytes=1 << 20, may_write=True)
     for number, offset in enumerate((3, 4)):
         assert draft.add(Decides(commit(ev.Run(1, 0, 10, offset, 1, 1, 1, 0), 4 + number)), number)
-    with pytest.raises(CannotCommit, match="run at 4, next is 5"):
-        draft.add(Decides(commit(ev.Run(1, 0, 10, 4, 1, 1, 1, 0), 6)), 2)
+    # Behind these two nothing comes of it; in front of them it would do.
+    late = Decides(commit(ev.Run(1, 0, 10, 3, 1, 1, 1, 0), 6))
+    assert not draft.add(late, 2)
     assert [whose for whose, _ in draft.answers] == [0, 1]
+
+
+def test_what_fails_in_an_entry_of_its_own_fails() -> None:
+    state = ClusterState.decode(busy())
+    draft: Draft[int] = Draft(state, 1, 5, max_bytes=1 << 20, may_write=True)
+    with pytest.raises(CannotCommit, match="run at 4, next is 3"):
+        draft.add(Decides(commit(ev.Run(1, 0, 10, 4, 1, 1, 1, 0), 6)), 2)
+    assert not draft.answers
+
+
+async def test_a_proposal_that_fails_in_company_is_decided_again_alone() -> None:
+    one = Coordinator(MemoryLog(), ClusterState(), rng=Random(1), wall_clock=lambda: 1_000.0)
+    loner = FailsInCompany(one.state)
+    async with trio.open_nursery() as nursery:
+        for proposal in (Register(1, "k", "az", (), "0", "c" * 22), loner):
+            nursery.start_soon(one.propose, proposal)
+            await trio.testing.wait_all_tasks_blocked()
+        async with trio.open_nursery() as running:
+            running.start_soon(one.run)
+            assert await one.propose(Decides()) == "done"
+            running.cancel_scope.cancel()
+    assert loner.decided_at == [0, 1]

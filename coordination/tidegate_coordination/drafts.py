@@ -57,12 +57,20 @@ class Draft(Generic[Whose]):
         return not proposal.reads & self._view.written
 
     def add(self, proposal: Proposal[Any], whose: Whose) -> bool:
-        """Decide a proposal; False when there is no room for it left.
+        """Decide a proposal; False if it has to begin an entry of its own.
+
+        There is no room for it left, or nothing comes of it behind the others here: it may be they
+        who stand in its way.  Then add no more, for what it left in the overlay must go.
 
         Raises:
-          CannotCommit: see there; add no more, for what it left in the overlay must go.
+          CannotCommit: see there; add no more, as above.
         """
-        decided, encoded = self._decide(proposal)
+        try:
+            decided, encoded = self._decide(proposal)
+        except Exception as error:
+            if self.answers:
+                return False
+            raise _cannot_commit(proposal, error) from error
         if decided.events and not self._may_write:
             raise CannotCommit("this gateway has left the cluster and writes no more")
         size_bytes = sum(len(bytes(each)) for each in encoded)
@@ -79,25 +87,29 @@ class Draft(Generic[Whose]):
         return True
 
     def _decide(self, proposal: Proposal[Any]) -> tuple[Decided[Any], list[msgspec.Raw]]:
-        try:
-            decided = proposal.decide(self._view)
-            self._check_version(decided)
-            encoded = encode_events(decided.events)
-            check_readable(decided.events, encoded)
-            self._trial.check(decided.events)
-            return decided, encoded
-        except NumbersRunOut as error:
-            _log.error("numbers have run out", proposal=type(proposal), error=str(error))
-            raise CannotCommit(str(error)) from error
-        except Exception as error:
-            # A bug met by one client's request must not cost the others their gateway: deciding
-            # changes nothing but the overlay, so only this proposal fails.  Nor may it come into
-            # the log, where it would stop every gateway (decision 24).
-            _log.exception("a proposal could not be decided", proposal=type(proposal))
-            raise CannotCommit(f"internal error: {error}") from error
+        decided = proposal.decide(self._view)
+        self._check_version(decided)
+        encoded = encode_events(decided.events)
+        check_readable(decided.events, encoded)
+        self._trial.check(decided.events)
+        return decided, encoded
 
     def _check_version(self, decided: Decided[Any]) -> None:
         """See that an older release meets nothing that it cannot read, whatever a rule forgot."""
         needed = needed_for(decided.events)
         if needed > allowed_to(decided.events, self._view.state.metadata_version):
             raise RuntimeError(f"this needs {FEATURE_NAME} {needed}")
+
+
+def _cannot_commit(proposal: Proposal[Any], error: Exception) -> CannotCommit:
+    """Log why nothing comes of a proposal.
+
+    A bug met by one client's request must not cost the others their gateway: deciding changes
+    nothing but the overlay, so only this proposal fails.  Nor may it come into the log, where it
+    would stop every gateway (decision 24).
+    """
+    if isinstance(error, NumbersRunOut):
+        _log.error("numbers have run out", proposal=type(proposal), error=str(error))
+        return CannotCommit(str(error))
+    _log.error("a proposal could not be decided", proposal=type(proposal), exc_info=error)
+    return CannotCommit(f"internal error: {error}")
