@@ -10,6 +10,7 @@ from trio.testing import MockClock
 
 from tests.test_backup_gateway import ends_with, produce, restored, start
 from tests.wire_client import wire_world
+from tidegate_coordination.backup.copier import Copier
 from tidegate_coordination.entries import encode_entry
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import (
@@ -73,14 +74,20 @@ async def test_a_life_that_began_is_not_lost_unnoticed(autojump_clock: MockClock
         await start(store, await without_last(log, len(entries)))
 
 
+@pytest.mark.parametrize("others_copied", [False, True])
 async def test_nothing_is_lost_unnoticed_behind_gateways_that_left(
-    autojump_clock: MockClock,
+    autojump_clock: MockClock, others_copied: bool
 ) -> None:
+    """others_copied: a gateway that left before, or a person, since this one's last copy."""
     store = MemoryObjectStore()
     log = await copied_cluster(store)
     async with wire_world(store=store, log=log) as world:
         await trio.sleep(1)
         await produce(world, "t", b"2")
+        if others_copied:
+            state = world.gateway.coordinator.state
+            report = await Copier(log, store, state.cluster_id, state.timeline).copy()
+            assert report.entries
         await world.gateway.drain()
     with ends_with(LogMisconfigured, LOST):
         await start(store, await without_last(log, 1))

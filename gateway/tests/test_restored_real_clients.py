@@ -17,7 +17,8 @@ TRUNCATED = (-1, -1)
 
 
 def dev(port: str) -> tuple[str, ...]:
-    return ("dev", "--port", port, "--admin-port", "0")
+    """No copy is made but the one that the test asks for."""
+    return ("dev", "--port", port, "--admin-port", "0", "--set", "log.backup.interval.ms=0")
 
 
 def produced(process: Process, values: range) -> None:

@@ -4,9 +4,9 @@ Every gateway copies at its own moments; one that sees that another copied since
 nothing, so the work is shared without a claim.  Each round begins with a look at the store's
 markers: a gateway whose log was restored elsewhere stops there.
 
-A gateway copies at once when it starts, and once more when it leaves.  No gateway starts on a log
-that lacks what is copied (prefixes.py).  So only what follows the last copy can be lost unnoticed,
-and only where all gateways were killed.
+A gateway copies at once when it starts, and once more when it leaves, whatever others copied: they
+may have left before it.  No gateway starts on a log that lacks what is copied (prefixes.py).  So
+only what follows the last copy can be lost unnoticed, and only where all gateways were killed.
 """
 
 from __future__ import annotations
@@ -100,13 +100,13 @@ class BackupSchedule:
         if self.status.position < position:
             raise LogUnavailable(f"the log shows no entry {position} yet, so none was copied")
 
-    async def look_and_copy(self) -> None:
+    async def look_and_copy(self, *, even_if_others_do: bool = False) -> None:
         """See that the prefix is this log's, and copy what is new; raises as run()."""
         await self.check_owner()
         if not self._is_on:
             return
         try:
-            await self.copy_once()
+            await self.copy_once(even_if_others_do=even_if_others_do)
         except (LogCorrupt, ObjectExists) as error:
             # A damaged log stops the gateway where it reads it; here older copies stay.
             self.status.failures += 1

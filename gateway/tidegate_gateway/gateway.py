@@ -519,7 +519,8 @@ class Gateway:
         await self.writer.drain()
         await _say(self.coordinator.leave)
         with trio.move_on_after(LAST_COPY_SECONDS):
-            await self.upkeep.attempt("back the metadata log up", self.backup.look_and_copy)
+            copy = partial(self.backup.look_and_copy, even_if_others_do=True)
+            await self.upkeep.attempt("back the metadata log up", copy)
 
 
 async def _say(step: Callable[[], Awaitable[object]]) -> None:
