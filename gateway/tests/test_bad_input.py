@@ -200,10 +200,11 @@ async def test_a_declared_length_costs_no_memory(key: int, autojump_clock: MockC
             await client.send(length(declared) + header(key, 9) + b"\0")
         await scene.neighbour_works()
         assert resident_bytes() - before < 30 << 20
-        await trio.sleep(61)
+        await trio.sleep(90)
         assert set(scene.reasons) <= {
             "a request was not sent to its end in time",
             "there was no memory for its request in time",
+            "a request came too slowly while others waited for its memory",
         }
         assert len(scene.reasons) == len(stalled)
         for client in stalled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -193,6 +194,28 @@ async def test_large_frames_that_are_not_produce_wait_for_each_other_and_nothing
         assert await slow[4].receive()
         await trio.sleep(61)  # the others took too long
         assert world.gateway.pool.control_bytes == 0
+
+
+async def test_stalled_frames_do_not_keep_others_from_memory(autojump_clock: MockClock) -> None:
+    """Twelve clients declare 8 MB each with a few bytes, and come back when they are closed."""
+
+    async def stall(world: WireWorld) -> None:
+        while True:
+            client = world.connect()
+            with suppress(Closed):
+                await client.send(begun_join(7 << 20)[:20])
+                await client.receive()
+
+    async with wire_world() as world, trio.open_nursery() as nursery:
+        for _ in range(12):
+            nursery.start_soon(stall, world)
+        await trio.sleep(90)
+        for _ in range(5):
+            with trio.fail_after(20):
+                client = world.connect()
+                await client.send(begun_join(70_000) + b"\0")
+                assert await client.receive()
+        nursery.cancel_scope.cancel()
 
 
 async def test_elements_of_all_requests_that_are_answered_are_bounded(

@@ -151,6 +151,10 @@ class ArenaPool:
             return None
         return self._counted(LARGE_BYTES)
 
+    def is_wanted(self, arena: Arena) -> bool:
+        """Tell whether frames that are not Produce wait for what the arena takes of their bound."""
+        return arena.budget is self._control_budget and self._control_budget.is_waited_for
+
     @property
     def control_bytes(self) -> int:
         """Return what large frames that are not Produce take."""

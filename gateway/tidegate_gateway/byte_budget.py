@@ -15,6 +15,11 @@ class ByteBudget:
         self._waiting: deque[tuple[trio.Event, int]] = deque()
         self.used_bytes = 0
 
+    @property
+    def is_waited_for(self) -> bool:
+        """Tell whether a taker waits."""
+        return bool(self._waiting)
+
     def take_nowait(self, size_bytes: int) -> bool:
         """Take the bytes if nobody waits and they are there."""
         if self._waiting or not self._admits(size_bytes):

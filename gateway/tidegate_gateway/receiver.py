@@ -20,6 +20,8 @@ from .transport import Transport
 FLOWING_BYTES = 32 * 1024
 RECEIVES_IN_A_ROW = 4
 PATIENCE_STEP_SECONDS = 1.0
+# So long a frame may lag while others wait for its memory; see _too_slow.
+LAG_SECONDS = 2.0
 PRODUCE = 0
 NOTHING = memoryview(b"")
 # A frame's first bytes: its length, then the API key.
@@ -118,9 +120,24 @@ class Receiver:
         if not self._is_waiting:
             return None
         if self._partial_since is not None:
-            is_late = now - self._partial_since >= self._limits.frame_seconds
-            return "a request was not sent to its end in time" if is_late else None
+            return self._too_slow(now - self._partial_since)
         return "" if now - self._idle_since >= idle_seconds else None
+
+    def _too_slow(self, seconds: float) -> str | None:
+        """Return why a frame's client has had time enough, as lost_patience does.
+
+        A few bytes declare megabytes.  So while others wait for that memory, a frame has to come at
+        the pace that brings the largest one to its end in time.
+        """
+        if seconds >= self._limits.frame_seconds:
+            return "a request was not sent to its end in time"
+        arena = self._arena
+        if arena is None or seconds < LAG_SECONDS or not self._pool.is_wanted(arena):
+            return None
+        pace = self._limits.max_control_frame_bytes / self._limits.frame_seconds
+        if arena.end - arena.start >= seconds * pace:
+            return None
+        return "a request came too slowly while others waited for its memory"
 
     def _take_arena(self) -> Arena:
         """Never waits: what comes next may be other than Produce."""
@@ -172,6 +189,7 @@ class Receiver:
             return
         rest = arena.data[arena.start : arena.end]
         larger = await self._other_or_own(arena, rest, frames.missing_bytes)
+        self._partial_since = trio.current_time()  # the wait for memory was not its client's
         larger.data[: len(rest)] = rest
         larger.start, larger.end = 0, len(rest)
         if larger is arena:
