@@ -105,6 +105,10 @@ def joined(
     return process, "joined", {"group": "g"}, ("ok", {**told, **more})
 
 
+def unaware(f: str = "unaware") -> Line:
+    return "note", "auditor", "info", f, {"incarnation": 1}
+
+
 def commit(offset: int, member: str = "", generation: int = -1, **outcome: str) -> Line:
     table: dict[str, Any] = {"group": "g", "key": 0, "offset": offset}
     if member:
@@ -282,6 +286,26 @@ BAD: dict[str, tuple[str, list[Line]]] = {
             commit(6, "a", 1, error="UNKNOWN_MEMBER_ID"),
         ],
     ),
+    "put out after a gateway was unaware": (
+        "expired early",
+        [
+            unaware(),
+            unaware("aware"),
+            joined("a", 1, [0]),
+            (9.0,),
+            heartbeat("a", 1, "UNKNOWN_MEMBER_ID"),
+        ],
+    ),
+    "put out soon after it was heard, and long before a gateway was unaware": (
+        "expired early",
+        [
+            joined("a", 1, [0]),
+            (7.0,),
+            unaware(),
+            (2.0,),
+            commit(6, "a", 1, error="UNKNOWN_MEMBER_ID"),
+        ],
+    ),
     "unknown when it joins again": (
         "expired early",
         [
@@ -327,6 +351,24 @@ BAD: dict[str, tuple[str, list[Line]]] = {
 }
 
 GOOD: dict[str, list[Line]] = {
+    "put out soon after an unaware gateway heard of it": [
+        joined("a", 1, [0]),
+        (9.0,),
+        unaware(),
+        heartbeat("a", 1),
+        (9.0,),
+        heartbeat("a", 1, "UNKNOWN_MEMBER_ID"),
+    ],
+    "put out soon after a gateway heard of it that was seen to be unaware then": [
+        joined("a", 1, [0]),
+        (9.0,),
+        heartbeat("a", 1),
+        (0.3,),
+        unaware(),
+        unaware("aware"),
+        (9.0,),
+        heartbeat("a", 1, "UNKNOWN_MEMBER_ID"),
+    ],
     "put out by a rebalance of which commits do not tell": [
         joined("a", 1, [0]),
         (9.0,),

@@ -2,6 +2,9 @@
 
 - A claim is not taken from a gateway that lives.
 - Nobody expires a gateway that wrote an entry half a lease ago or less, however wrong clocks are.
+
+It notes for the checker while a gateway is *unaware*: a lone one that the log does not answer
+serves its groups on, and cannot know that another has come meanwhile, and ended its lease.
 """
 
 from __future__ import annotations
@@ -27,12 +30,14 @@ class Auditor:
         self._workload = workload
         self._state = ClusterState()
         self._written: dict[int, float] = {}
+        self._unaware: set[int] = set()
 
     async def run(self) -> None:
         """Do so until no operation is left."""
         try:
             while self._workload.operations_left > 0:
                 self._read()
+                self._see_who_is_aware()
                 await trio.sleep(LOOK_SECONDS)
         except (StateBroken, KeyError):
             pass  # the world's own watch has complained
@@ -55,6 +60,24 @@ class Auditor:
                 if claim is not None and state.gateways.is_live(claim.incarnation):
                     complain("claim stolen", f"{event} from {claim}, which lives")
             elif isinstance(event, ev.GatewayExpired) and event.incarnation != author:
+                self._see_if_aware(event.incarnation)
                 silent = now - self._written.get(event.incarnation, 0.0)
                 if silent + LOOK_SECONDS < state.gateways.lease_ms / 2000:
                     complain("expired too soon", f"{event} by {entry.writer} after {silent:.2f} s")
+
+    def _see_if_aware(self, ended: int) -> None:
+        coordinator = self._workload.world.coordinators.get(ended)
+        if coordinator is not None and not coordinator.state.gateways.has_others(ended):
+            self._unaware.add(ended)
+            self._note("unaware", ended)
+
+    def _see_who_is_aware(self) -> None:
+        for each in sorted(self._unaware):
+            coordinator = self._workload.world.coordinators.get(each)
+            if coordinator is None or not coordinator.state.gateways.is_live(each):
+                self._unaware.remove(each)
+                self._note("aware", each)
+
+    def _note(self, f: str, incarnation: int) -> None:
+        history = self._workload.world.history
+        history.note(self.client.name, "info", f, {"incarnation": incarnation})

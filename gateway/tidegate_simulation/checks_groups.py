@@ -10,6 +10,9 @@ from typing import Any
 from .facts import Facts, Violation, value_of
 from .history import Event
 
+AUDITED_NS = 1_000_000_000
+"""An auditor notes within this time what befell."""
+
 
 @dataclass(slots=True)
 class _Commit:
@@ -123,12 +126,24 @@ def expired_early(facts: Facts) -> Iterator[Violation]:
 
     A static member's place may be taken by another of its name, who may leave with it: not checked.
     A commit is no sign of life here: it tells of no rebalance, whose end waits for nobody long.
+    What an unaware gateway hears (auditor.py), its successor does not know: then the member is not
+    checked until it joins again.
     """
     heard: dict[tuple[str, str], tuple[int, int]] = {}
+    unaware: set[int] = set()
+    aware_since = -1
     for event in facts.events:
         table = event.value or {}
         who = (table.get("group", ""), table.get("member", ""))
-        if event.f == "left":
+        is_sign = event.f in ("heartbeat", "joined") and event.of >= 0
+        if event.f == "unaware":
+            unaware.add(table["incarnation"])
+            before_ns = event.time_ns - AUDITED_NS
+            heard = {each: since for each, since in heard.items() if since[0] < before_ns}
+        elif event.f == "aware":
+            unaware.remove(table["incarnation"])
+            aware_since = event.index
+        elif event.f == "left" or (is_sign and (unaware or event.of < aware_since)):
             heard.pop(who, None)
         elif event.f == "joined" and table.get("instance"):
             continue

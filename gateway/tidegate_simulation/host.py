@@ -289,6 +289,8 @@ class Host(ABC):
     def _bury(self) -> None:
         """Forget the life; what it left in the network and in the log's client still happens."""
         self._forget()
+        if self.coordinator is not None:
+            self._world.coordinators.pop(self.coordinator.incarnation, None)
         self.coordinator = None
         logs, self._logs, self._store = self._logs, [], None
         for each in logs:
@@ -369,6 +371,7 @@ class Host(ABC):
     def _watch(self, coordinator: Coordinator) -> None:
         """Compare its state with the watch's, now and then."""
         self.coordinator = coordinator
+        self._world.coordinators[coordinator.incarnation] = coordinator
         who = f"{self.name}, incarnation {coordinator.incarnation}"
         self._world.watch.replays.compare(who, coordinator.state)
 

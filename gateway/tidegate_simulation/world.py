@@ -14,6 +14,7 @@ from typing import Protocol
 
 import trio
 
+from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.forwarding.service import ProposalService
 from tidegate_coordination.http.values import HttpAnswer, HttpRequest
 from tidegate_coordination.state.partitions import Partition
@@ -158,6 +159,7 @@ class World:
     unanswered_creates: set[str] = field(default_factory=set[str])
     nodes: dict[int, Machine] = field(default_factory=dict[int, Machine])
     peers: dict[int, AskedMachine] = field(default_factory=dict[int, AskedMachine])
+    coordinators: dict[int, Coordinator] = field(default_factory=dict[int, Coordinator])
     number_of: Callable[[bytes, int], int | None] = lambda topic_id, partition: None
 
     def __post_init__(self) -> None:
