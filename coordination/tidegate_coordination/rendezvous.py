@@ -18,6 +18,8 @@ def choose(key: bytes, candidates: Sequence[int]) -> int:
     """
     if not candidates:
         raise ValueError("no candidate to choose from")
+    if len(candidates) == 1:
+        return candidates[0]
     return max((score(key, each), each) for each in candidates)[1]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TypeAlias
 
 from tidegate_coordination.state.cluster import ClusterState
@@ -19,6 +20,7 @@ from tidegate_coordination.state.topics import Topic
 
 from .call import Call
 from .placement import Placement, place, recommend
+from .turns import PLACED_PARTITION, Turns
 from .zone_finder import ZoneFinder
 
 _Choices: TypeAlias = dict[tuple[bytes, str | None], list[int]]
@@ -101,21 +103,32 @@ class ListenerView:
             placed = self._placed[topic.topic_id] = self._place(topic)
         return placed
 
+    async def placements_in_turns(self, topic: Topic, turns: Turns) -> list[Placement]:
+        """Return the same; others run between the choices of two zones."""
+        if topic.topic_id not in self._placed:
+            for zone in (self.zone, *self.gateways.replicas):
+                chosen = self.gateways.recommended(topic, zone)
+                await turns.count(PLACED_PARTITION * len(chosen))
+        return self.placements(topic)
+
     def _place(self, topic: Topic) -> list[Placement]:
+        """Partitions whose gateways are the same share a placement: those are few."""
         gateways = self.gateways
         leaders = gateways.recommended(topic, self.zone)
-        by_zone = {zone: gateways.recommended(topic, zone) for zone in gateways.replicas}
+        by_zone = [gateways.recommended(topic, zone) for zone in gateways.replicas]
         to_produce = gateways.by_zone[self.zone] if self.zone is not None else []
-        return [
-            place(
+
+        @cache
+        def placed(leader: int, *of_zones: int) -> Placement:
+            return place(
                 leader,
-                {zone: chosen[index] for zone, chosen in by_zone.items()},
+                dict(zip(gateways.replicas, of_zones, strict=True)),
                 gateways.zone_of,
                 topic.replication_factor,
                 to_produce=to_produce,
             )
-            for index, leader in enumerate(leaders)
-        ]
+
+        return list(map(placed, leaders, *by_zone))
 
     def forget_deleted(self, topic_count: int) -> None:
         """Drop what is kept of deleted topics once it is much."""

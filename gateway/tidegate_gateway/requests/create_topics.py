@@ -55,22 +55,25 @@ class CreateTopicsHandler:
         return CreateTopicsResponse(topics=results)
 
     async def _create(
-        self, topics: list[CreatableTopic], *, validate_only: bool
+        self, wanted: list[CreatableTopic], *, validate_only: bool
     ) -> list[CreatableTopicResult]:
-        wrong = {topic.name: text for topic in topics if (text := _contradiction(topic))}
-        sound = [topic for topic in topics if topic.name not in wrong]
-        results = [_refused(name, ErrorCode.INVALID_REQUEST, text) for name, text in wrong.items()]
+        turns = Turns()
+        results: list[CreatableTopicResult] = []
+        sound: list[NewTopic] = []
+        for each in wanted:
+            text = _contradiction(each)
+            if text is None:
+                sound.append(self._new_topic(each))
+            else:
+                results.append(_refused(each.name, ErrorCode.INVALID_REQUEST, text))
+            await turns.count()
         try:
             answers = await create_topics(
-                self.coordinator,
-                self.settings,
-                [self._new_topic(topic) for topic in sound],
-                validate_only=validate_only,
+                self.coordinator, self.settings, sound, validate_only=validate_only
             )
         except ProposalFailed as failure:
             code, text = ErrorCode.UNKNOWN_SERVER_ERROR, failure_text(failure)
             return results + [_refused(topic.name, code, text) for topic in sound]
-        turns = Turns()
         for topic, answer in zip(sound, answers, strict=True):
             results.append(_result(topic.name, answer, self.cluster))
             await turns.count(len(TOPIC_CONFIGS))

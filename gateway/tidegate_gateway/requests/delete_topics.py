@@ -33,7 +33,7 @@ from ..call import Call
 from ..looks import Look, is_changed
 from .topic_errors import topic_error
 
-TOPICS_PER_PROPOSAL = 5_000
+TOPICS_PER_PROPOSAL = 1_500
 FIRST_VERSION_WITH_DISABLED = 3
 
 

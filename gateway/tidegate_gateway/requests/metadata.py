@@ -17,7 +17,7 @@ more than one request may create is answered POLICY_VIOLATION.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import ClassVar, TypeAlias
@@ -53,7 +53,7 @@ from ..cluster_view import ClusterView, ListenerView
 from ..internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, offsets_topic
 from ..placement import NO_LEADER
 from ..topic_creation import create_topics
-from ..turns import PLACED_PARTITION, Turns
+from ..turns import Turns
 from .authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
@@ -90,18 +90,18 @@ class PreparedTopics:
 
     async def _prepare(self, topic: Topic, turns: Turns) -> MetadataResponseTopic:
         """The topic may grow meanwhile, or go: then it is answered as it was."""
-        placements = self.view.placements(topic)
         epochs = [self._partitions[each].leader_epoch for each in topic.partition_numbers]
-        await turns.count(PLACED_PARTITION * len(placements))
+        placements = await self.view.placements_in_turns(topic, turns)
         partitions: list[MetadataResponsePartition] = []
-        for index, (leader, replicas, to_produce) in enumerate(placements):
+        for index, (epoch, placement) in enumerate(zip(epochs, placements, strict=False)):
+            leader, replicas, to_produce = placement
             each = MetadataResponsePartition(
                 error_code=(
                     ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE
                 ),
                 partition_index=index,
                 leader_id=leader,
-                leader_epoch=epochs[index],
+                leader_epoch=epoch,
                 replica_nodes=replicas,
                 isr_nodes=replicas,
                 recommended_produce_brokers=to_produce,
@@ -131,7 +131,6 @@ class MetadataHandler:
     async def handle(self, call: Call, request: MetadataRequest) -> MetadataResponse:
         """Answer about all topics, or those asked for in their order."""
         topics = request.topics
-        refused: set[str] = set()
         if topics is None or (not topics and call.version < FIRST_VERSION_WITH_NULL_FOR_ALL):
             prepared = self._prepared_for(call)
             results = await self._all(prepared)
@@ -139,10 +138,7 @@ class MetadataHandler:
             may_create = request.allow_auto_topic_creation
             refused = await self._find_or_create(topics, call, may_create=may_create)
             prepared = self._prepared_for(call)
-            results = await self._answers(topics, prepared, call)
-            for each in results:
-                if each.error_code == UNKNOWN and each.name in refused:
-                    each.error_code = ErrorCode.POLICY_VIOLATION
+            results = await self._answers(topics, prepared, call, refused)
         if request.include_topic_authorized_operations:
             results = await _with_operations(results)
         response = self._without_topics(prepared.view, request)
@@ -246,12 +242,16 @@ class MetadataHandler:
         return answers
 
     async def _answers(
-        self, asked: Iterable[MetadataRequestTopic], prepared: PreparedTopics, call: Call
+        self,
+        asked: Iterable[MetadataRequestTopic],
+        prepared: PreparedTopics,
+        call: Call,
+        too_much: Container[str],
     ) -> list[MetadataResponseTopic]:
         """Answer all as one view shows them, whatever becomes of the gateways meanwhile.
 
         What stands twice is answered once, as in Kafka: an answer may be 10,000 times as large as
-        the question.
+        the question.  too_much: names that were more than one request may create.
         """
         turns = Turns()
         answers: list[MetadataResponseTopic] = []
@@ -263,7 +263,7 @@ class MetadataHandler:
             answered.add((each.name, each.topic_id))
             topic = self._topic(each)
             if topic is None or _is_too_new(each, call.version):
-                answers.append(self._refused(each, call))
+                answers.append(self._refused(each, call, too_much))
                 await turns.count()
             else:
                 answers.append(await prepared.of(topic, turns))
@@ -275,7 +275,9 @@ class MetadataHandler:
             return topics.by_id.get(asked.topic_id)
         return topics.by_name.get(asked.name or "")
 
-    def _refused(self, asked: MetadataRequestTopic, call: Call) -> MetadataResponseTopic:
+    def _refused(
+        self, asked: MetadataRequestTopic, call: Call, too_much: Container[str]
+    ) -> MetadataResponseTopic:
         if _is_too_new(asked, call.version):
             return MetadataResponseTopic(
                 ErrorCode.INVALID_REQUEST, asked.name or "", asked.topic_id
@@ -283,7 +285,10 @@ class MetadataHandler:
         if asked.topic_id != ZERO_UUID:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
         name = asked.name or ""
-        return MetadataResponseTopic(_code_of_unknown(name, self._state), name)
+        code = _code_of_unknown(name, self._state)
+        if code is UNKNOWN and name in too_much:
+            code = ErrorCode.POLICY_VIOLATION
+        return MetadataResponseTopic(code, name)
 
 
 async def _with_operations(topics: list[MetadataResponseTopic]) -> list[MetadataResponseTopic]:
