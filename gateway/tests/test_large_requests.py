@@ -20,11 +20,13 @@ from tests.wire_client import (
 )
 from tidegate_gateway import arenas, large_requests
 from tidegate_gateway.large_requests import LARGE_BODY_BYTES, LargeRequests
+from tidegate_gateway.requests import fetch
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.messages import api_versions as av
 from tidegate_protocol.messages import create_partitions as cp
 from tidegate_protocol.messages import create_topics as ct
+from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import heartbeat as hb
 from tidegate_protocol.messages import join_group as jg
 from tidegate_protocol.messages import metadata as md
@@ -78,6 +80,36 @@ async def test_another_client_is_answered_first() -> None:
                 await trio.lowlevel.checkpoint()
             nursery.start_soon(ask, small, "ApiVersions", 3, av.ApiVersionsRequest("test", "1"))
         assert done == ["ApiVersions", "Metadata"]
+
+
+async def test_many_partitions_are_looked_at_in_turns_and_none_is_missed(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "LOOKED_AT_ONCE", 10_000)
+    async with wire_world() as world:
+        await world.create_topic("t", 9_000)
+        asked = [fe.FetchPartition(each, fetch_offset=0) for each in range(9_000)]
+        topics = [fe.FetchTopic(topic="t", partitions=asked)]
+        request = fe.FetchRequest(max_bytes=1 << 20, session_epoch=-1, topics=topics)
+        reader = world.connect()
+        few = await rounds_while(reader, "Fetch", 12, request)
+        monkeypatch.setattr(fetch, "LOOKED_AT_ONCE", 100)
+        assert await rounds_while(reader, "Fetch", 12, request) > few + 80
+        request.max_wait_ms, request.min_bytes = 30_000, 1
+        found: list[int] = []
+
+        async def ask() -> None:
+            answer = await reader.call("Fetch", 12, request)
+            found.extend(
+                each.partition_index for each in answer.responses[0].partitions if each.records
+            )
+
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ask)
+                for partition in (0, 8_999):
+                    await world.connect().produce("t", partition, records_batch(b"x"))
+        assert set(found) & {0, 8_999}
 
 
 @pytest.mark.parametrize(

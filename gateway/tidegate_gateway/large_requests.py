@@ -32,7 +32,7 @@ MAX_ELEMENTS: Final = MAX_REQUEST_ELEMENTS
 MAX_ELEMENTS_AT_ONCE: Final = 400_000
 # Of requests whose elements are dearer, or of which no client needs more.
 MAX_ELEMENTS_OF: Final = {
-    1: 15_000,  # Fetch: all its partitions are looked at in one go; see fetch_waiters.py
+    1: 15_000,  # Fetch: its last look at all its partitions is one go; see fetch_waiters.py
     11: 10_000,  # JoinGroup: protocols
     13: 10_000,  # LeaveGroup: members
     14: 20_000,  # SyncGroup: assignments
