@@ -269,6 +269,25 @@ async def test_elements_of_all_requests_that_are_answered_are_bounded(
     assert large.elements == 3 * most + 2
 
 
+async def test_a_large_request_that_only_waits_is_read_before_others_are_answered(
+    autojump_clock: MockClock,
+) -> None:
+    """A member of a large group must not miss its rebalance since others ask for much."""
+    async with wire_world() as world, trio.open_nursery() as nursery:
+        large = world.gateway.large_requests
+        for _ in range(5):
+            await large.reading(3).count(80_000)
+        metadata = request_frame("Metadata", 9, many_names(20_000))
+        for _ in range(2):
+            nursery.start_soon(world.connect().send, metadata)
+        await trio.sleep(1)
+        with trio.fail_after(1):
+            client = world.connect()
+            await client.send(begun_join(70_000) + b"\0")
+            assert await client.receive()
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_produce_request_of_too_many_batches_closes_its_connection() -> None:
     """Any honest one has a batch of each partition at most."""
     async with wire_world() as world:
