@@ -14,6 +14,7 @@ import trio
 import trio.testing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from tests.test_wal_rules import TOPIC, World, batch
 from tidegate_coordination import events as ev
@@ -300,6 +301,22 @@ def test_what_fails_in_an_entry_of_its_own_fails() -> None:
     with pytest.raises(CannotCommit, match="run at 4, next is 3"):
         draft.add(Decides(commit(ev.Run(1, 0, 10, 4, 1, 1, 1, 0), 6)), 2)
     assert not draft.answers
+
+
+def test_an_answer_without_events_stands_in_nobodys_way() -> None:
+    """Such an entry is not appended when others went on, so nobody gets further behind it."""
+    draft: Draft[int] = Draft(ClusterState(), 1, 5, max_bytes=1 << 20, may_write=True)
+    assert draft.add(Decides(), 1)
+    with pytest.raises(CannotCommit):
+        draft.add(Decides(commit(ev.Run(9, 0, 10, 0, 1, 1, 1, 0))), 2)
+
+
+def test_what_a_gateway_that_left_may_not_write_is_not_tried() -> None:
+    """Much of it does not go with a state that it is gone from, and that is no bug."""
+    draft: Draft[int] = Draft(ClusterState(), 1, 5, max_bytes=1 << 20, may_write=False)
+    with capture_logs() as logs, pytest.raises(CannotCommit, match="has left"):
+        draft.add(Decides(lev.LogMoveBegun("move", 1)), 1)
+    assert not logs
 
 
 async def test_a_proposal_that_fails_in_company_is_decided_again_alone() -> None:

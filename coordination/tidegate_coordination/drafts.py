@@ -67,12 +67,14 @@ class Draft(Generic[Whose]):
         """
         try:
             decided, encoded = self._decide(proposal)
+        except CannotCommit:
+            raise
         except Exception as error:
-            if self.answers:
+            _log_failure(proposal, error)
+            if self.events:
                 return False
-            raise _cannot_commit(proposal, error) from error
-        if decided.events and not self._may_write:
-            raise CannotCommit("this gateway has left the cluster and writes no more")
+            text = str(error) if isinstance(error, NumbersRunOut) else f"internal error: {error}"
+            raise CannotCommit(text) from error
         size_bytes = sum(len(bytes(each)) for each in encoded)
         if self._size_bytes + size_bytes > self._max_bytes:
             if not self.answers:
@@ -88,6 +90,8 @@ class Draft(Generic[Whose]):
 
     def _decide(self, proposal: Proposal[Any]) -> tuple[Decided[Any], list[msgspec.Raw]]:
         decided = proposal.decide(self._view)
+        if decided.events and not self._may_write:
+            raise CannotCommit("this gateway has left the cluster and writes no more")
         self._check_version(decided)
         encoded = encode_events(decided.events)
         check_readable(decided.events, encoded)
@@ -101,8 +105,8 @@ class Draft(Generic[Whose]):
             raise RuntimeError(f"this needs {FEATURE_NAME} {needed}")
 
 
-def _cannot_commit(proposal: Proposal[Any], error: Exception) -> CannotCommit:
-    """Log why nothing comes of a proposal.
+def _log_failure(proposal: Proposal[Any], error: Exception) -> None:
+    """Log why a proposal could not be decided.
 
     A bug met by one client's request must not cost the others their gateway: deciding changes
     nothing but the overlay, so only this proposal fails.  Nor may it come into the log, where it
@@ -110,6 +114,5 @@ def _cannot_commit(proposal: Proposal[Any], error: Exception) -> CannotCommit:
     """
     if isinstance(error, NumbersRunOut):
         _log.error("numbers have run out", proposal=type(proposal), error=str(error))
-        return CannotCommit(str(error))
-    _log.error("a proposal could not be decided", proposal=type(proposal), exc_info=error)
-    return CannotCommit(f"internal error: {error}")
+    else:
+        _log.error("a proposal could not be decided", proposal=type(proposal), exc_info=error)
