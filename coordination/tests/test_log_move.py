@@ -242,3 +242,13 @@ async def test_a_damaged_entry_is_not_copied() -> None:
             await holds_copy(source, copy, 1)
     with pytest.raises(LogCorrupt, match="1"):
         await put_copy(damaged, LogEntry(1, whole))
+
+
+async def test_a_copy_that_others_trimmed_has_got_as_far() -> None:
+    """They may do so at any moment, once the move is done: it is no other log for that."""
+    source, copy = MemoryLog(), MemoryLog()
+    for log in (source, copy):
+        await log.append(1, b"x")
+    await copy.save_snapshot(1, [b"s"])
+    await copy.trim(2)
+    assert await holds_copy(source, copy, 1)

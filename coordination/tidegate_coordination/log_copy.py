@@ -207,20 +207,23 @@ def _moves_of(snapshot: Snapshot) -> LogMoveTable:
 async def holds_copy(source: MetadataLog, target: MetadataLog, position: int) -> bool:
     """Tell whether the copy has got as far as an entry of the source, which must be there.
 
+    It has, too, where others are so far ahead that they trimmed it: whose log it is, its snapshot
+    tells (prove_target).
+
     Raises:
       LogMisconfigured: the target is no copy of the source.
       LogUnavailable: nobody can tell now.
       LogCorrupt: one of the two entries came damaged.
     """
-    ours = await source.read(position, 1)
     try:
         theirs = await target.read(position, 1)
     except LogCorrupt:
         return False  # it ends before, or is another log: time will tell
+    if isinstance(theirs, Trimmed):
+        return True
+    ours = await source.read(position, 1)
     if isinstance(ours, Trimmed) or not ours:
         raise LogCorrupt(f"entry {position} of the metadata log is gone")
-    if isinstance(theirs, Trimmed):
-        raise _foreign(position)
     expect_whole([*ours, *theirs])
     if theirs and theirs[0].payload != ours[0].payload:
         raise _foreign(position)
@@ -249,8 +252,6 @@ async def _where_to_go_on(source: MetadataLog, target: MetadataLog, offered: int
     """Find an entry near the end that the copy has; all before it were copied before it."""
     position, step = last, 1
     while True:
-        if await patiently(partial(_is_trimmed, target, position)):
-            return last + 1  # others are far ahead there
         if await patiently(partial(holds_copy, source, target, position)):
             return position + 1
         if position == offered:
@@ -259,10 +260,3 @@ async def _where_to_go_on(source: MetadataLog, target: MetadataLog, offered: int
                 " metadata.log.next"
             )
         position, step = max(offered, position - step), step * 2
-
-
-async def _is_trimmed(target: MetadataLog, position: int) -> bool:
-    try:
-        return isinstance(await target.read(position, 1), Trimmed)
-    except LogCorrupt:
-        return False  # it ends before
