@@ -37,8 +37,15 @@ from tidegate_coordination.backup.copies import (
     split_chunks,
 )
 from tidegate_coordination.backup.shelf import Shelf
+from tidegate_coordination.entries import encode_entry
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogEntry, LogMisconfigured, LogUnavailable, Trimmed
+from tidegate_coordination.metadata_log import (
+    AppendResult,
+    LogEntry,
+    LogMisconfigured,
+    LogUnavailable,
+    Trimmed,
+)
 from tidegate_coordination.snapshots import encode_state, save_verified, trim_below_verified
 from tidegate_storage.ownership import claim_prefix
 
@@ -275,3 +282,25 @@ async def test_a_store_without_any_of_the_objects_is_refused(autojump_clock: Moc
     assert await new_log.read(1, 1) == []
     assert await new_log.load_snapshot() is None
     assert not await other.list("tidegate-timelines/")
+
+
+class GrowingLog(MemoryLog):
+    """Another entry is there at each read."""
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        await self.grow(from_position)
+        return await super().read(from_position, max_bytes)
+
+    async def grow(self, position: int) -> None:
+        entry = encode_entry(b"n" * 12, 1, 1000, [], 0, entry_format=2, position=position)
+        if await self.append(position, entry) is not AppendResult.APPENDED:
+            await self.grow(position + 1)
+
+
+async def test_a_log_that_grows_as_fast_as_it_is_copied_keeps_nobody() -> None:
+    log = GrowingLog()
+    for position in (1, 2, 3):
+        await log.grow(position)
+    with trio.fail_after(5):
+        report = await Copier(log, memory_store(), CLUSTER, 1).copy(up_to=3)
+    assert 3 <= report.position <= 5

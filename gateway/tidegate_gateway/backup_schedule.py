@@ -6,7 +6,7 @@ markers: a gateway whose log was restored elsewhere stops there.
 
 A gateway copies at once when it starts, and once more when it leaves, whatever others copied: they
 may have left before it.  No gateway starts on a log that lacks what is copied (prefixes.py).  So
-only what follows the last copy can be lost unnoticed, and only where all gateways were killed.
+only what follows the last copy can be lost unnoticed, and only where no gateway left in order.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class BackupSchedule:
     async def _copy(self, *, even_if_others_do: bool) -> None:
         began_ms = int(self._wall_clock() * 1000)
         now = (self._state.position, self._state.log_time_ms)
-        report = await self._copier.copy(even_if_others_do=even_if_others_do)
+        report = await self._copier.copy(even_if_others_do=even_if_others_do, up_to=now[0])
         # Where others are always faster, what was here a round ago is in their copies by now.
         for position, log_time_ms in (self._awaited, now):
             if report.position >= position:

@@ -488,6 +488,8 @@ class Gateway:
         """Close connections whose clients are gone without a word; forever."""
         while True:
             await trio.sleep(PATIENCE_STEP_SECONDS)
+            # What came while this process stood still is received first.
+            await trio.lowlevel.checkpoint()
             now = trio.current_time()
             for connection in tuple(self.connections):
                 connection.check_patience(now, self.draining.idle_seconds)
@@ -519,8 +521,14 @@ class Gateway:
         await self.writer.drain()
         await _say(self.coordinator.leave)
         with trio.move_on_after(LAST_COPY_SECONDS):
-            copy = partial(self.backup.look_and_copy, even_if_others_do=True)
-            await self.upkeep.attempt("back the metadata log up", copy)
+            await self._copy_last()
+
+    async def _copy_last(self) -> None:
+        copy = partial(self.backup.look_and_copy, even_if_others_do=True)
+        while True:
+            if await self.upkeep.attempt("back the metadata log up", copy):
+                return
+            await trio.sleep(SAY_AGAIN_SECONDS)
 
 
 async def _say(step: Callable[[], Awaitable[object]]) -> None:

@@ -10,6 +10,7 @@ compared with what was copied last (same_log.py).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from tidegate_storage.object_store import ObjectStore
@@ -66,8 +67,11 @@ class Copier:
         self._last_key = ""
         self._last: Mark | None = None
 
-    async def copy(self, *, even_if_others_do: bool = True) -> CopyReport:
+    async def copy(self, *, even_if_others_do: bool = True, up_to: float = inf) -> CopyReport:
         """Copy what is new.
+
+        up_to: a position of the log.  Of what follows it some may be copied, too; but a log that
+        grows faster than it is copied does not keep the caller.
 
         Raises:
           LogUnavailable, StoreUnavailable: try again later; what was copied stays.
@@ -83,7 +87,7 @@ class Copier:
             await see_same(self._log, self._last)
         if not report.by_others:
             # Entries first: with the older snapshot they replace a newer one that is damaged.
-            await self._copy_entries(report)
+            await self._copy_entries(report, up_to)
             await self._copy_snapshot_if_due(report)
         report.position, report.snapshot_position = self._covered, self._base
         return report
@@ -129,8 +133,8 @@ class Copier:
         report.objects += 1
         report.dropped += await self._prune()
 
-    async def _copy_entries(self, report: CopyReport) -> None:
-        while True:
+    async def _copy_entries(self, report: CopyReport, up_to: float) -> None:
+        while self._covered < up_to:
             entries = await self._log.read(self._covered + 1, READ_BYTES)
             if isinstance(entries, Trimmed):
                 await self._step_over(entries, report)

@@ -49,7 +49,8 @@ async def _back_up(
             store, state.cluster_id, timeline=state.timeline, created_by=version("tidegate")
         )
         say("copying")
-        report = await Copier(log, store, state.cluster_id, state.timeline).copy()
+        copier = Copier(log, store, state.cluster_id, state.timeline)
+        report = await copier.copy(up_to=state.position)
     seconds = round(time.monotonic() - began, 2)
     values: dict[str, object] = {
         "cluster_id": state.cluster_id,
