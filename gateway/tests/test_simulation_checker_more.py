@@ -105,8 +105,8 @@ def joined(
     return process, "joined", {"group": "g"}, ("ok", {**told, **more})
 
 
-def unaware(f: str = "unaware") -> Line:
-    return "note", "auditor", "info", f, {"incarnation": 1}
+def unaware(f: str = "unaware", group_id: str = "g") -> Line:
+    return "note", "auditor", "info", f, {"groups": [group_id]}
 
 
 def commit(offset: int, member: str = "", generation: int = -1, **outcome: str) -> Line:
@@ -284,6 +284,32 @@ BAD: dict[str, tuple[str, list[Line]]] = {
             heartbeat("a", 1),
             (3.0,),
             commit(6, "a", 1, error="UNKNOWN_MEMBER_ID"),
+        ],
+    ),
+    "put out soon after it was heard, and another group's gateway was unaware": (
+        "expired early",
+        [
+            unaware("unaware", "h"),
+            joined("a", 1, [0]),
+            (9.0,),
+            heartbeat("a", 1, "UNKNOWN_MEMBER_ID"),
+        ],
+    ),
+    "put out while a gateway is unaware, and none heard of it since": (
+        "expired early",
+        [joined("a", 1, [0]), (2.0,), unaware(), heartbeat("a", 1, "UNKNOWN_MEMBER_ID")],
+    ),
+    "put out soon after a heartbeat, when a gateway had been unaware": (
+        "expired early",
+        [
+            joined("a", 1, [0]),
+            unaware(),
+            heartbeat("a", 1),
+            unaware("aware"),
+            (60.0,),
+            heartbeat("a", 1),
+            (1.0,),
+            heartbeat("a", 1, "UNKNOWN_MEMBER_ID"),
         ],
     ),
     "put out after a gateway was unaware": (

@@ -30,7 +30,7 @@ class Auditor:
         self._workload = workload
         self._state = ClusterState()
         self._written: dict[int, float] = {}
-        self._unaware: set[int] = set()
+        self._unaware: dict[int, list[str]] = {}
 
     async def run(self) -> None:
         """Do so until no operation is left."""
@@ -67,17 +67,20 @@ class Auditor:
 
     def _see_if_aware(self, ended: int) -> None:
         coordinator = self._workload.world.coordinators.get(ended)
-        if coordinator is not None and not coordinator.state.gateways.has_others(ended):
-            self._unaware.add(ended)
+        if coordinator is None or coordinator.state.gateways.has_others(ended):
+            return
+        held = self._state.claims.held_by(ended, "group/")
+        if held:
+            self._unaware[ended] = [each.removeprefix("group/") for each in held]
             self._note("unaware", ended)
 
     def _see_who_is_aware(self) -> None:
         for each in sorted(self._unaware):
             coordinator = self._workload.world.coordinators.get(each)
             if coordinator is None or not coordinator.state.gateways.is_live(each):
-                self._unaware.remove(each)
                 self._note("aware", each)
+                del self._unaware[each]
 
     def _note(self, f: str, incarnation: int) -> None:
         history = self._workload.world.history
-        history.note(self.client.name, "info", f, {"incarnation": incarnation})
+        history.note(self.client.name, "info", f, {"groups": self._unaware[incarnation]})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from .facts import Facts, Violation, value_of
 from .history import Event
@@ -121,50 +121,76 @@ def static_members(facts: Facts) -> Iterator[Violation]:
             yield Violation("static member not fenced", text, (event.index,))
 
 
+_Who: TypeAlias = tuple[str, str]
+"""Group and member."""
+
+
+class _Sessions:
+    """When members were heard of, by the gateway that serves their group.
+
+    What an unaware gateway (auditor.py) hears, its successor does not know.  heard: when, or None
+    if nobody can say by now; and the session timeout, in ms.
+    """
+
+    def __init__(self) -> None:
+        self.heard: dict[_Who, tuple[int | None, int]] = {}
+        self._unaware: Counter[str] = Counter()
+        self._aware_at: dict[str, int] = {}
+
+    def note_unaware(self, event: Event, groups: Sequence[str]) -> None:
+        """Of the last moment before the auditor saw it nobody can say who heard what."""
+        self._unaware.update(groups)
+        for who, (since, session_ms) in self.heard.items():
+            if who[0] in groups and since is not None and since >= event.time_ns - AUDITED_NS:
+                self.heard[who] = (None, session_ms)
+
+    def note_aware(self, event: Event, groups: Sequence[str]) -> None:
+        self._unaware.subtract(groups)
+        self._aware_at.update(dict.fromkeys(groups, event.index))
+
+    def hear(self, began: Event, who: _Who, session_ms: int) -> None:
+        """Take note of a request that was answered as a member's."""
+        group_id = who[0]
+        if self._unaware[group_id] or began.index < self._aware_at.get(group_id, -1):
+            self.heard[who] = (None, session_ms)
+            return
+        since = self.heard.get(who, (None, 0))[0]
+        self.heard[who] = (max(since or 0, began.time_ns), session_ms)
+
+
 def expired_early(facts: Facts) -> Iterator[Violation]:
     """Nobody who was heard of is put out of a group before its session timeout is over.
 
     A static member's place may be taken by another of its name, who may leave with it: not checked.
     A commit is no sign of life here: it tells of no rebalance, whose end waits for nobody long.
-    What an unaware gateway hears (auditor.py), its successor does not know: then the member is not
-    checked until it joins again.
     """
-    heard: dict[tuple[str, str], tuple[int, int]] = {}
-    unaware: set[int] = set()
-    aware_since = -1
+    sessions = _Sessions()
     for event in facts.events:
         table = event.value or {}
         who = (table.get("group", ""), table.get("member", ""))
-        is_sign = event.f in ("heartbeat", "joined") and event.of >= 0
         if event.f == "unaware":
-            unaware.add(table["incarnation"])
-            before_ns = event.time_ns - AUDITED_NS
-            heard = {each: since for each, since in heard.items() if since[0] < before_ns}
+            sessions.note_unaware(event, table["groups"])
         elif event.f == "aware":
-            unaware.remove(table["incarnation"])
-            aware_since = event.index
-        elif event.f == "left" or (is_sign and (unaware or event.of < aware_since)):
-            heard.pop(who, None)
+            sessions.note_aware(event, table["groups"])
+        elif event.f == "left":
+            sessions.heard.pop(who, None)
         elif event.f == "joined" and table.get("instance"):
             continue
         elif event.f == "joined" and event.type == "ok" and "session_ms" in table:
-            heard[who] = (facts.events[event.of].time_ns, table["session_ms"])
+            sessions.heard.pop(who, None)
+            sessions.hear(facts.events[event.of], who, table["session_ms"])
         elif event.f in ("heartbeat", "commit", "joined") and event.of >= 0:
-            yield from _heard(facts, event, heard, who)
+            yield from _heard(facts, event, sessions, who)
 
 
-def _heard(
-    facts: Facts, event: Event, heard: dict[tuple[str, str], tuple[int, int]], who: tuple[str, str]
-) -> Iterator[Violation]:
-    table: dict[str, Any] = value_of(event)
-    since = heard.get(who)
-    if since is None:
+def _heard(facts: Facts, event: Event, sessions: _Sessions, who: _Who) -> Iterator[Violation]:
+    since, session_ms = sessions.heard.get(who, (None, -1))
+    if session_ms < 0:
         return
-    began_ns = facts.events[event.of].time_ns
     if event.type == "ok" and event.f != "commit":
-        heard[who] = (max(since[0], began_ns), since[1])
-    elif table.get("error") == "UNKNOWN_MEMBER_ID":
-        silent_ms = (event.time_ns - since[0]) / 1e6
-        if silent_ms < since[1]:
+        sessions.hear(facts.events[event.of], who, session_ms)
+    elif value_of(event).get("error") == "UNKNOWN_MEMBER_ID" and since is not None:
+        silent_ms = (event.time_ns - since) / 1e6
+        if silent_ms < session_ms:
             text = f"{who[1]} of group {who[0]} was put out after {silent_ms:.0f} ms"
             yield Violation("expired early", text, (event.index,))
