@@ -30,6 +30,7 @@ from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import heartbeat as hb
 from tidegate_protocol.messages import join_group as jg
 from tidegate_protocol.messages import metadata as md
+from tidegate_protocol.messages import offset_commit as oc
 from tidegate_protocol.messages import offset_fetch as of
 
 TOO_MUCH = ErrorCode.POLICY_VIOLATION
@@ -218,8 +219,13 @@ async def test_large_frames_that_are_not_produce_wait_for_each_other_and_nothing
             await each.send(begun_join(7 << 20))
         assert 28 << 20 < world.gateway.pool.control_bytes < arenas.CONTROL_BYTES
         async with trio.open_nursery() as nursery:
+            lazy = world.connect()
+            await lazy.send(begun_join(70_000)[:-5_000])
+            await trio.sleep(0.1)
             nursery.start_soon(slow[4].send, begun_join(7 << 20) + b"\0")
             await trio.sleep(30)
+            await lazy.send((begun_join(70_000) + b"\0")[-5_001:])
+            assert await lazy.receive()  # it came at its pace
             assert await heartbeat(world) == ErrorCode.UNKNOWN_MEMBER_ID
             await slow[0].send(b"\0")
             assert await slow[0].receive()
@@ -255,7 +261,7 @@ async def test_elements_of_all_requests_that_are_answered_are_bounded(
 ) -> None:
     large = LargeRequests()
     most = large_requests.MAX_ELEMENTS
-    held = [large.reading(3) for _ in range(4)]
+    held = [large.reading(3) for _ in range(large_requests.MAX_ELEMENTS_AT_ONCE // most)]
     for each in held:
         await each.count(most)
     with pytest.raises(RemoteProtocolError, match="not answered in time"):
@@ -266,16 +272,25 @@ async def test_elements_of_all_requests_that_are_answered_are_bounded(
         await trio.sleep(1)
         assert late.elements == 0
         held[0].release()
-    assert large.elements == 3 * most + 2
+    assert large.elements == large_requests.MAX_ELEMENTS_AT_ONCE - most + 2
 
 
-async def test_a_large_request_that_only_waits_is_read_before_others_are_answered(
-    autojump_clock: MockClock,
+@pytest.mark.parametrize("name", ["JoinGroup", "OffsetCommit"])
+async def test_members_of_groups_wait_for_none_who_asks_for_much(
+    autojump_clock: MockClock, name: str
 ) -> None:
-    """A member of a large group must not miss its rebalance since others ask for much."""
+    """Behind what they send come their heartbeats: they would be put out."""
+    partitions = [oc.OffsetCommitRequestPartition(each) for each in range(2_000)]
+    commit = oc.OffsetCommitRequest(
+        "g", topics=[oc.OffsetCommitRequestTopic("t", partitions=partitions)]
+    )
+    frames = {
+        "JoinGroup": begun_join(70_000) + b"\0",
+        "OffsetCommit": request_frame("OffsetCommit", 5, commit),
+    }
     async with wire_world() as world, trio.open_nursery() as nursery:
         large = world.gateway.large_requests
-        for _ in range(5):
+        for _ in range(3):
             await large.reading(3).count(80_000)
         metadata = request_frame("Metadata", 9, many_names(20_000))
         for _ in range(2):
@@ -283,7 +298,7 @@ async def test_a_large_request_that_only_waits_is_read_before_others_are_answere
         await trio.sleep(1)
         with trio.fail_after(1):
             client = world.connect()
-            await client.send(begun_join(70_000) + b"\0")
+            await client.send(frames[name])
             assert await client.receive()
         nursery.cancel_scope.cancel()
 

@@ -105,7 +105,8 @@ class ListenerView:
 
     async def placements_in_turns(self, topic: Topic, turns: Turns) -> list[Placement]:
         """Return the same; others run between the choices of two zones."""
-        if topic.topic_id not in self._placed:
+        placed = self._placed.get(topic.topic_id)
+        if placed is None or len(placed) != len(topic.partition_numbers):
             for zone in (self.zone, *self.gateways.replicas):
                 chosen = self.gateways.recommended(topic, zone)
                 await turns.count(PLACED_PARTITION * len(chosen))

@@ -82,8 +82,6 @@ class Dispatcher:
         large: LargeRequests | None = None,
     ) -> None:
         self._large = large or LargeRequests()
-        # They hold elements but while they are read, so they need not wait for others' answers.
-        self._large_to_wait = LargeRequests()
         self._plain_produce = plain_produce
         self._produce = produce
         self._handlers: Mapping[int, Handler] = {each.api_key: each for each in handlers}
@@ -148,14 +146,13 @@ class Dispatcher:
         version = header.api_version
         if not _is_served(APIS[header.api_key], version):
             raise RemoteProtocolError(f"{len(body)} bytes of an unknown version")
-        large = self._large_to_wait if header.api_key in HOLDS_NOTHING else self._large
-        reading = large.reading(header.api_key)
+        reading = self._large.reading(header.api_key)
         try:
             work = _in_turns(handler, "decode_request_in_turns")
             if work is None:
                 request = handler.messages.decode_request(body, version)
             else:
-                request = await large.read(work(body, version), reading)
+                request = await self._large.read(work(body, version), reading)
             if header.api_key in HOLDS_NOTHING:
                 connection.let_go(arena)
                 reading.release()

@@ -1,12 +1,14 @@
 """Reading large requests, and writing answers, step by step, so that others run in between.
 
 A few bytes make an element, and an element costs microseconds and hundreds of bytes.  So generators
-read large requests and write large answers (see protocol/README.md), STEPS_A_TURN at a time.  Only
-one large request is read, and one large answer written, at a time, however many clients send them.
+read large requests and write large answers (see protocol/README.md), STEPS_A_TURN at a time.  One
+large answer is written at a time, and one large request of each of two lanes is read, however many
+clients send them.
 
-The elements of requests that are being answered are bounded, for each request and for all together.
-A request with too many is refused before its elements are read; others wait, and hold only their
-bytes meanwhile.
+The elements of requests that are being answered are bounded, for each request and for each lane.  A
+request with too many is refused before its elements are read; others wait, and hold only their
+bytes meanwhile.  Members of groups have a lane of their own: the heartbeats that keep them in come
+behind these requests on the same connection.
 """
 
 from __future__ import annotations
@@ -29,7 +31,11 @@ LARGE_BODY_BYTES: Final = 16 << 10
 STEPS_A_TURN: Final = 250
 # Of all arrays of one request: what it takes of memory stays below 64 MiB (docs/performance.md).
 MAX_ELEMENTS: Final = MAX_REQUEST_ELEMENTS
-MAX_ELEMENTS_AT_ONCE: Final = 400_000
+MAX_ELEMENTS_AT_ONCE: Final = 300_000
+# OffsetCommit, OffsetFetch, JoinGroup, LeaveGroup and SyncGroup; and Fetch, which holds none for
+# long, either.
+MEMBERS_APIS: Final = frozenset({1, 8, 9, 11, 13, 14})
+MAX_MEMBERS_ELEMENTS_AT_ONCE: Final = 100_000
 # Of requests whose elements are dearer, or of which no client needs more.
 MAX_ELEMENTS_OF: Final = {
     1: 15_000,  # Fetch: its last look at all its partitions is one go; see fetch_waiters.py
@@ -45,11 +51,19 @@ MAX_BATCHES: Final = 10_000
 PATIENCE_SECONDS: Final = 60.0
 
 
+class _Lane:
+    """Large requests that wait for each other."""
+
+    def __init__(self, max_elements: int) -> None:
+        self.budget = ByteBudget(max_elements)
+        self.reader = trio.Lock()
+
+
 class Reading:
     """A request that is being read, and later answered: it holds elements until released."""
 
-    def __init__(self, budget: ByteBudget, max_elements: int) -> None:
-        self._budget = budget
+    def __init__(self, lane: _Lane, max_elements: int) -> None:
+        self.lane = lane
         self._max_elements = max_elements
         self.elements = 0
 
@@ -62,12 +76,12 @@ class Reading:
         if self.elements + elements > self._max_elements:
             raise RemoteProtocolError(f"more than {self._max_elements} elements in one request")
         with _patience():
-            await self._budget.take(elements)
+            await self.lane.budget.take(elements)
         self.elements += elements
 
     def release(self) -> None:
         """It is answered, or waits for others with what it holds."""
-        self._budget.give(self.elements)
+        self.lane.budget.give(self.elements)
         self.elements = 0
 
 
@@ -93,18 +107,19 @@ class LargeRequests:
     """See the module's head."""
 
     def __init__(self) -> None:
-        self._elements = ByteBudget(MAX_ELEMENTS_AT_ONCE)
-        self._reader = trio.Lock()
+        self._members = _Lane(MAX_MEMBERS_ELEMENTS_AT_ONCE)
+        self._others = _Lane(MAX_ELEMENTS_AT_ONCE)
         self._writer = trio.Lock()
 
     @property
     def elements(self) -> int:
         """Return how many elements the large requests have that are being answered."""
-        return self._elements.used_bytes
+        return self._members.budget.used_bytes + self._others.budget.used_bytes
 
     def reading(self, api_key: int) -> Reading:
         """Return what counts the elements of a request; release it in the end."""
-        return Reading(self._elements, MAX_ELEMENTS_OF.get(api_key, MAX_ELEMENTS))
+        lane = self._members if api_key in MEMBERS_APIS else self._others
+        return Reading(lane, MAX_ELEMENTS_OF.get(api_key, MAX_ELEMENTS))
 
     async def read(self, work: Generator[int, None, Result], reading: Reading) -> Result:
         """Return what the generator returns.
@@ -113,7 +128,7 @@ class LargeRequests:
           RemoteProtocolError: see Reading.count(), and the generator.
         """
         with _patience():
-            await self._reader.acquire()
+            await reading.lane.reader.acquire()
         try:
             while True:
                 try:
@@ -124,7 +139,7 @@ class LargeRequests:
                     return cast(Result, end.value)
                 await trio.lowlevel.checkpoint()
         finally:
-            self._reader.release()
+            reading.lane.reader.release()
 
     async def write(self, work: Generator[int, None, Result]) -> Result:
         """Return what the generator returns: an encoded answer."""

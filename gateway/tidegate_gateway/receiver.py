@@ -127,15 +127,15 @@ class Receiver:
         """Return why a frame's client has had time enough, as lost_patience does.
 
         A few bytes declare megabytes.  So while others wait for that memory, a frame has to come at
-        the pace that brings the largest one to its end in time.
+        the pace that brings it to its end in time.
         """
         if seconds >= self._limits.frame_seconds:
             return "a request was not sent to its end in time"
         arena = self._arena
         if arena is None or seconds < LAG_SECONDS or not self._pool.is_wanted(arena):
             return None
-        pace = self._limits.max_control_frame_bytes / self._limits.frame_seconds
-        if arena.end - arena.start >= seconds * pace:
+        expected_share = seconds / self._limits.frame_seconds
+        if arena.end - arena.start >= expected_share * arena.size_bytes:
             return None
         return "a request came too slowly while others waited for its memory"
 

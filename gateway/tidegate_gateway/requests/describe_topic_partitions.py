@@ -70,7 +70,7 @@ class DescribeTopicPartitionsHandler:
                 continue
             first = cursor.partition_index if cursor is not None and name == start else 0
             topic = known.get(name)
-            if topic is not None:
+            if topic is not None and page.has_room:
                 await view.placements_in_turns(topic, turns)
                 topic = known.get(name)  # it may have gone while others ran
             if topic is None and not names:
@@ -99,6 +99,11 @@ class _Page:
         self._partitions = partitions
         self._room = room
         self.response = DescribeTopicPartitionsResponse()
+
+    @property
+    def has_room(self) -> bool:
+        """Tell whether another partition fits."""
+        return self._room > 0
 
     def add(self, name: str, topic: Topic | None, first: int) -> bool:
         """Add a topic's partitions from `first` on; False once the page is full."""

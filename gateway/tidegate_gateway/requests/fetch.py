@@ -194,14 +194,14 @@ class _Reading:
 
     async def read(self) -> Look:
         """Look, load what is missing, and look again."""
+        if self._last is None and len(self._wanted) > LOOKED_AT_ONCE:
+            self._last = await self._glance()
         known: Loaded = {}
         rounds = loading_bytes = 0
         memory = self._fetch.reply_memory
         self._room_bytes = memory.reply_bytes
         # Half of it, for the next batch may be one that does not fit.
         self.min_bytes = min(self._min_bytes, self._room_bytes // 2)
-        if self._last is None and len(self._wanted) > LOOKED_AT_ONCE:
-            self._last = await self._glance()
         try:
             while True:
                 look = self._look(known)
