@@ -9,7 +9,7 @@ from tidegate_protocol.messages import create_partitions, incremental_alter_conf
 
 from .client import Client, Disconnected
 from .readers import ask_low
-from .workload import Workload, create_topic
+from .workload import Workload, create_topic, own_retention
 
 _TOPIC = 2
 _SET = 0
@@ -63,7 +63,8 @@ class ConfigChanger:
 
     async def run(self) -> None:
         """Do so until no operation is left."""
-        topic_id = await create_topic(self.client, self._topic, 1)
+        configs = own_retention(self._workload.world)
+        topic_id = await create_topic(self.client, self._topic, 1, configs)
         keys = self._workload.new_keys(self._topic, topic_id, [0])
         self._workload.append_time.update(key.number for key in keys)
         self._workload.keys += keys

@@ -9,7 +9,7 @@ from tidegate_protocol.messages import incremental_alter_configs
 
 from .client import Client, Disconnected
 from .keyed import Keyed
-from .workload import Workload, create_topic
+from .workload import Workload, create_topic, own_retention
 
 _TOPIC, _SET = 2, 0
 _POLICIES: Final = ("compact", "compact", "compact,delete", "delete")
@@ -26,7 +26,7 @@ class Compacter:
     async def run(self) -> None:
         """Do so until no operation is left."""
         rng = self.client.rng
-        configs = {
+        configs = own_retention(self._workload.world) | {
             "cleanup.policy": rng.choice(_POLICIES),
             "delete.retention.ms": rng.choice(("0", "2000", "20000")),
             "min.cleanable.dirty.ratio": rng.choice(("0.0", "0.3", "0.5")),

@@ -20,7 +20,7 @@ from .late_admins import CleanClient
 from .late_checks import CREATE, DELETE
 from .producers import Batch, Producer
 from .readers import Reader, UnknownTopic, list_one
-from .workload import Key, Workload, create_topic
+from .workload import Key, Workload, create_topic, own_retention
 
 NAME = "fleeting"
 PARTITIONS = 2
@@ -67,7 +67,8 @@ class TopicOwner:
         lives = self._lives
         known = {key.topic_id for key in lives.former}
         self._lateness.begins(NAME, CREATE)
-        topic_id = await create_topic(self.client, NAME, PARTITIONS, known=known)
+        configs = own_retention(self.client.world)
+        topic_id = await create_topic(self.client, NAME, PARTITIONS, configs, known)
         lives.keys = self._workload.new_keys(NAME, topic_id, range(PARTITIONS))
         self._lateness.acknowledged(NAME)
         lives.version += 1

@@ -13,6 +13,7 @@ from tidegate_protocol.records import Record, build_batch
 
 from .client import Client, Disconnected, ProtocolBroken
 from .keyed import Keyed
+from .settings_plan import RETENTION
 from .world import World
 
 
@@ -102,10 +103,22 @@ async def create_topics_and_keys(workload: Workload, topics: dict[str, int]) -> 
     """Create topics with so many partitions each, and number their partitions."""
     admin = Client(workload.world, "setup")
     for name, parts in topics.items():
-        topic_id = await create_topic(admin, name, parts)
+        topic_id = await create_topic(admin, name, parts, own_retention(workload.world))
         workload.keys += workload.new_keys(name, topic_id, range(parts))
     await _compare_metadata(admin, workload)
     admin.close()
+
+
+def own_retention(world: World) -> dict[str, str]:
+    """Return what a topic must say itself so that all of it is kept.
+
+    Nothing, if gateways are given nothing, or one that is to keep all has told so: that counts on
+    after its end.  One that was put out before it told is as if it had never come.
+    """
+    plan = world.plan.static
+    told = world.watch.state.static_settings.by_node_id
+    keeps_all = any(plan.is_careful(each, RETENTION) for each in plan.static if each in told)
+    return {"retention.ms": "-1"} if plan.static and not keeps_all else {}
 
 
 async def create_topic(
