@@ -154,7 +154,7 @@ async def test_a_mover_that_dies_at_any_call(
         if not died:
             break
         deaths += 1
-    assert deaths > 30
+    assert deaths > 25
 
 
 async def lives(world: MoveWorld, node_id: int, rng: Random) -> None:

@@ -60,7 +60,7 @@ def forgets_where_a_slice_begins(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
-        (checks_no_crc, {"the run broke off"}, 358),
+        (checks_no_crc, {"the run broke off"}, 612),
         (forgets_the_object, {"foreign record"}, 6),
         (removes_nothing, {"disk cache too large"}, 4),
         (forgets_where_a_slice_begins, {"the run broke off"}, 6),

@@ -325,7 +325,7 @@ def keeps_deleted_topics(patch: pytest.MonkeyPatch) -> None:
         (offsets_before_they_are_durable, {"stale commit", "vanished commit"}, 73),
         (writes_to_the_topic_of_that_name, {"foreign record", "deleted topic written"}, 141),
         (reads_the_topic_of_that_name, {"foreign record", "deleted data read"}, 8),
-        (keeps_deleted_topics, {"deleted data read"}, 13),
+        (keeps_deleted_topics, {"deleted data read"}, 76),
     ],
 )
 def test_planted_bug_of_log_groups_topics_is_found(
