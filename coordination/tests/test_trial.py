@@ -309,6 +309,10 @@ def test_an_answer_without_events_stands_in_nobodys_way() -> None:
     assert draft.add(Decides(), 1)
     with pytest.raises(CannotCommit):
         draft.add(Decides(commit(ev.Run(9, 0, 10, 0, 1, 1, 1, 0))), 2)
+    small: Draft[int] = Draft(ClusterState(), 1, 5, max_bytes=200, may_write=True)
+    assert small.add(Decides(), 1)
+    with pytest.raises(CannotCommit, match="larger"):
+        small.add(Decides(ev.ConfigsSet(4, "", {"log.cleanup.policy": "x" * 200})), 2)
 
 
 def test_what_a_gateway_that_left_may_not_write_is_not_tried() -> None:

@@ -59,8 +59,8 @@ class Draft(Generic[Whose]):
     def add(self, proposal: Proposal[Any], whose: Whose) -> bool:
         """Decide a proposal; False if it has to begin an entry of its own.
 
-        There is no room for it left, or nothing comes of it behind the others here: it may be they
-        who stand in its way.  Then add no more, for what it left in the overlay must go.
+        There is no room for it left, or it fails behind the others of this draft: their events may
+        be what it fails for.  Then add no more, for what it left in the overlay must go.
 
         Raises:
           CannotCommit: see there; add no more, as above.
@@ -77,7 +77,7 @@ class Draft(Generic[Whose]):
             raise CannotCommit(text) from error
         size_bytes = sum(len(bytes(each)) for each in encoded)
         if self._size_bytes + size_bytes > self._max_bytes:
-            if not self.answers:
+            if not self.events:
                 raise CannotCommit("larger than one entry of the metadata log may be")
             return False
         self.events += encoded

@@ -93,6 +93,28 @@ async def test_nothing_is_lost_unnoticed_behind_gateways_that_left(
         await start(store, await without_last(log, 1))
 
 
+async def test_the_last_copy_is_tried_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryObjectStore()
+    log = await copied_cluster(store)
+    errors = iter([StoreUnavailable("no route"), LogUnavailable("no route")])
+    async with wire_world(store=store, log=log) as world:
+        await trio.sleep(1)
+        backup = world.gateway.backup
+        real = backup.copy_once
+
+        async def copy_once(*, even_if_others_do: bool = False) -> None:
+            for error in errors:
+                raise error
+            await real(even_if_others_do=even_if_others_do)
+
+        monkeypatch.setattr(backup, "copy_once", copy_once)
+        await world.gateway.drain()
+    with ends_with(LogMisconfigured, LOST):
+        await start(store, await without_last(log, 1))
+
+
 async def test_one_that_lost_only_what_was_not_copied_cannot_be_told(
     autojump_clock: MockClock,
 ) -> None:

@@ -3,8 +3,8 @@
 - A claim is not taken from a gateway that lives.
 - Nobody expires a gateway that wrote an entry half a lease ago or less, however wrong clocks are.
 
-It notes for the checker while a gateway is *unaware*: a lone one that the log does not answer
-serves its groups on, and cannot know that another has come meanwhile, and ended its lease.
+It notes for the checker from when to when a gateway is *unaware*: a lone gateway that the log does
+not answer goes on serving its groups, and cannot know that another gateway has ended its lease.
 """
 
 from __future__ import annotations

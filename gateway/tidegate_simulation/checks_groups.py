@@ -11,7 +11,7 @@ from .facts import Facts, Violation, value_of
 from .history import Event
 
 AUDITED_NS = 1_000_000_000
-"""An auditor notes within this time what befell."""
+"""The auditor notes an event of the log within this time."""
 
 
 @dataclass(slots=True)
@@ -128,8 +128,9 @@ _Who: TypeAlias = tuple[str, str]
 class _Sessions:
     """When members were heard of, by the gateway that serves their group.
 
-    What an unaware gateway (auditor.py) hears, its successor does not know.  heard: when, or None
-    if nobody can say by now; and the session timeout, in ms.
+    What an unaware gateway (auditor.py) hears, its successor does not know.  heard: when the member
+    was heard of, or None where perhaps only an unaware gateway heard of it; and its session timeout
+    in ms.
     """
 
     def __init__(self) -> None:
@@ -138,7 +139,7 @@ class _Sessions:
         self._aware_at: dict[str, int] = {}
 
     def note_unaware(self, event: Event, groups: Sequence[str]) -> None:
-        """Of the last moment before the auditor saw it nobody can say who heard what."""
+        """Forget the last signs: the auditor notes the end of a lease a moment after it."""
         self._unaware.update(groups)
         for who, (since, session_ms) in self.heard.items():
             if who[0] in groups and since is not None and since >= event.time_ns - AUDITED_NS:

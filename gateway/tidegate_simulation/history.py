@@ -45,8 +45,9 @@ that is created again has new keys), and values of records are integers, each se
     steady     note ok {"group", "members"}: a group with so many members, who only ever stay
     counted    note ok {"group", "generation", "count"}: members, as a steady group's leader learnt
     left       note ok {"group", "member"}: the member is about to leave
-    unaware    note info {"groups"}: the lease of who serves these ended without its knowing
-    aware      note info {"groups"}: it knows by now, or is gone
+    unaware    note info {"groups"}: the lease of the gateway that serves these groups has ended,
+               and that gateway cannot know it
+    aware      note info {"groups"}: that gateway knows it, or is gone
     healed     note info, value null: no faults from here on
     drained    note ok {"key", "offset"}: a last reader reached this end of the key
 
