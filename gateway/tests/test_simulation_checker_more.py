@@ -109,8 +109,10 @@ def unaware(f: str = "unaware", group_id: str = "g") -> Line:
     return "note", "auditor", "info", f, {"groups": [group_id]}
 
 
-def commit(offset: int, member: str = "", generation: int = -1, **outcome: str) -> Line:
-    table: dict[str, Any] = {"group": "g", "key": 0, "offset": offset}
+def commit(
+    offset: int, member: str = "", generation: int = -1, log_ms: int = 0, **outcome: str
+) -> Line:
+    table: dict[str, Any] = {"group": "g", "key": 0, "offset": offset, "log_ms": log_ms}
     if member:
         table |= {"member": member, "generation": generation}
     return "m", "commit", table, ("info", outcome) if outcome else ("ok", {})
@@ -121,8 +123,8 @@ def heartbeat(member: str, generation: int, error: str = "") -> Line:
     return "m", "heartbeat", table, ("fail", {"error": error}) if error else ("ok", {})
 
 
-def fetched(offset: int | None) -> Line:
-    return "f", "fetched", {"group": "g", "key": 0}, ("ok", {"offset": offset})
+def fetched(offset: int | None, log_ms: int = 0) -> Line:
+    return "f", "fetched", {"group": "g", "key": 0}, ("ok", {"offset": offset, "log_ms": log_ms})
 
 
 def forget(kind: str = "ok") -> Line:
@@ -133,6 +135,9 @@ def left(member: str) -> Line:
     return "note", "m", "ok", "left", {"group": "g", "member": member}
 
 
+GONE: Line = ("note", "watch", "ok", "gone", {"group": "g"})
+EXPIRING: Line = ("note", "setup", "ok", "expiring", {"ms": 60_000})
+BEGINS: Line = ("note", "setup", "ok", "begins", {"key": 0, "offset": 1_000})
 HEALED: Line = ("note", "nemesis", "info", "healed", None)
 ASSIGN: Line = ("note", "r", "ok", "assign", {"keys": [0]})
 
@@ -218,6 +223,19 @@ BAD: dict[str, tuple[str, list[Line]]] = {
         "above high watermark",
         [send(1, 0), poll(0, (0, 1), hw=0)],
     ),
+    "log start above where it began": ("log start too high", [BEGINS, low(1_001)]),
+    "told that the first offset does not exist": (
+        "false out of range",
+        [
+            BEGINS,
+            (
+                "r",
+                "poll",
+                {"key": 0, "position": 1_000},
+                ("fail", {"error": "OFFSET_OUT_OF_RANGE"}),
+            ),
+        ],
+    ),
     "log start that nobody moved": ("log start too high", [low(1)]),
     "log start above what was asked": ("log start too high", [trim(5), low(6)]),
     "a poll tells of a log start that nobody moved": (
@@ -248,6 +266,22 @@ BAD: dict[str, tuple[str, list[Line]]] = {
     "two static members own a key": (
         "two owners",
         [joined("a", 1, [0], "i"), joined("b", 1, [0], "j")],
+    ),
+    "a generation falls after another group was deleted": (
+        "generation fell",
+        [
+            joined("a", 2, []),
+            ("note", "watch", "ok", "gone", {"group": "h"}),
+            joined("b", 1, []),
+        ],
+    ),
+    "a generation falls in a group's second life": (
+        "generation fell",
+        [GONE, joined("a", 2, []), joined("b", 1, [])],
+    ),
+    "two members own a key in a group's second life": (
+        "two owners",
+        [GONE, joined("a", 1, [0]), joined("b", 1, [0])],
     ),
     "generation falls": ("generation fell", [joined("a", 2, []), joined("b", 1, [])]),
     "an old generation commits": (
@@ -345,6 +379,18 @@ BAD: dict[str, tuple[str, list[Line]]] = {
             ),
         ],
     ),
+    "a commit expires too early": (
+        "vanished commit",
+        [EXPIRING, commit(5, log_ms=7), fetched(None, log_ms=60_006)],
+    ),
+    "the older one of two commits expires, not the newer": (
+        "vanished commit",
+        [EXPIRING, commit(5, log_ms=7), commit(6, log_ms=9), fetched(None, log_ms=60_008)],
+    ),
+    "a commit expires where none may": (
+        "vanished commit",
+        [commit(5, log_ms=7), fetched(None, log_ms=10**9)],
+    ),
     "a commit survives its group": ("stale commit", [commit(5), forget(), fetched(5)]),
     "a commit vanishes though nothing was deleted": (
         "vanished commit",
@@ -377,6 +423,26 @@ BAD: dict[str, tuple[str, list[Line]]] = {
 }
 
 GOOD: dict[str, list[Line]] = {
+    "a deleted group begins anew": [
+        joined("a", 3, [0]),
+        GONE,
+        joined("b", 1, [0]),
+        joined("c", 2, [0]),
+        joined("d", 3, [0]),
+        commit(5, "d", 3),
+    ],
+    "a commit expires when its time is over": [
+        EXPIRING,
+        commit(5, log_ms=7),
+        fetched(None, log_ms=60_007),
+    ],
+    "a partition that does not begin at 0": [
+        BEGINS,
+        poll_fails("OFFSET_OUT_OF_RANGE"),
+        low(1_000),
+        send(1, 1_000),
+        poll(1_000, (1_000, 1), start=1_000),
+    ],
     "put out soon after an unaware gateway heard of it": [
         joined("a", 1, [0]),
         (9.0,),

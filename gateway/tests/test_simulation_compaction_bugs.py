@@ -86,7 +86,7 @@ def counts_offsets_from_zero(patch: pytest.MonkeyPatch) -> None:
     ("plant", "expected", "first_seed"),
     [
         (tombstones_go_at_once, {"segment"}, 4),
-        (forgets_when_rounds_were, {"segment"}, 19),
+        (forgets_when_rounds_were, {"segment"}, 57),
         (hides_the_newest, {"segment"}, 4),
         (unwatched(hides_the_newest), {"lost", "skipped"}, 16),
         (keeps_the_oldest, {"segment", "compaction"}, 19),

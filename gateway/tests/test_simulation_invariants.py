@@ -97,6 +97,7 @@ class Watched:
             Mock(),
             Mock(),
             hurt=Mock(),
+            on_group_gone=Mock(),
             on_lost=Mock(),
             on_moved=Mock(),
             settings=Mock(),

@@ -7,15 +7,19 @@ gateways of the simulator commit so often that what was refused is acknowledged 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 import pytest
 
 from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.rules.topics import DeleteRecords, Deletion, DeletionRefusal
 from tidegate_coordination.state.name_changes import NameChanges
 from tidegate_gateway.looks import Look
 from tidegate_gateway.requests import delete_topics
-from tidegate_simulation import actors
+from tidegate_gateway.requests.delete_records import DeleteRecordsHandler
+from tidegate_simulation import actors, beginnings
 from tidegate_simulation.faults import FaultPlan
 
 LATE = {"acted late"}
@@ -46,6 +50,20 @@ def looks_names_up_when_it_decides(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(delete_topics, "_known", lambda _, wanted: wanted)
 
 
+def _proposes_what_it_is_asked(
+    self: DeleteRecordsHandler, deletions: list[Deletion]
+) -> Awaitable[list[int | DeletionRefusal]]:
+    policy = self.cluster.default_of("cleanup.policy")
+    return self.coordinator.propose(DeleteRecords(deletions, policy))
+
+
+def takes_all_records_for_those_there_are_later(patch: pytest.MonkeyPatch) -> None:
+    """-1 becomes an offset where it is decided, however late."""
+    patch.setattr(beginnings, "PARTS_SHARE", 1.0)
+    _decides_late_ones(patch)
+    patch.setattr(DeleteRecordsHandler, "_delete", _proposes_what_it_is_asked)
+
+
 def loses_the_log(plan: FaultPlan) -> bool:
     return bool({"isolate", "log.hung", "log_outage"} & set(plan.kinds))
 
@@ -54,8 +72,9 @@ def loses_the_log(plan: FaultPlan) -> bool:
 @pytest.mark.parametrize(
     ("plant", "first_seed"),
     [
-        (decides_again_what_was_withdrawn, 28),
+        (decides_again_what_was_withdrawn, 67),
         (looks_names_up_when_it_decides, 67),
+        (takes_all_records_for_those_there_are_later, 13),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

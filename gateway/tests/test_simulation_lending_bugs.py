@@ -69,7 +69,7 @@ def believes_that_an_object_is_missing(patch: pytest.MonkeyPatch) -> None:
     ("plant", "expected", "first_seed"),
     [
         (trusts_what_others_give, {"lost", "unseen"}, 30),
-        (takes_damaged_bytes_for_a_corrupt_object, {"false error"}, 53),
+        (takes_damaged_bytes_for_a_corrupt_object, {"false error"}, 161),
         (believes_that_an_object_is_missing, {"lost", "unseen"}, 24),
     ],
 )

@@ -240,7 +240,7 @@ def does_not_wait_for_the_copy(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
-        (untried(publishes_over_anything), {"segment", "state broken"}, 19),
+        (untried(publishes_over_anything), {"segment", "state broken"}, 77),
         (publishes_after_its_end, {"invariant 8"}, 6),
         (releases_parents_twice, {"invariant 4"}, 12),
         (releases_no_parents, {"invariant 4"}, 3),

@@ -25,7 +25,7 @@ def _workload() -> Workload:
         plan=SimpleNamespace(zones=SimpleNamespace(of_client=lambda _: "")),
         history=History(lambda: 0),
     )
-    return cast(Workload, SimpleNamespace(world=world, keys=[LOST, FULL]))
+    return cast(Workload, SimpleNamespace(world=world, keys=[LOST, FULL], first_offset=0))
 
 
 def _reader() -> Reader:

@@ -10,12 +10,13 @@ from .admins import ConfigChanger, Grower, Retainer
 from .auditor import Auditor
 from .client import Client
 from .contenders import Contender, GroupDeleter, Resumer
+from .expiry_plan import PRODUCERS
 from .fleeting import FleetingReader, FleetingWriter, Lives, TopicOwner
 from .groups import Committer
-from .late_admins import ConfigSetter, Emptier, Reliver
+from .late_admins import ConfigSetter, Emptier, HastyEmptier, Reliver
 from .members import GroupMember
 from .probers import GroupProber, WakeProber
-from .producers import IdempotentProducer, Pipeliner, PlainProducer
+from .producers import IdempotentProducer, Newcomer, Pipeliner, PlainProducer
 from .readers import Admin, Reader
 from .seekers import Seeker
 from .twins import Twin, Wrapper, Zombie
@@ -54,6 +55,12 @@ def make_actors(workload: Workload, rng: Random) -> list[Actor]:
     # A draw of its own, so that the casts before it stay those of their seeds.
     if workload.world.rng("late admins").random() < LATE_SHARE:
         actors += _late_admins(workload)
+    if PRODUCERS in workload.world.settings:
+        actors.append(Newcomer(workload, "newcomer"))
+    if workload.world.plan.beginnings.has_small_parts:
+        several = [f"relived-{number}" for number in range(1, 4)]
+        actors.append(Reliver(workload, "reliver of several", several))
+        actors.append(HastyEmptier(workload, "hasty emptier", "emptied-in-haste"))
     return actors
 
 
@@ -61,7 +68,7 @@ def _late_admins(workload: Workload) -> list[Actor]:
     return [
         ConfigSetter(workload, "config setter", "tuned"),
         Emptier(workload, "emptier", "emptied"),
-        Reliver(workload, "reliver", "relived"),
+        Reliver(workload, "reliver", ["relived"]),
     ]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from math import inf
+from typing import Any, TypeAlias
 
 from .facts import Facts, Violation, value_of
 from .history import Event
@@ -16,7 +17,7 @@ AUDITED_NS = 1_000_000_000
 
 @dataclass(slots=True)
 class _Commit:
-    """One commit, or with None a deletion; done: index of its ok.
+    """One commit, or with None a deletion; done: index of its ok.  log_ms: see history.py.
 
     Without one it may take effect at any time.
     """
@@ -24,13 +25,15 @@ class _Commit:
     offset: int | None
     began: int
     done: int | None = None
+    log_ms: int = 0
 
 
 def commits(facts: Facts) -> Iterator[Violation]:
     """Committed offsets are a register: a read gives the last commit, or one that was under way."""
     registers = _gather_commits(facts)
+    expire_ms = inf if facts.offsets_ms is None else facts.offsets_ms
     for event, table in facts.finished("fetched"):
-        possible = _possible(registers[table["group"], table["key"]], event)
+        possible = _possible(registers[table["group"], table["key"]], event, expire_ms)
         if table["offset"] not in possible:
             kind = "vanished commit" if table["offset"] is None else "stale commit"
             text = f"group {table['group']} of key {table['key']} had {table['offset']}, not"
@@ -51,7 +54,9 @@ def _gather_commits(facts: Facts) -> dict[tuple[str, int], list[_Commit]]:
             continue
         table = value_of(event)
         if event.type == "invoke" and event.index not in failed:
-            commit = by_index[event.index] = _Commit(table.get("offset"), event.index)
+            commit = by_index[event.index] = _Commit(
+                table.get("offset"), event.index, log_ms=table.get("log_ms", 0)
+            )
             for (group, key), register in registers.items():
                 if group == table["group"] and table.get("key", key) == key:
                     register.append(commit)
@@ -60,8 +65,11 @@ def _gather_commits(facts: Facts) -> dict[tuple[str, int], list[_Commit]]:
     return registers
 
 
-def _possible(written: Sequence[_Commit], read: Event) -> list[int | None]:
-    """Return what a read may give: nothing that was overwritten for certain before it began."""
+def _possible(written: Sequence[_Commit], read: Event, expire_ms: float) -> list[int | None]:
+    """Return what a read may give: nothing that was overwritten for certain before it began.
+
+    expire_ms: so long after its commit an offset may be gone.
+    """
     before = [c for c in written if c.done is not None and c.done < read.of]
     last_begun = max((c.began for c in before), default=-1)
     open_yet = [
@@ -69,32 +77,49 @@ def _possible(written: Sequence[_Commit], read: Event) -> list[int | None]:
         for c in written
         if c.began < read.index and (c.done is None or c.done >= last_begun)
     ]
-    return open_yet if before else [None, *open_yet]
+    newest_ms = max((c.log_ms for c in before), default=0)
+    may_be_none = value_of(read).get("log_ms", 0) - newest_ms >= expire_ms
+    return [None, *open_yet] if may_be_none or not before else open_yet
 
 
 def generations(facts: Facts) -> Iterator[Violation]:
-    """Generations rise; within one, each key has one owner; commits of former ones are refused."""
+    """Generations rise; within one, each key has one owner; commits of former ones are refused.
+
+    A group that is gone begins anew.
+    """
     highest: dict[str, list[tuple[int, int]]] = defaultdict(list)
     owners: dict[tuple[str, int, int], tuple[str, str]] = {}
-    for event, table in facts.finished("joined"):
-        group, generation = table["group"], table["generation"]
-        if generation < _generation_before(highest[group], event.of):
-            text = (
-                f"{table['member']} joined generation {generation} of group {group} after a later"
-            )
-            yield Violation("generation fell", text, (event.index,))
-        highest[group].append((event.index, generation))
-        me = (table.get("instance") or table["member"], table["member"])
-        for key in table["keys"]:
-            owner = owners.setdefault((group, generation, key), me)
-            if owner[0] != me[0]:
-                text = f"key {key} in generation {generation}: {owner[1]} and {me[1]}"
-                yield Violation("two owners", text, (event.index,))
-    for event, table in facts.finished("commit"):
-        before = _generation_before(highest[table["group"]], event.of)
-        if table.get("generation", before) < before:
-            text = f"generation {table['generation']} committed when {before} was complete"
-            yield Violation("zombie commit", text, (event.index,))
+    for event in facts.events:
+        table = event.value or {}
+        if event.f == "gone":
+            highest.pop(table["group"], None)
+            owners = {who: owner for who, owner in owners.items() if who[0] != table["group"]}
+        elif event.f == "joined" and event.type == "ok":
+            yield from _joined(event, table, highest[table["group"]], owners)
+        elif event.f == "commit" and event.type == "ok":
+            before = _generation_before(highest[table["group"]], event.of)
+            if table.get("generation", before) < before:
+                text = f"generation {table['generation']} committed when {before} was complete"
+                yield Violation("zombie commit", text, (event.index,))
+
+
+def _joined(
+    event: Event,
+    table: dict[str, Any],
+    highest: list[tuple[int, int]],
+    owners: dict[tuple[str, int, int], tuple[str, str]],
+) -> Iterator[Violation]:
+    group, generation = table["group"], table["generation"]
+    if generation < _generation_before(highest, event.of):
+        text = f"{table['member']} joined generation {generation} of group {group} after a later"
+        yield Violation("generation fell", text, (event.index,))
+    highest.append((event.index, generation))
+    me = (table.get("instance") or table["member"], table["member"])
+    for key in table["keys"]:
+        owner = owners.setdefault((group, generation, key), me)
+        if owner[0] != me[0]:
+            text = f"key {key} in generation {generation}: {owner[1]} and {me[1]}"
+            yield Violation("two owners", text, (event.index,))
 
 
 def _generation_before(joined: Sequence[tuple[int, int]], index: int) -> int:

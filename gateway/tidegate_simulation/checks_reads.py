@@ -58,14 +58,16 @@ def _false_range(facts: Facts, event: Event) -> Iterator[Violation]:
     """OFFSET_OUT_OF_RANGE at a position that somebody had reached before."""
     table = value_of(event)
     key, position = table["key"], table["position"]
-    if table["error"] != "OFFSET_OUT_OF_RANGE" or position < facts.trimmed[key]:
+    if table["error"] != "OFFSET_OUT_OF_RANGE" or position < max(
+        facts.trimmed[key], facts.first[key]
+    ):
         return
     reached = [
         each.index
         for each, other in facts.finished("poll")
         if other["key"] == key and other["next"] >= position and each.index < event.of
     ]
-    if reached or not position:
+    if reached or position == facts.first[key]:
         text = f"{event.process} was told that {position} of key {key} does not exist"
         yield Violation("false out of range", text, (event.index,))
 
@@ -131,7 +133,9 @@ def log_starts_moved(facts: Facts) -> Iterator[Violation]:
         if event.f != "poll" and start < (highest := known.before(key, event.of)):
             text = f"key {key} begins at {start}, and began at {highest} before"
             yield Violation("log start fell", text, (event.index,))
-        yield from _too_high(facts, event, key, (asked.before(key, event.index), start))
+        yield from _too_high(
+            facts, event, key, (max(asked.before(key, event.index), facts.first[key]), start)
+        )
 
 
 class _Highest:

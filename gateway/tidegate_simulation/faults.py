@@ -13,6 +13,7 @@ from random import Random
 
 from tidegate_coordination.logs.faulty import LogFaults
 
+from .beginnings import Beginnings
 from .disk_plan import DiskPlan
 from .forwarding_plan import ForwardingPlan
 from .losses import LossPlan
@@ -122,6 +123,7 @@ class FaultPlan:
     moves: LogMovePlan = field(default_factory=LogMovePlan)
     versions: VersionPlan = field(default_factory=VersionPlan)
     static: SettingsPlan = field(default_factory=SettingsPlan)
+    beginnings: Beginnings = field(default_factory=Beginnings)
 
     def with_losses(self, losses: LossPlan) -> FaultPlan:
         """Return a plan with objects that are lost for good."""

@@ -39,7 +39,7 @@ class FinalReader(Reader):
     async def run(self) -> None:
         """Read to an end offset that was asked for first."""
         end = await self._end()
-        self.assign({self._key: 0})
+        self.assign({self._key: self.workload.first_offset})
         while (position := self.positions[self._key]) < end:
             await self.poll()
             if self.positions[self._key] > position:

@@ -175,7 +175,7 @@ class FleetingReader(Reader):
         while self.workload.operations_left > 0:
             keys = self._choose()
             if keys:
-                self.assign(dict.fromkeys(keys, 0))
+                self.assign(dict.fromkeys(keys, self.workload.first_offset))
                 await self._read(self._lives.version)
             await self.client.pause(1.0)
         self.client.close()

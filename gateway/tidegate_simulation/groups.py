@@ -84,7 +84,12 @@ class GroupClient:
           Disconnected: the outcome is unknown.
         """
         history = self.client.world.history
-        value: dict[str, Any] = {"group": self.group_id, "key": key.number, "offset": offset}
+        value: dict[str, Any] = {
+            "group": self.group_id,
+            "key": key.number,
+            "offset": offset,
+            "log_ms": self._log_ms(),
+        }
         if generation >= 0:
             value |= {"generation": generation, "member": member_id}
         invoke = history.invoke(self.client.name, "commit", value)
@@ -131,8 +136,11 @@ class GroupClient:
             raise
         found = int(group.topics[0].partitions[0].committed_offset)
         offset = found if found >= 0 else None
-        history.ok(invoke, offset=offset)
+        history.ok(invoke, offset=offset, log_ms=self._log_ms())
         return offset
+
+    def _log_ms(self) -> int:
+        return self.client.world.watch.state.log_time_ms
 
 
 class Committer:

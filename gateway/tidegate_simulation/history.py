@@ -31,13 +31,17 @@ that is created again has new keys), and values of records are integers, each se
     seek       {"key", "ts"}: the first record of this time or later?  ok: "offset", -1 for none
     created    note ok {"topic", "keys"}: a topic that is made anew, or may go; others need no note
     delete     {"keys"}: the topic of these keys is deleted
+    begins     note ok {"key", "offset"}: the first offset there ever was, where it is not 0
     retention  note ok {"key", "ms", "bytes"}: from the start of the key on; -1 for no limit
     compacted  note ok {"key", "keys", "tombstones"}: from the start of the key on, of the
                records of one record key only the newest may stay.  The record key of a value is
                its rest by "keys"; a tombstone is one that "tombstones" divides, unless that is 0
-    commit     {"group", "key", "offset", ["generation", "member"]}; the last two of members
+    commit     {"group", "key", "offset", ["generation", "member"], ["log_ms"]}; generation and
+               member of members.  log_ms: the time by which offsets expire, when it began
+    expiring   note ok {"ms"}: offsets of groups may go so long after their commit, by log_ms
     forget     {"group"}: the group is deleted, with its offsets
-    fetched    {"group", "key"}: what is committed?  ok: "offset", null for nothing
+    gone       note ok {"group"}: it was deleted, by a client or as nothing is left of it
+    fetched    {"group", "key"}: what is committed?  ok: "offset", null for nothing, ["log_ms"]
     joined     {"group"}: JoinGroup and SyncGroup.  ok: "generation", "member", "keys",
                ["instance"] a static member's, ["session_ms"].  info: ["error"], and then "member",
                "" for a new one

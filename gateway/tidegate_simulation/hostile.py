@@ -9,6 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
+from tidegate_coordination.state.columns import MAX_INT64
 from tidegate_gateway.large_requests import MAX_ELEMENTS_OF
 from tidegate_protocol.messages import join_group, metadata, offset_fetch
 
@@ -21,8 +22,8 @@ SHARE: Final = 0.1
 _JOIN_GROUP: Final = 11
 _NAMES: Final = 3_000
 _PARTITIONS: Final = 30_000
-# Far above those that are given out in a run, and far below the last there is.
-_MADE_UP: Final = (10**9, 2 * 10**9)
+# Of the range that is no new cluster's, and the last there are.
+_MADE_UP: Final = ((10**9, 2 * 10**9), (MAX_INT64 - 10**6, MAX_INT64))
 
 
 def draws_hostile(seed: int) -> bool:
@@ -81,7 +82,7 @@ class MadeUp(IdempotentProducer):
 
     async def introduce(self) -> tuple[int, int]:
         """Return a producer id out of thin air."""
-        return self.rng.randint(*_MADE_UP), 0
+        return self.rng.randint(*self.rng.choice(_MADE_UP)), 0
 
     def _room(self) -> int:
         return 1 - len(self._window)

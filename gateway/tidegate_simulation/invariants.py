@@ -46,6 +46,7 @@ class StateWatch:
       complain: called with the kind and the text of a violation.
       deletions: is told of each entry.
       hurt: tells what the store lost, and what it was.
+      on_group_gone: called with the id of a group that is deleted.
       on_lost: called with a partition and a stretch that was hurt and is given up.
       on_published: called with the number of units of each entry that publishes some.
       on_moved: called with the log that entries go to from now on.
@@ -62,6 +63,7 @@ class StateWatch:
         on_cleaned: Callable[[], None],
         *,
         hurt: Hurt,
+        on_group_gone: Callable[[str], None],
         on_lost: Callable[[Partition, int, int], None],
         on_moved: Callable[[str], None],
         settings: SettingsWatch,
@@ -78,6 +80,7 @@ class StateWatch:
         self._complain = complain
         self._deletions = deletions
         self._on_published = on_published
+        self._on_group_gone = on_group_gone
         self._on_cleaned = on_cleaned
         self._hurt = hurt
         self._on_moved = on_moved
@@ -185,7 +188,7 @@ class StateWatch:
                 self._publish(event)
             case ev.RunsSkipped():
                 self._skip(event)
-            case gev.GroupChanged() | gev.OffsetsCommitted():
+            case gev.GroupChanged() | gev.OffsetsCommitted() | gev.GroupDeleted():
                 self._group(author, event)
             case _:
                 pass
@@ -315,8 +318,13 @@ class StateWatch:
             text = f"of {len(objects)} objects {len(used)} are used, {len(objects.dead)} dead"
             self._broken(4, f"{text}; both: {wrong}")
 
-    def _group(self, writer: int, event: gev.GroupChanged | gev.OffsetsCommitted) -> None:
-        """7: a group is written under the claim that holds."""
+    def _group(
+        self, writer: int, event: gev.GroupChanged | gev.OffsetsCommitted | gev.GroupDeleted
+    ) -> None:
+        """7: a group is written under the claim that holds; who deletes it, decides the rule."""
+        if isinstance(event, gev.GroupDeleted):
+            self._on_group_gone(event.group_id)
+            return
         claim = self.state.claims.get(f"group/{event.group_id}")
         if claim is None or (claim.incarnation, claim.epoch) != (writer, event.claim_epoch):
             self._broken(7, f"incarnation {writer} wrote {event}, but the claim is {claim}")

@@ -6,6 +6,7 @@ late_checks.py sees that nothing else is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ _SET: Final = 0
 _CONFIG: Final = "max.message.bytes"
 _LEAST: Final = 1_048_588
 _HIGH_WATERMARK: Final = -1
+_HASTE_SECONDS: Final = 4.0
 
 
 class CleanClient(Client):
@@ -111,23 +113,23 @@ class Emptier:
         # Only requests empty it; its records are of no time.
         await create_topic(self.client, self._topic, 1, {"retention.ms": "-1"})
         while self._workload.operations_left > 0:
-            await self._write()
+            await self._write(self.client)
             if self.client.rng.random() < 0.5:
                 await self._empty()
             await self.client.pause(1.0)
         self.client.close()
 
-    async def _write(self) -> None:
+    async def _write(self, client: Client, timeout_seconds: float = 20.0) -> None:
         batch = batch_bytes(self._workload.values(1), 0, sequence=-1)
         part = produce.PartitionProduceData(0, memoryview(batch))
         topic = produce.TopicProduceData(name=self._topic, partition_data=[part])
         request = produce.ProduceRequest(None, -1, 30_000, [topic])
         try:
-            await self.client.call("Produce", produce, 9, request)
+            await client.call("Produce", produce, 9, request, timeout_seconds=timeout_seconds)
         except Disconnected:
             return
 
-    async def _empty(self) -> None:
+    async def _empty(self, timeout_seconds: float = 20.0) -> None:
         part = delete_records.DeleteRecordsPartition(0, _HIGH_WATERMARK)
         request = delete_records.DeleteRecordsRequest(
             [delete_records.DeleteRecordsTopic(self._topic, [part])], 30_000
@@ -135,20 +137,46 @@ class Emptier:
         lateness = self.client.world.watch.lateness
         lateness.begins_to_empty(self._topic)
         try:
-            await self.client.call("DeleteRecords", delete_records, 2, request)
+            await self.client.call(
+                "DeleteRecords", delete_records, 2, request, timeout_seconds=timeout_seconds
+            )
         except Disconnected:
             pass
         finally:
             lateness.emptied(self._topic)
 
 
-class Reliver:
-    """Creates a topic and deletes it, by name, again and again; no record is written to it."""
+class HastyEmptier(Emptier):
+    """Waits for no answer long, and writes through others meanwhile, wherever it gets in."""
 
     def __init__(self, workload: Workload, name: str, topic: str) -> None:
+        super().__init__(workload, name, topic)
+        self._writer = CleanClient(workload.world, f"{name} 2")
+
+    async def run(self) -> None:
+        """Do so until no operation is left."""
+        await create_topic(self.client, self._topic, 1, {"retention.ms": "-1"})
+        while self._workload.operations_left > 0:
+            for _ in range(self.client.rng.randint(1, 4)):
+                await self._write(self._writer, _HASTE_SECONDS)
+                self._writer.close()
+                await self.client.pause(0.3)
+            await self._empty(_HASTE_SECONDS)
+            self.client.close()
+        self.client.close()
+        self._writer.close()
+
+
+class Reliver:
+    """Creates topics and deletes them, by name, again and again; no record is written to them.
+
+    All of them are created by one request, and deleted by one.
+    """
+
+    def __init__(self, workload: Workload, name: str, topics: Sequence[str]) -> None:
         self.client: Client = CleanClient(workload.world, name)
         self._workload = workload
-        self._topic = topic
+        self._topics = topics
         self._lateness = workload.world.watch.lateness
 
     async def run(self) -> None:
@@ -165,21 +193,23 @@ class Reliver:
         name, messages, version, request = self._request(what)
         is_answered = False
         while not is_answered:
-            self._lateness.begins(self._topic, what)
+            for topic in self._topics:
+                self._lateness.begins(topic, what)
             try:
                 response = await self.client.call(name, messages, version, request)
             except Disconnected:
                 await self.client.pause(0.3)
                 continue
             rows = response.topics if what == CREATE else response.responses
-            is_answered = rows[0].error_code != ErrorCode.REQUEST_TIMED_OUT
-        self._lateness.acknowledged(self._topic)
+            is_answered = all(each.error_code != ErrorCode.REQUEST_TIMED_OUT for each in rows)
+        for topic in self._topics:
+            self._lateness.acknowledged(topic)
         self.client.close()  # so that the next one may ask another gateway
         await self.client.pause(1.0)
 
     def _request(self, what: str) -> tuple[str, ModuleType, int, Any]:
         if what == CREATE:
-            topic = create_topics.CreatableTopic(self._topic, 1, 1)
-            return "CreateTopics", create_topics, 7, create_topics.CreateTopicsRequest([topic])
-        wanted = delete_topics.DeleteTopicState(name=self._topic)
-        return "DeleteTopics", delete_topics, 6, delete_topics.DeleteTopicsRequest([wanted])
+            new = [create_topics.CreatableTopic(each, 1, 1) for each in self._topics]
+            return "CreateTopics", create_topics, 7, create_topics.CreateTopicsRequest(new)
+        wanted = [delete_topics.DeleteTopicState(name=each) for each in self._topics]
+        return "DeleteTopics", delete_topics, 6, delete_topics.DeleteTopicsRequest(wanted)

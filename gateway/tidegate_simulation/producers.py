@@ -16,6 +16,7 @@ from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import init_producer_id, produce
 
 from .client import Client, ClientConnection, Disconnected, ProtocolBroken, Reply
+from .expiry_plan import delivery_seconds
 from .history import Event
 from .workload import Key, Workload, batch_bytes
 from .world import EPOCH_SECONDS
@@ -69,6 +70,7 @@ class Producer:
         self.workload = workload
         self.history = workload.world.history
         self._version = self.rng.choice((3, 9, 13))
+        self._delivery_seconds = delivery_seconds(workload.world.settings)
 
     @property
     def uses_ids(self) -> bool:
@@ -100,6 +102,11 @@ class Producer:
         if not self.uses_ids:
             value["by_name"] = True
         return Batch(key, data, self.history.invoke(self.client.name, "send", value))
+
+    def is_too_old(self, batch: Batch) -> bool:
+        """Tell whether a batch is not to be sent again."""
+        age_seconds = trio.current_time() - batch.invoke.time_ns / 1e9
+        return age_seconds > self._delivery_seconds
 
     def _record_count(self) -> int:
         return self.rng.randint(20, 60) if self.rng.random() < 0.03 else self.rng.randint(1, 3)
@@ -175,6 +182,8 @@ class IdempotentProducer(Producer):
         """Send until no operation is left and all is acknowledged."""
         more = True
         while more or self._window:
+            if any(map(self.is_too_old, self._window)):
+                self._abandon()
             if self._identity is None:
                 self._identity = _Identity(await self.introduce())
             for _ in range(min(self._room(), self.rng.randint(1, MAX_IN_FLIGHT))):
@@ -232,6 +241,10 @@ class IdempotentProducer(Producer):
         # An earlier attempt of it may have been written all the same.
         self.history.info(batch.invoke, error=code.name)
         self._window.remove(batch)
+        self._abandon()
+
+    def _abandon(self) -> None:
+        """Nobody knows what became of all that is not acknowledged; go on as another."""
         for each in self._window:
             self.history.info(each.invoke)
         self._window = []
@@ -242,6 +255,8 @@ class IdempotentProducer(Producer):
 
 class PlainProducer(Producer):
     """See the module's head."""
+
+    patience_seconds = 20.0
 
     async def run(self) -> None:
         """Send until no operation is left."""
@@ -263,7 +278,7 @@ class PlainProducer(Producer):
             connection = await self.client.connection()
             sent = [await self.submit(connection, [each], acks) for each in batches]
             for each in sent if acks else []:
-                response = await each.reply.wait(20.0)
+                response = await each.reply.wait(self.patience_seconds)
                 for batch, code, offset in self.results(each, response):
                     left.remove(batch)
                     self._settle(batch, code, offset)
@@ -301,3 +316,36 @@ class Pipeliner(PlainProducer):
         """Leave some time between two, so that they do not share an object."""
         await self.client.pause(0.3)
         return await super().submit(connection, batches, acks)
+
+
+class Newcomer(PlainProducer):
+    """Is given a new producer id for each few batches; sends them slowly, and none of them again.
+
+    So the first may be given up by a gateway that goes on to write the next: what must not be.
+    """
+
+    patience_seconds = 45.0
+
+    async def run(self) -> None:
+        """Send until no operation is left."""
+        while self.workload.take():
+            producer, key = await self.introduce(), self.rng.choice(self.workload.keys)
+            sequences: dict[int, int] = {}
+            count = self.rng.randint(2, MAX_IN_FLIGHT)
+            await self._round([self.make(key, producer, sequences) for _ in range(count)], -1)
+            await self.client.pause(4.0)
+        self.client.close()
+
+    async def submit(
+        self, connection: ClientConnection, batches: list[Batch], acks: int
+    ) -> Request:
+        """Leave time between two, so that one's time is over before the next one's."""
+        await self.client.pause(6.0)
+        return await super().submit(connection, batches, acks)
+
+    def _settle(self, batch: Batch, code: ErrorCode, offset: int) -> None:
+        """What comes behind a batch that was not written is refused, and rightly so."""
+        if code == ErrorCode.NONE or code in _CERTAIN:
+            super()._settle(batch, code, offset)
+        else:
+            self.history.info(batch.invoke)

@@ -90,7 +90,8 @@ class Reader:
 
     def _first_position(self, key: Key) -> int:
         """Return the start, or any position seen before: back, most of the time."""
-        return self.rng.choice((0, 0, self.rng.randint(0, self.ends.get(key, 0))))
+        first = self.workload.first_offset
+        return self.rng.choice((first, first, self.rng.randint(first, self.ends.get(key, first))))
 
     async def poll(self) -> None:
         """Fetch once."""
@@ -321,9 +322,10 @@ class Admin:
 
     async def _trim(self, key: Key) -> None:
         end = await self._ask_end(key)
-        if not end:
+        first = self.workload.first_offset
+        if end is None or end <= first:
             return
-        before = self.client.rng.randint(1, end)
+        before = self.client.rng.randint(first + 1, end)
         value = {"key": key.number, "before": before}
         invoke = self.history.invoke(self.client.name, "trim", value)
         low = await delete_before(self.client, key, before)

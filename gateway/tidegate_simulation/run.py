@@ -20,12 +20,14 @@ from tidegate_pipeline.plan import backlog
 
 from .actors import Actor, make_actors
 from .away_plan import AWAY_KIND, draws_away
+from .beginnings import draw_beginnings
 from .checker import Violation, check
 from .collection import leaks, wait_for_collection
 from .compacters import Compacter
 from .disk_plan import draw_disks
 from .drain_plan import DRAIN_KIND, draws_drains, may_stay
 from .drain_probers import DrainProber
+from .expiry_plan import draw_expiries, offsets_expire_ms
 from .faults import FaultPlan, Landed, draw_plan, draw_settings
 from .final_readers import read_to_the_end
 from .forwarding_plan import draw_forwarding
@@ -103,7 +105,7 @@ def simulate(
     violations after which nothing more has to be known; of those that show before the end.
     """
     run = _Run(seed, operations, zones, stop_at)
-    with seeded_scheduling(seed), _captured_logs(run):
+    with seeded_scheduling(seed), _captured_logs(run), run.plan.beginnings.hold():
         trio.run(
             run.main,
             clock=trio.testing.MockClock(autojump_threshold=0),
@@ -154,7 +156,11 @@ def _draw(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], Fau
     drawn = {DRAIN_KIND: has_drains, AWAY_KIND: has_away}
     events = [kind for kind, is_drawn in drawn.items() if is_drawn]
     static = draw_static(seed, zones.last_gateway, may_draw=not versions.is_rolling)
-    plan = replace(plan.with_versions(versions), static=static)
+    # Restored logs, and those of older releases, begin at 0.
+    may_be_near = not (versions.is_rolling or draws_restore(seed))
+    beginnings = draw_beginnings(seed, may_be_near=may_be_near)
+    settings |= draw_expiries(seed, may_draw=not plan.has_wrong_clocks)
+    plan = replace(plan.with_versions(versions), static=static, beginnings=beginnings)
     return settings, plan.with_events(*events)
 
 
@@ -174,8 +180,8 @@ class _Run:
         self._seed = seed
         self._operations = operations
         self._rng = Random(f"{seed}/run")
-        self._settings, self._plan = _draw(seed, self._rng, zones)
-        promised = [each for each in self._plan.kinds if each not in self._plan.disks.kinds]
+        self._settings, self.plan = _draw(seed, self._rng, zones)
+        promised = [each for each in self.plan.kinds if each not in self.plan.disks.kinds]
         self._strikes = Strikes(promised, self._rng)
         self._asked = operations
         self._operations_done = 0
@@ -215,7 +221,7 @@ class _Run:
             landed=Landed(dict(sorted(self._strikes.landed.items())), missing),
             violations=(*self._violations, *check(history)),
             trace=tuple(trace),
-            zones=self._plan.zones.asked,
+            zones=self.plan.zones.asked,
         )
 
     async def main(self) -> None:
@@ -234,14 +240,16 @@ class _Run:
         self._seconds = trio.current_time()
 
     async def _phases(self, nursery: trio.Nursery) -> None:
-        world = World(self._seed, self._plan, self._settings, nursery, self._strikes)
+        world = World(self._seed, self.plan, self._settings, nursery, self._strikes)
         world.stop_at = self._stop_at
         self._world = world
         nodes = self._make_nodes(world)
         for node in nodes:
             node.set_faults(LogFaults(), StoreFaults())
             nursery.start_soon(node.run)
-        workload = Workload(world, self._operations)
+        workload = Workload(world, self._operations, self.plan.beginnings.first_offset)
+        if (expire_ms := offsets_expire_ms(self._settings)) is not None:
+            world.history.note("setup", "ok", "expiring", {"ms": expire_ms})
         world.number_of = workload.number_of
         world.hurt.is_known = workload.is_known
         with trio.fail_after(CALM_SECONDS):
@@ -249,14 +257,14 @@ class _Run:
         pipelines = self._make_pipelines(world)
         for pipeline in pipelines:
             nursery.start_soon(pipeline.run)
-        operators = [Operator(world, number + 1) for number in range(self._plan.losses.operators)]
+        operators = [Operator(world, number + 1) for number in range(self.plan.losses.operators)]
         for operator in operators:
             nursery.start_soon(operator.run)
         others: list[Host] = [*nodes, *pipelines, *operators]
-        movers = [Mover(world, number + 1, others) for number in range(self._plan.moves.movers)]
+        movers = [Mover(world, number + 1, others) for number in range(self.plan.moves.movers)]
         for mover in movers:
             nursery.start_soon(mover.run)
-        if self._plan.versions.is_rolling:
+        if self.plan.versions.is_rolling:
             nursery.start_soon(Upgrader(world, nodes).run)
         nemesis = Nemesis(world, nodes, pipelines, [*operators, *movers])
         await self._faulty_phase(workload, nemesis)
@@ -277,12 +285,12 @@ class _Run:
     def _make_nodes(self, world: World) -> list[Node]:
         """The last one's clock is wrong if any is: the cluster's time is the median of three."""
         nodes: list[Node] = []
-        last = self._plan.zones.last_gateway
+        last = self.plan.zones.last_gateway
         for node_id in range(1, last + 1):
             offset, rate = self._rng.uniform(-2, 2), 1.0
             if node_id == last:
-                offset, rate = offset + self._plan.skew_seconds, self._plan.clock_rate
-                self._strikes.count("skew", self._plan.skew_seconds != 0.0)
+                offset, rate = offset + self.plan.skew_seconds, self.plan.clock_rate
+                self._strikes.count("skew", self.plan.skew_seconds != 0.0)
                 self._strikes.count("drift", rate != 1.0)
             node = Node(world, node_id, offset, rate)
             world.nodes[node_id] = world.peers[node_id] = node
@@ -311,7 +319,7 @@ class _Run:
 
     async def _await_collection(self, world: World) -> None:
         """Dead objects must go, unless no clock may be trusted: then nobody keeps house."""
-        if self._plan.has_wrong_clocks:
+        if self.plan.has_wrong_clocks:
             return
         with trio.move_on_after(CALM_SECONDS) as waited:
             await wait_for_collection(world)
@@ -340,20 +348,20 @@ class _Run:
     def _actors(self, workload: Workload) -> list[Actor]:
         """Return all clients, those that the plan's faults ask for among them."""
         actors = make_actors(workload, self._rng)
-        if self._plan.pipelines.compacts:
+        if self.plan.pipelines.compacts:
             actors.append(Compacter(workload, "compacter", "compacted"))
-        if self._plan.static.static:
+        if self.plan.static.static:
             actors.append(StaticKeeper(workload, "static keeper"))
             actors.append(DefaultsChanger(workload, "defaults changer"))
-        if "store.delete_error" in self._plan.kinds:
+        if "store.delete_error" in self.plan.kinds:
             actors.append(Admin(workload, "sweeper", 0.6))
         if draws_hostile(self._seed):
             actors += hostile_clients(workload)
-        if self._plan.zones.is_probed:
+        if self.plan.zones.is_probed:
             actors.append(ZoneProber(workload, "zone prober"))
-        if DRAIN_KIND in self._plan.kinds:
+        if DRAIN_KIND in self.plan.kinds:
             actors.append(DrainProber(workload, "drain prober"))
-            if may_stay(self._plan.kinds):
+            if may_stay(self.plan.kinds):
                 actors += steady_members(workload)
         return actors
 

@@ -49,6 +49,8 @@ class Twin(Producer):
         """Send it until its outcome is known."""
         answers: list[tuple[ErrorCode, int]] = []
         while not any(code not in RETRIABLE for code, _ in answers):
+            if self.is_too_old(batch):
+                break
             answers = []
             async with trio.open_nursery() as nursery:
                 for client in self._clients:
@@ -60,7 +62,7 @@ class Twin(Producer):
         if done:
             self.history.ok(batch.invoke, offset=max(done))
         else:
-            self.history.info(batch.invoke, error=errors[0].name)
+            self.history.info(batch.invoke, **({"error": errors[0].name} if errors else {}))
             self.producer, self.sequences = await self.introduce(), {}
 
     async def _attempt(

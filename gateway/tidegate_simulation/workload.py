@@ -30,6 +30,7 @@ class Key(NamedTuple):
 class Workload:
     """operations_left: each actor takes one for each thing it does.
 
+    first_offset: of every partition.
     keys: of topics that stay; all clients use them, and last readers read them.
     append_time: numbers of keys whose records may get the gateway's time.  keyed: how the records
     of a key are made, by its number, where they have keys.
@@ -37,6 +38,7 @@ class Workload:
 
     world: World
     operations_left: int
+    first_offset: int = 0
     keys: list[Key] = field(default_factory=list[Key])
     append_time: set[int] = field(default_factory=set[int])
     keyed: dict[int, Keyed] = field(default_factory=dict[int, Keyed])
@@ -59,6 +61,10 @@ class Workload:
         """Number the partitions of a topic."""
         keys = [Key(next(self._numbers), topic, topic_id, index) for index in partitions]
         self._known.update({(topic_id, key.partition): key.number for key in keys})
+        if self.first_offset:
+            for key in keys:
+                value = {"key": key.number, "offset": self.first_offset}
+                self.world.history.note("setup", "ok", "begins", value)
         return keys
 
     def number_of(self, topic_id: bytes, partition: int) -> int | None:

@@ -181,6 +181,7 @@ class World:
             lambda units: self.strikes.count("pipeline.published", units),
             lambda: self.strikes.count("pipeline.compacted", 1),
             hurt=self.hurt,
+            on_group_gone=self._group_gone,
             on_lost=self._lost,
             on_moved=self._moved,
             settings=self.settings_watch,
@@ -202,6 +203,9 @@ class World:
         self.strikes.count(MOVED)
         for each in self.when_moved:
             each()
+
+    def _group_gone(self, group_id: str) -> None:
+        self.history.note("watch", "ok", "gone", {"group": group_id})
 
     def _lost(self, partition: Partition, base_offset: int, next_offset: int) -> None:
         """Tell the history what was given up by declared repair."""

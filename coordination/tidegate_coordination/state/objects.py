@@ -46,7 +46,7 @@ ObjectName: TypeAlias = WalName | SegmentName
 
 
 @dataclass(slots=True)
-class _Counters:
+class WalCounters:
     """WAL ids of one incarnation: all below `next` are committed but for the exceptions."""
 
     next: int = 0
@@ -92,7 +92,7 @@ class ObjectTable:
 
     def __init__(self) -> None:
         self._rows = ObjectRows(_COLUMNS)
-        self._counters: dict[int, _Counters] = {}
+        self._counters: dict[int, WalCounters] = {}
         self._homes: dict[int, _Home] = {}
         self._superseded: set[int] = set()
         self.dead: dict[int, int] = {}
@@ -150,7 +150,7 @@ class ObjectTable:
     def fold_committed(self, name: WalName, size_bytes: int, runs: int, log_time_ms: int) -> int:
         """Add an object with that many live runs; return its number."""
         expect(self.wal_status(name) is WalStatus.UNKNOWN, f"{name} is settled already")
-        self._counters.setdefault(name.incarnation, _Counters()).settle(
+        self._counters.setdefault(name.incarnation, WalCounters()).settle(
             name.counter, abandoned=False
         )
         return self._add(name, size_bytes, runs, log_time_ms)
@@ -158,7 +158,7 @@ class ObjectTable:
     def fold_abandoned(self, name: WalName, log_time_ms: int) -> int:
         """Refuse the WAL id for ever; its object, stored or not, is dead."""
         expect(self.wal_status(name) is WalStatus.UNKNOWN, f"{name} is settled already")
-        self._counters.setdefault(name.incarnation, _Counters()).settle(
+        self._counters.setdefault(name.incarnation, WalCounters()).settle(
             name.counter, abandoned=True
         )
         return self._add(name, 0, 0, log_time_ms)
@@ -257,7 +257,7 @@ class ObjectTable:
         else:
             self._rows.decode(table, _NARROW_COLUMNS, _NARROW_NUMBER)
         for incarnation, following, missing, abandoned in table["counters"]:
-            self._counters[incarnation] = _Counters(following, set(missing), set(abandoned))
+            self._counters[incarnation] = WalCounters(following, set(missing), set(abandoned))
         self.dead = {number: since for number, since in table["dead"]}
         self._superseded = set(table.get("superseded", ()))
         for number, topic_id, index, segments in table.get("homes", ()):

@@ -1,0 +1,101 @@
+"""Runs in which every replica's numbers begin near their ends, and large requests have small parts.
+
+Both take the place of what a run has no time for: 2^32 objects, and requests of thousands of rows.
+A class or a constant of the product is replaced while such a run lasts.  Drawn apart from all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+from unittest.mock import patch
+
+from tidegate_coordination.state import objects, partitions
+from tidegate_coordination.state.columns import MAX_UINT32
+from tidegate_coordination.state.object_rows import ObjectRows
+from tidegate_gateway import topic_creation, turns
+from tidegate_gateway.requests import delete_records, delete_topics, fetch, offset_commit
+from tidegate_gateway.wal_writer import WalWriter
+
+NEAR_SHARE: Final = 0.04
+PARTS_SHARE: Final = 0.08
+FIRST_OFFSET: Final = 1 << 62
+_NEAR: Final = MAX_UINT32 - 20
+# Partitions, topics, offsets, rows.
+_SMALL_PARTS: Final = (
+    (delete_records, "PARTITIONS_PER_PROPOSAL", 1),
+    (delete_topics, "TOPICS_PER_PROPOSAL", 1),
+    (topic_creation, "PARTITIONS_PER_PROPOSAL", 1),
+    (offset_commit, "OFFSETS_AT_ONCE", 1),
+    (fetch, "LOOKED_AT_ONCE", 1),
+    (turns, "ROWS_AT_ONCE", 2),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Beginnings:
+    """is_near_the_ends, has_small_parts: see the module's head."""
+
+    is_near_the_ends: bool = False
+    has_small_parts: bool = False
+
+    @property
+    def first_offset(self) -> int:
+        """Return where every partition begins."""
+        return FIRST_OFFSET if self.is_near_the_ends else 0
+
+    @contextmanager
+    def hold(self) -> Generator[None]:
+        """Let them hold for a while."""
+        with ExitStack() as stack:
+            if self.is_near_the_ends:
+                _begin_near_the_ends(stack)
+            if self.has_small_parts:
+                for module, name, value in _SMALL_PARTS:
+                    stack.enter_context(patch.object(module, name, value))
+            yield
+
+
+def draw_beginnings(seed: int, *, may_be_near: bool) -> Beginnings:
+    """Return how a run begins; may_be_near: all in it can have such numbers."""
+    rng = Random(f"{seed}/beginnings")
+    is_near, has_small_parts = rng.random() < NEAR_SHARE, rng.random() < PARTS_SHARE
+    return Beginnings(is_near and may_be_near, has_small_parts)
+
+
+def _begin_near_the_ends(stack: ExitStack) -> None:
+    """Objects and counters begin where 32 bits end, and offsets where few bits are left."""
+    rows, partition = ObjectRows.__init__, partitions.Partition.__init__
+    counted = objects.ObjectTable.next_counter
+    writer, counters = WalWriter.__init__, objects.WalCounters.__init__
+
+    def begin_rows(self: ObjectRows, codes: str) -> None:
+        rows(self, codes)
+        self.next_number = _NEAR
+
+    def begin_partition(self: Any, *args: Any, **kwargs: Any) -> None:
+        partition(self, *args, **kwargs)
+        if len(args) == 3:  # a new one, not one of a snapshot
+            self.log_start = self.next_offset = FIRST_OFFSET
+
+    def begin_writer(self: Any, *args: Any, **kwargs: Any) -> None:
+        writer(self, *args, **kwargs)
+        self._counter = _NEAR
+
+    def next_counter(self: Any, incarnation: int) -> int:
+        return counted(self, incarnation) or _NEAR
+
+    def begin_counters(self: Any, following: int = _NEAR, *args: Any) -> None:
+        counters(self, following, *args)
+
+    for owner, name, replacement in (
+        (ObjectRows, "__init__", begin_rows),
+        (partitions.Partition, "__init__", begin_partition),
+        (WalWriter, "__init__", begin_writer),
+        (objects.WalCounters, "__init__", begin_counters),
+        (objects.ObjectTable, "next_counter", next_counter),
+    ):
+        stack.enter_context(patch.object(owner, name, replacement))
