@@ -7,8 +7,8 @@ the longest step of any task of the event loop, in CPU time of its thread, so th
 machine does counts little; "gc" is the longest look of Python's collector, a part of it; "MiB" the
 peak of the process above what it took before; "others" what a client waits that asks for
 ApiVersions all the time, 99th percentile, before and meanwhile: wall time, so it says much of what
-else the machine does, and it includes making and sending the request on the same machine.  Ends
-with 1 if a request is dearer than promised.
+else the machine does, and it includes sending the request on the same machine.  Ends with 1 if
+a request is dearer than promised.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import time
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import trio
 
@@ -131,27 +131,29 @@ def _reset_peak() -> int:
     return _status("VmRSS")
 
 
-class Others:
-    """A client that asks all the time."""
+def ask_all_the_time(pipe: Connection, port: int) -> None:
+    """Ask; answer each message of the pipe with the 99th percentile since the last, in seconds.
 
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._seconds: list[float] = []
-        threading.Thread(target=self._ask, daemon=True).start()
+    A process of its own: it does not wait for the one that makes the large requests.
+    """
+    connected = connect(port)
+    question = frame(18, 0, False, b"")
+    waited: list[float] = []
+    while True:
+        began = time.perf_counter()
+        call(connected, question)
+        waited.append(time.perf_counter() - began)
+        if pipe.poll():
+            pipe.recv()
+            pipe.send(sorted(waited)[int(0.99 * len(waited))])
+            waited = []
+        time.sleep(0.002)
 
-    def p99(self) -> float:
-        """Return the 99th percentile since the last call."""
-        seconds, self._seconds = sorted(self._seconds), []
-        return seconds[int(0.99 * len(seconds))] if seconds else 0.0
 
-    def _ask(self) -> None:
-        connected = connect(self._port)
-        question = frame(18, 0, False, b"")
-        while True:
-            began = time.perf_counter()
-            call(connected, question)
-            self._seconds.append(time.perf_counter() - began)
-            time.sleep(0.002)
+def told(pipe: Connection) -> Any:
+    """Return what is told since the last call."""
+    pipe.send(None)
+    return pipe.recv()
 
 
 def connect(port: int) -> socket.socket:
@@ -186,14 +188,17 @@ def _some(connected: socket.socket, size: int) -> bytes:
     return part
 
 
-def send(port: int, dear: Dear) -> tuple[int, int, float]:
-    """Return the sizes of request and answer, and how long it took."""
+def made(dear: Dear) -> bytes:
     flexible = dear.version >= APIS[dear.key].first_flexible_version
-    request = frame(dear.key, dear.version, flexible, dear.body())
+    return frame(dear.key, dear.version, flexible, dear.body())
+
+
+def send(port: int, request: bytes) -> tuple[int, float]:
+    """Return the size of the answer, and how long it took."""
     with connect(port) as connected:
         began = time.perf_counter()
         size = call(connected, request)
-        return len(request), size, time.perf_counter() - began
+        return size, time.perf_counter() - began
 
 
 def prepare(port: int) -> None:
@@ -203,7 +208,7 @@ def prepare(port: int) -> None:
         Dear("", 19, 7, lambda: create(many(), 1)),
         *[Dear("", 8, 8, partial(commit, 1000, at)) for at in range(0, GROUP_PARTITIONS, 1000)],
     ):
-        if send(port, dear)[1] < 0:
+        if send(port, made(dear))[0] < 0:
             raise SystemExit("could not be prepared")
 
 
@@ -213,21 +218,21 @@ def _free_port() -> int:
         return int(bound.getsockname()[1])
 
 
-def measure(port: int, pipe: Connection, dear: Dear, others: Others) -> bool:
+def measure(port: int, pipe: Connection, dear: Dear, others: Connection) -> bool:
     """Send one request, print a line; tell if it is as cheap as promised."""
+    request = made(dear)
+    told(others)
     time.sleep(1.0)
-    before = others.p99()
-    pipe.send(None)
-    pipe.recv()
-    asked, answered, seconds = send(port, dear)
+    before: float = told(others)
+    told(pipe)
+    answered, seconds = send(port, request)
+    meanwhile: float = told(others)
     time.sleep(0.2)
-    meanwhile = others.p99()
-    pipe.send(None)
-    seen: Seen = pipe.recv()
+    seen: Seen = told(pipe)
     is_good = seen.stood_seconds <= MOST_SECONDS and seen.memory_mib <= MOST_MIB
     answer = f"{answered / 1024:9.0f}" if answered >= 0 else "  refused"
     print(
-        f"{dear.name:32} {asked / 1024:8.0f} {answer} {seconds:6.2f}"
+        f"{dear.name:32} {len(request) / 1024:8.0f} {answer} {seconds:6.2f}"
         f" {seen.stood_seconds * 1000:7.1f} {seen.collection_seconds * 1000:6.1f}"
         f" {seen.memory_mib:7.1f}"
         f" {before * 1000:6.1f} {meanwhile * 1000:6.1f}"
@@ -244,6 +249,7 @@ def main() -> int:
     chosen = [each for each in DEAR if not wanted or each.name.startswith(wanted)]
     context = multiprocessing.get_context("spawn")
     pipe, theirs = context.Pipe()
+    others, theirs_too = context.Pipe()
     port = _free_port()
     with tempfile.TemporaryDirectory() as folder:
         gateway = context.Process(target=serve, args=(theirs, folder, port), daemon=True)
@@ -251,9 +257,11 @@ def main() -> int:
         try:
             pipe.recv()
             prepare(port)
-            others = Others(port)
+            asking = context.Process(target=ask_all_the_time, args=(theirs_too, port), daemon=True)
+            asking.start()
             print(_HEAD)
             good = [measure(port, pipe, each, others) for each in chosen]
+            asking.kill()
         finally:
             gateway.kill()
             gateway.join(30)

@@ -10,8 +10,8 @@ def calm_collector() -> None:
 
     A profile of ingest in 16 KiB batches had a tenth of all CPU in the collector.  What a large
     request makes lives until it is answered, and the event loop stands while the collector looks at
-    it: for 60 ms and more with thresholds of 50,000 and 5 (docs/performance.md).
+    it: for 60 ms and more with thresholds of 50,000 and 5, for 3 with these (docs/performance.md).
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(25_000, 1, 3000)
+    gc.set_threshold(5_000, 1, 15_000)

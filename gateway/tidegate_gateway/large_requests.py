@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 # Larger bodies are read in turns.
 LARGE_BODY_BYTES: Final = 16 << 10
-STEPS_A_TURN: Final = 250
+STEPS_A_TURN: Final = 50
 # Of all arrays of one request: what it takes of memory stays below 64 MiB (docs/performance.md).
 MAX_ELEMENTS: Final = MAX_REQUEST_ELEMENTS
 MAX_ELEMENTS_AT_ONCE: Final = 300_000

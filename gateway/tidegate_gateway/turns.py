@@ -7,7 +7,7 @@ from typing import Final
 import trio
 
 # A row costs from one to some twenty microseconds.
-ROWS_AT_ONCE: Final = 500
+ROWS_AT_ONCE: Final = 100
 # What it costs to place a partition (placement.py), in rows.  When a gateway comes or goes, all are
 # placed anew.
 PLACED_PARTITION: Final = 4
