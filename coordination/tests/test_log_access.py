@@ -52,19 +52,3 @@ async def test_what_gave_up_waiting_leaves_the_return_to_the_next(
         await access.read(1)
     assert [each["event"] for each in lines][-1] == "the metadata log answers again"
     assert lines[-1]["away_seconds"] == 10
-
-
-async def test_what_others_tell_of_the_end_is_no_answer_to_what_is_asked(
-    mock_clock: trio.testing.MockClock,
-) -> None:
-    """A log that falls silent is noticed, though the leader's answers go on."""
-    log = Away()
-    log.silent = 1_000_000
-    access = LogAccess(log)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(access.read, 1)
-        await trio.testing.wait_all_tasks_blocked()
-        mock_clock.jump(5.0)
-        access.note_end()
-        assert (access.answered_at, access.unsure_since) == (5.0, 0.0)
-        nursery.cancel_scope.cancel()

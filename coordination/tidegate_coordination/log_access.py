@@ -36,7 +36,8 @@ class LogAccess:
     asked_at: since when what was asked is not answered; None while nothing is.
     answered_at: when it last answered so that one could go on.  unsure_since: since when it is
     asked without having done so; None while nothing is asked.  To be told that a position is taken
-    says no more than that others went on.  Who is cut off must see where the log ends.
+    says no more than that others went on.  Who is cut off must see where the log ends.  What other
+    gateways tell of the log counts for nothing here: it may not answer them, either.
     """
 
     def __init__(self, log: MetadataLog, is_cut_off: Callable[[], bool] = lambda: False) -> None:
@@ -57,7 +58,7 @@ class LogAccess:
         if result is AppendResult.TRIMMED:
             raise _left_behind(position)
         if result is AppendResult.APPENDED:
-            self.note_end()
+            self._note_end()
         return result
 
     async def read(self, position: int) -> list[LogEntry]:
@@ -81,10 +82,10 @@ class LogAccess:
         if isinstance(entries, Trimmed):
             raise _left_behind(position)
         if not entries or not self._is_cut_off():
-            self.note_end()
+            self._note_end()
         return entries
 
-    def note_end(self) -> None:
+    def _note_end(self) -> None:
         """Take note that all is here that the log held when it was asked."""
         self.answered_at = trio.current_time()
         self.unsure_since = self.asked_at  # what is asked just now may never be answered

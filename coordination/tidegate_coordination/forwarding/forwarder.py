@@ -349,7 +349,6 @@ class ForwardingCoordinator(Coordinator):
             _log.warning("the log has not what was answered", node_id=found.node_id)
             await self._suspect(found)
             return
-        self._access.note_end()  # as it was when this was answered, after it was asked
         await self._settle(found, {each.number: each for each in told.answers})
 
     async def _suspect(self, found: Gateway) -> None:
