@@ -109,10 +109,8 @@ def unaware(f: str = "unaware", group_id: str = "g") -> Line:
     return "note", "auditor", "info", f, {"groups": [group_id]}
 
 
-def commit(
-    offset: int, member: str = "", generation: int = -1, log_ms: int = 0, **outcome: str
-) -> Line:
-    table: dict[str, Any] = {"group": "g", "key": 0, "offset": offset, "log_ms": log_ms}
+def commit(offset: int, member: str = "", generation: int = -1, **outcome: str) -> Line:
+    table: dict[str, Any] = {"group": "g", "key": 0, "offset": offset}
     if member:
         table |= {"member": member, "generation": generation}
     return "m", "commit", table, ("info", outcome) if outcome else ("ok", {})
@@ -123,8 +121,8 @@ def heartbeat(member: str, generation: int, error: str = "") -> Line:
     return "m", "heartbeat", table, ("fail", {"error": error}) if error else ("ok", {})
 
 
-def fetched(offset: int | None, log_ms: int = 0) -> Line:
-    return "f", "fetched", {"group": "g", "key": 0}, ("ok", {"offset": offset, "log_ms": log_ms})
+def fetched(offset: int | None) -> Line:
+    return "f", "fetched", {"group": "g", "key": 0}, ("ok", {"offset": offset})
 
 
 def forget(kind: str = "ok") -> Line:
@@ -136,7 +134,7 @@ def left(member: str) -> Line:
 
 
 GONE: Line = ("note", "watch", "ok", "gone", {"group": "g"})
-EXPIRING: Line = ("note", "setup", "ok", "expiring", {"ms": 60_000})
+EXPIRED: Line = ("note", "watch", "ok", "expired", {"group": "g", "keys": [0]})
 BEGINS: Line = ("note", "setup", "ok", "begins", {"key": 0, "offset": 1_000})
 HEALED: Line = ("note", "nemesis", "info", "healed", None)
 ASSIGN: Line = ("note", "r", "ok", "assign", {"keys": [0]})
@@ -379,18 +377,22 @@ BAD: dict[str, tuple[str, list[Line]]] = {
             ),
         ],
     ),
-    "a commit expires too early": (
+    "another key's commit expires": (
         "vanished commit",
-        [EXPIRING, commit(5, log_ms=7), fetched(None, log_ms=60_006)],
+        [
+            commit(5),
+            ("note", "watch", "ok", "expired", {"group": "g", "keys": [1, None]}),
+            fetched(None),
+        ],
     ),
-    "the older one of two commits expires, not the newer": (
+    "a commit after one that expired vanishes": (
         "vanished commit",
-        [EXPIRING, commit(5, log_ms=7), commit(6, log_ms=9), fetched(None, log_ms=60_008)],
+        [commit(5), EXPIRED, commit(6), fetched(None)],
     ),
-    "a commit expires where none may": (
-        "vanished commit",
-        [commit(5, log_ms=7), fetched(None, log_ms=10**9)],
-    ),
+    "what expired comes back": ("stale commit", [commit(5), EXPIRED, fetched(5)]),
+    "what a deleted group committed comes back": ("stale commit", [commit(5), GONE, fetched(5)]),
+    "log start below the beginning": ("below the beginning", [BEGINS, low(0)]),
+    "an end below the beginning": ("below the beginning", [BEGINS, end(0)]),
     "a commit survives its group": ("stale commit", [commit(5), forget(), fetched(5)]),
     "a commit vanishes though nothing was deleted": (
         "vanished commit",
@@ -431,10 +433,17 @@ GOOD: dict[str, list[Line]] = {
         joined("d", 3, [0]),
         commit(5, "d", 3),
     ],
-    "a commit expires when its time is over": [
-        EXPIRING,
-        commit(5, log_ms=7),
-        fetched(None, log_ms=60_007),
+    "a commit that expired": [commit(5), EXPIRED, fetched(None), commit(6), fetched(6)],
+    "a join that began before its group was deleted": [
+        ("m", "joined", {"group": "g"}),
+        GONE,
+        (
+            "m",
+            "joined",
+            "ok",
+            {"generation": 3, "member": "a", "keys": [0], "instance": None, "session_ms": 10_000},
+        ),
+        joined("b", 1, [0], process="n"),
     ],
     "a partition that does not begin at 0": [
         BEGINS,

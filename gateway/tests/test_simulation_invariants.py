@@ -97,10 +97,10 @@ class Watched:
             Mock(),
             Mock(),
             hurt=Mock(),
-            on_group_gone=Mock(),
             on_lost=Mock(),
             on_moved=Mock(),
             settings=Mock(),
+            groups=Mock(),
         )
         register = ev.GatewayRegistered(1, 1, "key", "zone", (), "0", 0)
         self.add(ev.ClusterCreated("cluster", 1), register)

@@ -18,8 +18,9 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.columns import MAX_INT64, MAX_UINT32
 from tidegate_coordination.state.groups import Group, GroupTable
 from tidegate_coordination.state.object_rows import ObjectRows
+from tidegate_coordination.state.objects import WalCounters
 from tidegate_coordination.state.producer_ids import ProducerIdTable
-from tidegate_gateway import handlers
+from tidegate_gateway import handlers, turns
 from tidegate_simulation import beginnings, expiry_plan
 from tidegate_simulation.faults import FaultPlan
 from tidegate_simulation.producers import IdempotentProducer
@@ -39,13 +40,43 @@ def begin_near_the_ends(patch: pytest.MonkeyPatch) -> None:
 
 def test_runs_that_begin_near_the_ends_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     begin_near_the_ends(monkeypatch)
+    numbers, counters = list[int](), list[int]()
+    append, settle = ObjectRows.append, WalCounters.settle
+
+    def note(self: ObjectRows, row: Sequence[int]) -> int:
+        numbers.append(append(self, row))
+        return numbers[-1]
+
+    def note_counter(self: WalCounters, counter: int, *, abandoned: bool) -> None:
+        counters.append(counter)
+        settle(self, counter, abandoned=abandoned)
+
+    monkeypatch.setattr(ObjectRows, "append", note)
+    monkeypatch.setattr(WalCounters, "settle", note_counter)
     seeds = [seed for seed in range(1, 10) if _near_the_ends(plan_of(seed))][:2]
+    assert len(seeds) == 2
     for seed in seeds:
         report = simulate(seed, _OPERATIONS)
         assert not report.violations, report.violations[:3]
         assert report.entries > 40
         sent = [each for each in report.trace if '"f":"send"' in each]
         assert any(f'"offset":{beginnings.FIRST_OFFSET}' in each for each in sent)
+    assert min(max(numbers), max(counters)) > MAX_UINT32
+
+
+def _break_off_while_numbers_begin_high() -> None:
+    before = ObjectRows.__init__
+    with beginnings.Beginnings(is_near_the_ends=True, has_small_parts=True).hold():
+        assert ObjectRows.__init__ is not before
+        raise KeyboardInterrupt
+
+
+def test_a_run_that_breaks_off_leaves_nothing_behind() -> None:
+    before = ObjectRows.__init__
+    with pytest.raises(KeyboardInterrupt):
+        _break_off_while_numbers_begin_high()
+    assert ObjectRows.__init__ is before
+    assert turns.ROWS_AT_ONCE > 2
 
 
 def forgets_the_upper_bits(patch: pytest.MonkeyPatch) -> None:
@@ -151,7 +182,7 @@ def expires_offsets_too_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def test_offsets_that_expire_too_early_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    must_be_found(expires_offsets_too_early, {"vanished commit"}, 15, monkeypatch)
+    must_be_found(expires_offsets_too_early, {"gone too early"}, 15, monkeypatch)
 
 
 def test_made_up_producer_ids_are_served_and_move_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

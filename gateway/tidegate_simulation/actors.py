@@ -12,7 +12,7 @@ from .client import Client
 from .contenders import Contender, GroupDeleter, Resumer
 from .expiry_plan import PRODUCERS
 from .fleeting import FleetingReader, FleetingWriter, Lives, TopicOwner
-from .groups import Committer
+from .groups import Committer, CommitterOfAll, Pauser
 from .late_admins import ConfigSetter, Emptier, HastyEmptier, Reliver
 from .members import GroupMember
 from .probers import GroupProber, WakeProber
@@ -56,11 +56,13 @@ def make_actors(workload: Workload, rng: Random) -> list[Actor]:
     if workload.world.rng("late admins").random() < LATE_SHARE:
         actors += _late_admins(workload)
     if PRODUCERS in workload.world.settings:
-        actors.append(Newcomer(workload, "newcomer"))
+        actors += [Newcomer(workload, f"newcomer {number}") for number in range(1, 4)]
+        actors.append(Pauser(workload, "pauser", "paused"))
     if workload.world.plan.beginnings.has_small_parts:
         several = [f"relived-{number}" for number in range(1, 4)]
         actors.append(Reliver(workload, "reliver of several", several))
         actors.append(HastyEmptier(workload, "hasty emptier", "emptied-in-haste"))
+        actors.append(CommitterOfAll(workload, "committer of all", "all"))
     return actors
 
 

@@ -1,4 +1,4 @@
-"""Runs in which every replica's numbers begin near their ends, and large requests have small parts.
+"""Runs in which every replica's numbers begin high, and large requests have small parts.
 
 Both take the place of what a run has no time for: 2^32 objects, and requests of thousands of rows.
 A class or a constant of the product is replaced while such a run lasts.  Drawn apart from all else.
@@ -23,7 +23,8 @@ from tidegate_gateway.wal_writer import WalWriter
 NEAR_SHARE: Final = 0.04
 PARTS_SHARE: Final = 0.08
 FIRST_OFFSET: Final = 1 << 62
-_NEAR: Final = MAX_UINT32 - 20
+_NEAR_OBJECT: Final = MAX_UINT32 - 8
+_NEAR_COUNTER: Final = MAX_UINT32 - 2
 # Partitions, topics, offsets, rows.
 _SMALL_PARTS: Final = (
     (delete_records, "PARTITIONS_PER_PROPOSAL", 1),
@@ -67,14 +68,14 @@ def draw_beginnings(seed: int, *, may_be_near: bool) -> Beginnings:
 
 
 def _begin_near_the_ends(stack: ExitStack) -> None:
-    """Objects and counters begin where 32 bits end, and offsets where few bits are left."""
+    """Objects and counters begin where 32 bits end, and offsets in the middle of 63."""
     rows, partition = ObjectRows.__init__, partitions.Partition.__init__
     counted = objects.ObjectTable.next_counter
     writer, counters = WalWriter.__init__, objects.WalCounters.__init__
 
     def begin_rows(self: ObjectRows, codes: str) -> None:
         rows(self, codes)
-        self.next_number = _NEAR
+        self.next_number = _NEAR_OBJECT
 
     def begin_partition(self: Any, *args: Any, **kwargs: Any) -> None:
         partition(self, *args, **kwargs)
@@ -83,12 +84,12 @@ def _begin_near_the_ends(stack: ExitStack) -> None:
 
     def begin_writer(self: Any, *args: Any, **kwargs: Any) -> None:
         writer(self, *args, **kwargs)
-        self._counter = _NEAR
+        self._counter = _NEAR_COUNTER
 
     def next_counter(self: Any, incarnation: int) -> int:
-        return counted(self, incarnation) or _NEAR
+        return counted(self, incarnation) or _NEAR_COUNTER
 
-    def begin_counters(self: Any, following: int = _NEAR, *args: Any) -> None:
+    def begin_counters(self: Any, following: int = _NEAR_COUNTER, *args: Any) -> None:
         counters(self, following, *args)
 
     for owner, name, replacement in (

@@ -11,7 +11,16 @@ from typing import Final
 
 from .checks_groups import commits, expired_early, generations, static_members
 from .checks_liveness import late_wakeups, unfinished
-from .checks_reads import deleted_reads, ends, false_errors, links, log_starts_moved, polls, seeks
+from .checks_reads import (
+    beginnings,
+    deleted_reads,
+    ends,
+    false_errors,
+    links,
+    log_starts_moved,
+    polls,
+    seeks,
+)
 from .checks_records import losses, offsets, refusals, sends, strangers, zombies
 from .checks_steady import forced_rejoins
 from .facts import Facts, gather
@@ -30,6 +39,7 @@ _CHECKS: Final[tuple[Callable[[Facts], Iterator[Violation]], ...]] = (
     ends,
     log_starts_moved,
     seeks,
+    beginnings,
     deleted_reads,
     false_errors,
     commits,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Any, TypeAlias
 
 from .facts import Facts, Violation, value_of
@@ -17,32 +16,33 @@ AUDITED_NS = 1_000_000_000
 
 @dataclass(slots=True)
 class _Commit:
-    """One commit, or with None a deletion; done: index of its ok.  log_ms: see history.py.
+    """One commit, or with None a deletion.
 
-    Without one it may take effect at any time.
+    done: index of its ok; one that has none may take effect at any time.
     """
 
     offset: int | None
     began: int
     done: int | None = None
-    log_ms: int = 0
+
+
+_Registers: TypeAlias = dict[tuple[str, int], list[_Commit]]
 
 
 def commits(facts: Facts) -> Iterator[Violation]:
     """Committed offsets are a register: a read gives the last commit, or one that was under way."""
     registers = _gather_commits(facts)
-    expire_ms = inf if facts.offsets_ms is None else facts.offsets_ms
     for event, table in facts.finished("fetched"):
-        possible = _possible(registers[table["group"], table["key"]], event, expire_ms)
+        possible = _possible(registers[table["group"], table["key"]], event)
         if table["offset"] not in possible:
             kind = "vanished commit" if table["offset"] is None else "stale commit"
             text = f"group {table['group']} of key {table['key']} had {table['offset']}, not"
             yield Violation(kind, f"{text} {possible}", (event.index,))
 
 
-def _gather_commits(facts: Facts) -> dict[tuple[str, int], list[_Commit]]:
+def _gather_commits(facts: Facts) -> _Registers:
     """Return what was written to each register; a deletion of a group is written to all of its."""
-    registers: dict[tuple[str, int], list[_Commit]] = defaultdict(list)
+    registers: _Registers = defaultdict(list)
     for _, table in facts.finished("fetched", "invoke"):
         registers.setdefault((table["group"], table["key"]), [])
     for _, table in facts.finished("commit", "invoke"):
@@ -50,26 +50,32 @@ def _gather_commits(facts: Facts) -> dict[tuple[str, int], list[_Commit]]:
     by_index: dict[int, _Commit] = {}
     failed = {each.of for each in facts.events if each.type == "fail"}
     for event in facts.events:
-        if event.f not in ("commit", "forget"):
+        table = event.value or {}
+        if event.f in ("gone", "expired"):
+            nothing = _Commit(None, event.index, event.index)
+            _write(registers, table["group"], table.get("keys"), nothing)
+        elif event.f not in ("commit", "forget"):
             continue
-        table = value_of(event)
-        if event.type == "invoke" and event.index not in failed:
-            commit = by_index[event.index] = _Commit(
-                table.get("offset"), event.index, log_ms=table.get("log_ms", 0)
-            )
-            for (group, key), register in registers.items():
-                if group == table["group"] and table.get("key", key) == key:
-                    register.append(commit)
+        elif event.type == "invoke" and event.index not in failed:
+            commit = by_index[event.index] = _Commit(table.get("offset"), event.index)
+            keys = [table["key"]] if "key" in table else None
+            _write(registers, table["group"], keys, commit)
         elif event.type == "ok":
             by_index[event.of].done = event.index
     return registers
 
 
-def _possible(written: Sequence[_Commit], read: Event, expire_ms: float) -> list[int | None]:
-    """Return what a read may give: nothing that was overwritten for certain before it began.
+def _write(
+    registers: _Registers, group: str, keys: Sequence[int | None] | None, commit: _Commit
+) -> None:
+    """Write to the registers of a group's keys; None for all of its."""
+    for (of_group, key), register in registers.items():
+        if of_group == group and (keys is None or key in keys):
+            register.append(commit)
 
-    expire_ms: so long after its commit an offset may be gone.
-    """
+
+def _possible(written: Sequence[_Commit], read: Event) -> list[int | None]:
+    """Return what a read may give: nothing that was overwritten for certain before it began."""
     before = [c for c in written if c.done is not None and c.done < read.of]
     last_begun = max((c.began for c in before), default=-1)
     open_yet = [
@@ -77,26 +83,28 @@ def _possible(written: Sequence[_Commit], read: Event, expire_ms: float) -> list
         for c in written
         if c.began < read.index and (c.done is None or c.done >= last_begun)
     ]
-    newest_ms = max((c.log_ms for c in before), default=0)
-    may_be_none = value_of(read).get("log_ms", 0) - newest_ms >= expire_ms
-    return [None, *open_yet] if may_be_none or not before else open_yet
+    return open_yet if before else [None, *open_yet]
 
 
 def generations(facts: Facts) -> Iterator[Violation]:
     """Generations rise; within one, each key has one owner; commits of former ones are refused.
 
-    A group that is gone begins anew.
+    A group that is gone begins anew; what began before that tells of its former life.
     """
+    gone: dict[str, int] = {}
     highest: dict[str, list[tuple[int, int]]] = defaultdict(list)
     owners: dict[tuple[str, int, int], tuple[str, str]] = {}
     for event in facts.events:
         table = event.value or {}
         if event.f == "gone":
+            gone[table["group"]] = event.index
             highest.pop(table["group"], None)
             owners = {who: owner for who, owner in owners.items() if who[0] != table["group"]}
-        elif event.f == "joined" and event.type == "ok":
+        elif event.type != "ok" or event.of < gone.get(table.get("group", ""), -1):
+            continue
+        elif event.f == "joined":
             yield from _joined(event, table, highest[table["group"]], owners)
-        elif event.f == "commit" and event.type == "ok":
+        elif event.f == "commit":
             before = _generation_before(highest[table["group"]], event.of)
             if table.get("generation", before) < before:
                 text = f"generation {table['generation']} committed when {before} was complete"

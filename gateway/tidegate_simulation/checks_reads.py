@@ -138,6 +138,32 @@ def log_starts_moved(facts: Facts) -> Iterator[Violation]:
         )
 
 
+def beginnings(facts: Facts) -> Iterator[Violation]:
+    """Nothing is told of a key that lies in front of its first offset."""
+    for event in facts.events:
+        table = event.value or {}
+        first = facts.first.get(table.get("key", -1), 0)
+        told = _told(event) if first and event.type == "ok" else ()
+        if any(0 <= each < first for each in told):
+            text = f"key {table['key']} begins at {first}, and {event.f} told of {min(told)}"
+            yield Violation("below the beginning", text, (event.index,))
+
+
+def _told(event: Event) -> list[int]:
+    """Return all offsets that an answer names."""
+    table = value_of(event)
+    match event.f:
+        case "poll":
+            more = [table[each] for each in ("next", "start", "hw") if each in table]
+            return [*(offset for offset, _ in table["records"]), *more]
+        case "send" | "low" | "end" | "seek":
+            return [table["offset"]]
+        case "trim":
+            return [table["low"]]
+        case _:
+            return []
+
+
 class _Highest:
     """The highest number of a key up to a moment.  Moments are added in order."""
 

@@ -49,6 +49,7 @@ class GroupDeleter:
 
     async def _delete(self) -> None:
         group_id = self._group.group_id
+        self.client.world.groups_watch.asks(group_id)
         invoke = self._history.invoke(self.client.name, "forget", {"group": group_id})
         request = delete_groups.DeleteGroupsRequest([group_id])
         try:
@@ -88,7 +89,9 @@ class Resumer:
     async def _live(self) -> None:
         rng = self.client.rng
         keys = sorted(rng.sample(self._workload.keys, min(2, len(self._workload.keys))))
-        self._reader.assign({key: await self._group.fetch(key) or 0 for key in keys})
+        self._reader.assign(
+            {key: await self._group.fetch(key) or self._workload.first_offset for key in keys}
+        )
         for _ in range(rng.randint(1, 8)):
             if not self._workload.take():
                 return

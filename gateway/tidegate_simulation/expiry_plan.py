@@ -1,5 +1,7 @@
 """Runs in which states of producers and offsets of groups expire, drawn apart from all else.
 
+    expiry.offsets   what a group committed was forgotten
+
 A producer that repeats a batch whose state has expired writes it twice, in Kafka, too.  So all
 producers of such a run give up after a while, as real ones do (delivery.timeout.ms); what is under
 way then must be over before a state expires.
@@ -15,7 +17,10 @@ from typing import Final
 SHARE: Final = 0.1
 PRODUCERS: Final = "producer.id.expiration.ms"
 OFFSETS: Final = "offsets.retention.minutes"
-_EXPIRATION_MS: Final = "60000"
+OFFSETS_EXPIRED: Final = "expiry.offsets"
+RETENTION_SECONDS: Final = 60.0
+_SETTINGS: Final = {PRODUCERS: "60000", OFFSETS: "1"}
+_DEFAULT_RETENTION_MINUTES: Final = 7 * 24 * 60
 _DELIVERY_SECONDS: Final = 20.0
 _MINUTE_MS: Final = 60_000
 
@@ -23,9 +28,7 @@ _MINUTE_MS: Final = 60_000
 def draw_expiries(seed: int, *, may_draw: bool) -> dict[str, str]:
     """Return settings of all gateways of a run; may_draw: clocks can be trusted."""
     rng = Random(f"{seed}/expiries")
-    if rng.random() >= SHARE or not may_draw:
-        return {}
-    return {PRODUCERS: _EXPIRATION_MS, OFFSETS: "1"}
+    return dict(_SETTINGS) if rng.random() < SHARE and may_draw else {}
 
 
 def delivery_seconds(settings: Mapping[str, str]) -> float:
@@ -33,7 +36,6 @@ def delivery_seconds(settings: Mapping[str, str]) -> float:
     return _DELIVERY_SECONDS if PRODUCERS in settings else inf
 
 
-def offsets_expire_ms(settings: Mapping[str, str]) -> int | None:
-    """Return for how long offsets are kept at least; None for ever."""
-    minutes = settings.get(OFFSETS)
-    return int(minutes) * _MINUTE_MS if minutes is not None else None
+def retention_ms(settings: Mapping[str, str]) -> int:
+    """Return for how long offsets are kept."""
+    return int(settings.get(OFFSETS, _DEFAULT_RETENTION_MINUTES)) * _MINUTE_MS

@@ -71,7 +71,6 @@ class Facts:
     deletion.  gone: key -> index of the first ok of it.  retention: key -> (ms, bytes).
     compacted: key -> how its record keys are made.  same_key: (key, record key) -> values.
     lost: key -> what was given up.  first: key -> its first offset ever, where it is not 0.
-    offsets_ms: how long after their commit offsets of groups may go; None for never.
     """
 
     events: Sequence[Event]
@@ -89,7 +88,6 @@ class Facts:
     )
     lost: dict[int, list[Lost]] = field(default_factory=lambda: defaultdict(list))
     first: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    offsets_ms: int | None = None
 
     def is_lost(self, key: int, offset: int, index: int) -> bool:
         """Tell whether a record had been given up when the event of that index was written."""
@@ -173,8 +171,6 @@ def gather(events: Sequence[Event]) -> Facts:
             _gather_lost(facts, event)
         elif event.f == "begins":
             facts.first[value_of(event)["key"]] = value_of(event)["offset"]
-        elif event.f == "expiring":
-            facts.offsets_ms = value_of(event)["ms"]
     _gather_retained(facts)
     _gather_same(facts)
     return facts

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import trio
 
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import find_coordinator, offset_commit, offset_fetch
 
 from .client import Client, Disconnected
+from .expiry_plan import RETENTION_SECONDS
+from .history import Event
 from .workload import Key, Workload
 
 _OF_MEMBERS = frozenset(
@@ -84,26 +89,49 @@ class GroupClient:
           Disconnected: the outcome is unknown.
         """
         history = self.client.world.history
-        value: dict[str, Any] = {
-            "group": self.group_id,
-            "key": key.number,
-            "offset": offset,
-            "log_ms": self._log_ms(),
-        }
+        value: dict[str, Any] = {"group": self.group_id, "key": key.number, "offset": offset}
         if generation >= 0:
             value |= {"generation": generation, "member": member_id}
         invoke = history.invoke(self.client.name, "commit", value)
-        part = offset_commit.OffsetCommitRequestPartition(key.partition, offset)
-        topic = offset_commit.OffsetCommitRequestTopic(key.topic, partitions=[part])
         request = offset_commit.OffsetCommitRequest(
-            self.group_id, generation, member_id, instance_id, topics=[topic]
+            self.group_id, generation, member_id, instance_id, topics=[_committed(key, offset)]
         )
         try:
             response = await self.call("OffsetCommit", offset_commit, 8, request)
         except Disconnected:
             history.info(invoke)
             raise
-        code = ErrorCode(response.topics[0].partitions[0].error_code)
+        return self._settle(invoke, response.topics[0])
+
+    async def commit_all(self, keys: Sequence[Key], offset: int) -> None:
+        """Commit one offset for each of several keys, in one request, as if each were a client's.
+
+        Raises:
+          Disconnected: the outcome is unknown.
+        """
+        history = self.client.world.history
+        invokes = [
+            history.invoke(
+                f"{self.client.name} {key.number}",
+                "commit",
+                {"group": self.group_id, "key": key.number, "offset": offset},
+            )
+            for key in keys
+        ]
+        topics = [_committed(key, offset) for key in keys]
+        request = offset_commit.OffsetCommitRequest(self.group_id, topics=topics)
+        try:
+            response = await self.call("OffsetCommit", offset_commit, 8, request)
+        except Disconnected:
+            for invoke in invokes:
+                history.info(invoke)
+            raise
+        for invoke, topic in zip(invokes, response.topics, strict=True):
+            self._settle(invoke, topic)
+
+    def _settle(self, invoke: Event, topic: Any) -> ErrorCode:
+        history = self.client.world.history
+        code = ErrorCode(topic.partitions[0].error_code)
         if code == ErrorCode.NONE:
             history.ok(invoke)
         elif code in _OF_MEMBERS:
@@ -136,11 +164,13 @@ class GroupClient:
             raise
         found = int(group.topics[0].partitions[0].committed_offset)
         offset = found if found >= 0 else None
-        history.ok(invoke, offset=offset, log_ms=self._log_ms())
+        history.ok(invoke, offset=offset)
         return offset
 
-    def _log_ms(self) -> int:
-        return self.client.world.watch.state.log_time_ms
+
+def _committed(key: Key, offset: int) -> Any:
+    part = offset_commit.OffsetCommitRequestPartition(key.partition, offset)
+    return offset_commit.OffsetCommitRequestTopic(key.topic, partitions=[part])
 
 
 class Committer:
@@ -166,4 +196,37 @@ class Committer:
             except Disconnected:
                 await self.client.pause(1.0)
             await self.client.pause(4.0)
+        self.client.close()
+
+
+class CommitterOfAll(Committer):
+    """Commits offsets of all keys at once."""
+
+    async def run(self) -> None:
+        """Do so until no operation is left."""
+        while self._workload.take():
+            self._next += 1
+            try:
+                await self.group.commit_all(self._workload.keys, self._next)
+                await self.group.fetch(self.client.rng.choice(self._workload.keys))
+            except Disconnected:
+                await self.client.pause(1.0)
+            await self.client.pause(4.0)
+        self.client.close()
+
+
+class Pauser(Committer):
+    """Commits, is silent for longer than that is kept, and reads it back."""
+
+    async def run(self) -> None:
+        """Do so until no operation is left."""
+        while self._workload.operations_left > 0:
+            key = self.client.rng.choice(self._workload.keys)
+            self._next += 1
+            try:
+                await self.group.commit(key, self._next)
+                await trio.sleep(RETENTION_SECONDS * 1.3)
+                await self.group.fetch(key)
+            except Disconnected:
+                await self.client.pause(1.0)
         self.client.close()

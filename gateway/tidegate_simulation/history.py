@@ -36,12 +36,13 @@ that is created again has new keys), and values of records are integers, each se
     compacted  note ok {"key", "keys", "tombstones"}: from the start of the key on, of the
                records of one record key only the newest may stay.  The record key of a value is
                its rest by "keys"; a tombstone is one that "tombstones" divides, unless that is 0
-    commit     {"group", "key", "offset", ["generation", "member"], ["log_ms"]}; generation and
-               member of members.  log_ms: the time by which offsets expire, when it began
-    expiring   note ok {"ms"}: offsets of groups may go so long after their commit, by log_ms
+    commit     {"group", "key", "offset", ["generation", "member"]}; the last two of members
+    expired    note ok {"group", "keys"}: what was committed for these keys is forgotten; a key
+               that no client knows is null
     forget     {"group"}: the group is deleted, with its offsets
-    gone       note ok {"group"}: it was deleted, by a client or as nothing is left of it
-    fetched    {"group", "key"}: what is committed?  ok: "offset", null for nothing, ["log_ms"]
+    gone       note ok {"group"}: it was deleted, by a client or as nothing is left of it,
+               with its offsets; it may begin anew
+    fetched    {"group", "key"}: what is committed?  ok: "offset", null for nothing
     joined     {"group"}: JoinGroup and SyncGroup.  ok: "generation", "member", "keys",
                ["instance"] a static member's, ["session_ms"].  info: ["error"], and then "member",
                "" for a new one

@@ -23,6 +23,7 @@ from tidegate_coordination.state.objects import ObjectName, SegmentName, WalName
 from tidegate_coordination.state.partitions import Partition
 
 from .deletion_checks import DeletionWatch, live_objects
+from .group_checks import GroupWatch
 from .late_checks import LatenessWatch
 from .losses import Hurt
 from .move_plan import FIRST_LOG
@@ -46,12 +47,11 @@ class StateWatch:
       complain: called with the kind and the text of a violation.
       deletions: is told of each entry.
       hurt: tells what the store lost, and what it was.
-      on_group_gone: called with the id of a group that is deleted.
       on_lost: called with a partition and a stretch that was hurt and is given up.
       on_published: called with the number of units of each entry that publishes some.
       on_moved: called with the log that entries go to from now on.
       on_cleaned: called for each round of compaction.
-      settings: is told of what is removed.
+      settings, groups: are told of what is removed.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class StateWatch:
         on_cleaned: Callable[[], None],
         *,
         hurt: Hurt,
-        on_group_gone: Callable[[str], None],
         on_lost: Callable[[Partition, int, int], None],
         on_moved: Callable[[str], None],
         settings: SettingsWatch,
+        groups: GroupWatch,
     ) -> None:
         self.state = ClusterState()
         self.payloads: list[bytes] = []
@@ -80,11 +80,12 @@ class StateWatch:
         self._complain = complain
         self._deletions = deletions
         self._on_published = on_published
-        self._on_group_gone = on_group_gone
         self._on_cleaned = on_cleaned
         self._hurt = hurt
         self._on_moved = on_moved
         self._settings = settings
+        self._groups = groups
+        self._now_ms = 0  # log time of the entry that is looked at
         self._published: set[SegmentName] = set()
         self._ended: set[int] = set()  # by what stands before it in the same entry
         self._versions: dict[int, int] = {}
@@ -161,6 +162,7 @@ class StateWatch:
     def _before(self, entry: Entry) -> None:
         """Check what the events say against the state they meet."""
         self._ended.clear()
+        self._now_ms = self.state.log_time_after(entry.writer, entry.clock_ms)
         if entry.writer and not self._lives(entry.writer):
             self._broken(8, f"an entry of incarnation {entry.writer}, which ended")
         for author, event in authored(entry):
@@ -188,10 +190,10 @@ class StateWatch:
                 self._publish(event)
             case ev.RunsSkipped():
                 self._skip(event)
-            case gev.GroupChanged() | gev.OffsetsCommitted() | gev.GroupDeleted():
+            case gev.GroupChanged() | gev.OffsetsCommitted():
                 self._group(author, event)
             case _:
-                pass
+                self._groups.before(self.state, event, self._now_ms)
 
     def _lives(self, incarnation: int) -> bool:
         """Tell whether an incarnation lives before the event that is looked at."""
@@ -318,13 +320,8 @@ class StateWatch:
             text = f"of {len(objects)} objects {len(used)} are used, {len(objects.dead)} dead"
             self._broken(4, f"{text}; both: {wrong}")
 
-    def _group(
-        self, writer: int, event: gev.GroupChanged | gev.OffsetsCommitted | gev.GroupDeleted
-    ) -> None:
-        """7: a group is written under the claim that holds; who deletes it, decides the rule."""
-        if isinstance(event, gev.GroupDeleted):
-            self._on_group_gone(event.group_id)
-            return
+    def _group(self, writer: int, event: gev.GroupChanged | gev.OffsetsCommitted) -> None:
+        """7: a group is written under the claim that holds."""
         claim = self.state.claims.get(f"group/{event.group_id}")
         if claim is None or (claim.incarnation, claim.epoch) != (writer, event.claim_epoch):
             self._broken(7, f"incarnation {writer} wrote {event}, but the claim is {claim}")

@@ -29,6 +29,10 @@ _CONFIG: Final = "max.message.bytes"
 _LEAST: Final = 1_048_588
 _HIGH_WATERMARK: Final = -1
 _HASTE_SECONDS: Final = 4.0
+_EXPECTED: Final = {
+    CREATE: (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS),
+    DELETE: (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+}
 
 
 class CleanClient(Client):
@@ -103,6 +107,8 @@ class ConfigSetter:
 class Emptier:
     """Writes to a topic, and now and then deletes all of its records, whatever their offsets."""
 
+    partitions = 1
+
     def __init__(self, workload: Workload, name: str, topic: str) -> None:
         self.client: Client = CleanClient(workload.world, name)
         self._workload = workload
@@ -111,7 +117,7 @@ class Emptier:
     async def run(self) -> None:
         """Do so until no operation is left."""
         # Only requests empty it; its records are of no time.
-        await create_topic(self.client, self._topic, 1, {"retention.ms": "-1"})
+        await create_topic(self.client, self._topic, self.partitions, {"retention.ms": "-1"})
         while self._workload.operations_left > 0:
             await self._write(self.client)
             if self.client.rng.random() < 0.5:
@@ -121,8 +127,11 @@ class Emptier:
 
     async def _write(self, client: Client, timeout_seconds: float = 20.0) -> None:
         batch = batch_bytes(self._workload.values(1), 0, sequence=-1)
-        part = produce.PartitionProduceData(0, memoryview(batch))
-        topic = produce.TopicProduceData(name=self._topic, partition_data=[part])
+        parts = [
+            produce.PartitionProduceData(index, memoryview(batch))
+            for index in range(self.partitions)
+        ]
+        topic = produce.TopicProduceData(name=self._topic, partition_data=parts)
         request = produce.ProduceRequest(None, -1, 30_000, [topic])
         try:
             await client.call("Produce", produce, 9, request, timeout_seconds=timeout_seconds)
@@ -130,24 +139,42 @@ class Emptier:
             return
 
     async def _empty(self, timeout_seconds: float = 20.0) -> None:
-        part = delete_records.DeleteRecordsPartition(0, _HIGH_WATERMARK)
+        parts = [
+            delete_records.DeleteRecordsPartition(index, _HIGH_WATERMARK)
+            for index in range(self.partitions)
+        ]
         request = delete_records.DeleteRecordsRequest(
-            [delete_records.DeleteRecordsTopic(self._topic, [part])], 30_000
+            [delete_records.DeleteRecordsTopic(self._topic, parts)], 30_000
         )
         lateness = self.client.world.watch.lateness
         lateness.begins_to_empty(self._topic)
+        ends = lateness.ends(self._topic)
         try:
-            await self.client.call(
+            response = await self.client.call(
                 "DeleteRecords", delete_records, 2, request, timeout_seconds=timeout_seconds
             )
+            self._see_what_went(response, ends)
         except Disconnected:
             pass
         finally:
             lateness.emptied(self._topic)
 
+    def _see_what_went(
+        self, response: delete_records.DeleteRecordsResponse, ends: list[int]
+    ) -> None:
+        """What was there when it asked is gone where the answer says so."""
+        starts = self.client.world.watch.lateness.log_starts(self._topic)
+        for each in response.topics[0].partitions:
+            index = each.partition_index
+            if each.error_code == ErrorCode.NONE and starts[index] < ends[index]:
+                text = f"{self._topic}-{index} begins at {starts[index]}, not at {ends[index]}"
+                self.client.world.complain("not done", text)
+
 
 class HastyEmptier(Emptier):
-    """Waits for no answer long, and writes through others meanwhile, wherever it gets in."""
+    """Waits for no answer long; then writes through others, wherever it gets in."""
+
+    partitions = 3
 
     def __init__(self, workload: Workload, name: str, topic: str) -> None:
         super().__init__(workload, name, topic)
@@ -155,7 +182,7 @@ class HastyEmptier(Emptier):
 
     async def run(self) -> None:
         """Do so until no operation is left."""
-        await create_topic(self.client, self._topic, 1, {"retention.ms": "-1"})
+        await create_topic(self.client, self._topic, self.partitions, {"retention.ms": "-1"})
         while self._workload.operations_left > 0:
             for _ in range(self.client.rng.randint(1, 4)):
                 await self._write(self._writer, _HASTE_SECONDS)
@@ -202,10 +229,21 @@ class Reliver:
                 continue
             rows = response.topics if what == CREATE else response.responses
             is_answered = all(each.error_code != ErrorCode.REQUEST_TIMED_OUT for each in rows)
+            for row in rows:
+                self._see_what_was_done(what, row.name, ErrorCode(row.error_code))
         for topic in self._topics:
             self._lateness.acknowledged(topic)
         self.client.close()  # so that the next one may ask another gateway
         await self.client.pause(1.0)
+
+    def _see_what_was_done(self, what: str, topic: str, code: ErrorCode) -> None:
+        """Nobody else administrates the topic, so it is there or not, as was asked for."""
+        if code == ErrorCode.REQUEST_TIMED_OUT:
+            return
+        if code not in _EXPECTED[what]:
+            self.client.world.complain("false error", f"{what} {topic}: {code.name}")
+        elif self._lateness.is_there(topic) != (what == CREATE):
+            self.client.world.complain("not done", f"{what} {topic}: {code.name}")
 
     def _request(self, what: str) -> tuple[str, ModuleType, int, Any]:
         if what == CREATE:

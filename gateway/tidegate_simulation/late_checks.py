@@ -9,11 +9,13 @@ at a time administrates; such a client says what it does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import gt
 from typing import Final
 
 from tidegate_coordination import events as ev
 from tidegate_coordination.entries import Entry
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.partitions import Partition
 
 CREATE: Final = "create"
 DELETE: Final = "delete"
@@ -32,8 +34,8 @@ class LatenessWatch:
         self._names: dict[bytes, str] = {}
         # By name: what may still be done to it.  Values of configs, or CREATE and DELETE.
         self._allowed: dict[str, set[str]] = {}
-        # By name of a topic of one partition: how far its log start may rise; None while it may.
-        self._bounds: dict[str, int | None] = {}
+        # By name: how far the log start of each partition may rise; None while it may.
+        self._bounds: dict[str, list[int] | None] = {}
 
     def begins(self, name: str, what: str) -> None:
         """Its client is about to ask for something."""
@@ -49,10 +51,24 @@ class LatenessWatch:
 
     def emptied(self, name: str) -> None:
         """Its client was answered, or waits no more: what is written from here on must stay."""
+        self._bounds[name] = self.ends(name)
+
+    def ends(self, name: str) -> list[int]:
+        """Return where the partitions of a topic end; none where there is no such topic."""
+        return [each.next_offset for each in self._partitions(name)]
+
+    def log_starts(self, name: str) -> list[int]:
+        """Return where they begin."""
+        return [each.log_start for each in self._partitions(name)]
+
+    def is_there(self, name: str) -> bool:
+        """Tell whether there is such a topic."""
+        return name in self._state.topics.by_name
+
+    def _partitions(self, name: str) -> list[Partition]:
         topic = self._state.topics.by_name.get(name)
-        if topic is not None:
-            [number] = topic.partition_numbers
-            self._bounds[name] = self._state.partitions[number].next_offset
+        numbers = topic.partition_numbers if topic is not None else ()
+        return [self._state.partitions[number] for number in numbers]
 
     def after_entry(self, entry: Entry) -> None:
         """Judge an entry that was appended just now."""
@@ -80,10 +96,7 @@ class LatenessWatch:
 
     def _judge_starts(self) -> None:
         for name, bound in self._bounds.items():
-            topic = self._state.topics.by_name.get(name)
-            if topic is None or bound is None:
-                continue
-            log_start = self._state.partitions[topic.partition_numbers[0]].log_start
-            if log_start > bound:
-                text = f"{name} begins at {log_start}, and was to be emptied up to {bound}"
+            starts = self.log_starts(name)
+            if bound is not None and any(map(gt, starts, bound)):
+                text = f"{name} begins at {starts}, and was to be emptied up to {bound}"
                 self._complain(_KIND, f"entry {self._state.position}: {text}")

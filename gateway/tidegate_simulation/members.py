@@ -79,7 +79,9 @@ class GroupMember:
     async def _take_part(self) -> None:
         """One generation."""
         joined, keys = await self.join()
-        positions = {key: await self._group.fetch(key) or 0 for key in keys}
+        positions = {
+            key: await self._group.fetch(key) or self._workload.first_offset for key in keys
+        }
         self._reader.assign(positions)
         former, self._generation = self._generation, joined.generation
         if keys and self.rng.random() < 0.3:

@@ -326,12 +326,15 @@ class Newcomer(PlainProducer):
 
     patience_seconds = 45.0
 
+    _is_behind = False  # a batch of this round was not acknowledged
+
     async def run(self) -> None:
         """Send until no operation is left."""
         while self.workload.take():
             producer, key = await self.introduce(), self.rng.choice(self.workload.keys)
             sequences: dict[int, int] = {}
             count = self.rng.randint(2, MAX_IN_FLIGHT)
+            self._is_behind = False
             await self._round([self.make(key, producer, sequences) for _ in range(count)], -1)
             await self.client.pause(4.0)
         self.client.close()
@@ -344,8 +347,9 @@ class Newcomer(PlainProducer):
         return await super().submit(connection, batches, acks)
 
     def _settle(self, batch: Batch, code: ErrorCode, offset: int) -> None:
-        """What comes behind a batch that was not written is refused, and rightly so."""
-        if code == ErrorCode.NONE or code in _CERTAIN:
-            super()._settle(batch, code, offset)
-        else:
+        """What comes after a batch that was not written is refused, and rightly so."""
+        if self._is_behind and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             self.history.info(batch.invoke)
+            return
+        self._is_behind = self._is_behind or code != ErrorCode.NONE
+        super()._settle(batch, code, offset)

@@ -27,7 +27,7 @@ from .compacters import Compacter
 from .disk_plan import draw_disks
 from .drain_plan import DRAIN_KIND, draws_drains, may_stay
 from .drain_probers import DrainProber
-from .expiry_plan import draw_expiries, offsets_expire_ms
+from .expiry_plan import OFFSETS_EXPIRED, PRODUCERS, draw_expiries
 from .faults import FaultPlan, Landed, draw_plan, draw_settings
 from .final_readers import read_to_the_end
 from .forwarding_plan import draw_forwarding
@@ -248,8 +248,8 @@ class _Run:
             node.set_faults(LogFaults(), StoreFaults())
             nursery.start_soon(node.run)
         workload = Workload(world, self._operations, self.plan.beginnings.first_offset)
-        if (expire_ms := offsets_expire_ms(self._settings)) is not None:
-            world.history.note("setup", "ok", "expiring", {"ms": expire_ms})
+        if PRODUCERS in self._settings:
+            world.strikes.promise([OFFSETS_EXPIRED])
         world.number_of = workload.number_of
         world.hurt.is_known = workload.is_known
         with trio.fail_after(CALM_SECONDS):

@@ -25,7 +25,9 @@ from tidegate_storage.object_store import Buffer, ObjectExists
 from .checker import Violation
 from .cuts import Cuts
 from .deletion_checks import DeletionWatch
+from .expiry_plan import retention_ms
 from .faults import FaultPlan
+from .group_checks import GroupWatch
 from .history import History
 from .invariants import StateWatch
 from .losses import Hurt
@@ -151,6 +153,7 @@ class World:
     store: WatchedStore = field(init=False)
     hurt: Hurt = field(init=False)
     settings_watch: SettingsWatch = field(init=False)
+    groups_watch: GroupWatch = field(init=False)
     watch: StateWatch = field(init=False)
     logs: dict[str, WatchedLog] = field(default_factory=dict[str, WatchedLog])
     homes: list[str] = field(default_factory=lambda: [FIRST_LOG])
@@ -174,6 +177,13 @@ class World:
         self.store = WatchedStore(self.wall_clock, deletions)
         self.hurt = Hurt(self.store, lambda: self.watch.state)
         self.settings_watch = SettingsWatch(self.plan.static, self.complain)
+        self.groups_watch = GroupWatch(
+            self.history,
+            self.complain,
+            self.strikes.count,
+            lambda topic_id, partition: self.number_of(topic_id, partition),
+            retention_ms=retention_ms(self.settings),
+        )
         self.watch = StateWatch(
             self.store.peek,
             self.complain,
@@ -181,10 +191,10 @@ class World:
             lambda units: self.strikes.count("pipeline.published", units),
             lambda: self.strikes.count("pipeline.compacted", 1),
             hurt=self.hurt,
-            on_group_gone=self._group_gone,
             on_lost=self._lost,
             on_moved=self._moved,
             settings=self.settings_watch,
+            groups=self.groups_watch,
         )
 
     def _zone_of(self, part: str) -> str:
@@ -203,9 +213,6 @@ class World:
         self.strikes.count(MOVED)
         for each in self.when_moved:
             each()
-
-    def _group_gone(self, group_id: str) -> None:
-        self.history.note("watch", "ok", "gone", {"group": group_id})
 
     def _lost(self, partition: Partition, base_offset: int, next_offset: int) -> None:
         """Tell the history what was given up by declared repair."""
