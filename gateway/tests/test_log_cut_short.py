@@ -295,6 +295,7 @@ async def test_others_that_append_and_copy_meanwhile_are_no_loss(
     async with wire_world(store=store, log=log) as world:
         await world.create_topic("t", 1)
         before = await load_state(log, deadline_seconds=inf)
+        position = before.position
         store.others_go_on = trio.Event()
 
         async def go_on(asked: trio.Event) -> None:
@@ -307,7 +308,32 @@ async def test_others_that_append_and_copy_meanwhile_are_no_loss(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(go_on, store.others_go_on)
             found = await see_prefix(store, log, before, 2, deadline_seconds=inf)
-        assert found.position > before.position
+        assert found.position > position
+
+
+async def test_others_may_trim_what_a_slow_start_has_not_read(autojump_clock: MockClock) -> None:
+    store, log = Late(), MemoryLog()
+    async with wire_world(store=store, log=log) as world:
+        await world.create_topic("t", 1)
+        before = await load_state(log, deadline_seconds=inf)
+        position = before.position
+        store.others_go_on = trio.Event()
+
+        async def go_on(asked: trio.Event) -> None:
+            await asked.wait()
+            store.others_go_on = None
+            for value in b"0", b"1", b"2":
+                await produce(world, "t", value)
+            newest = await load_state(log, deadline_seconds=inf)
+            await log.save_snapshot(newest.position, [newest.encode()])
+            await log.trim(newest.position + 1)
+            store.went_on.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(go_on, store.others_go_on)
+            found = await see_prefix(store, log, before, 2, deadline_seconds=inf)
+        assert not isinstance(await log.read(found.position + 1, 1), Trimmed)
+        assert isinstance(await log.read(position + 1, 1), Trimmed)
 
 
 class AwayForAMoment(MemoryObjectStore):

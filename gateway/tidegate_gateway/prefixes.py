@@ -33,7 +33,7 @@ from tidegate_storage.ownership import (
     see_mark_stays,
 )
 
-from .startup import PATIENCE_SECONDS, RETRY_SECONDS, load_state, patiently
+from .startup import PATIENCE_SECONDS, RETRY_SECONDS, patiently, read_on
 
 _log = structlog.get_logger("tidegate.startup")
 
@@ -61,17 +61,15 @@ async def see_prefix(
       StoreMisconfigured: the prefix is another cluster's, or another timeline's, or nobody's while
         the log has a cluster.
       StoreUnavailable: the store is away for too long.
-      LogMisconfigured: the log lost entries at its end; or as load_state().
-      TooSlowError: as load_state().
+      LogMisconfigured: the log lost entries at its end; or as read_on().
+      TooSlowError: as read_on().
     """
     if not state.cluster_id:
         owner = await _owner(store, _patience())
         if owner is None:
             return state
         # Another gateway may have made the cluster since this one read the log.
-        state = await load_state(
-            log, deadline_seconds=deadline_seconds, highest_version=state.highest_version
-        )
+        state = await read_on(log, state, deadline_seconds=deadline_seconds)
         if not state.cluster_id:
             raise _log_is_empty(owner)
     patience = _patience()
@@ -98,22 +96,19 @@ async def _see_end(
     shelf = Shelf(store, state.cluster_id, state.timeline)
     copies = await patience.answer_to(shelf.look)
     mark = await patience.answer_to(lambda: newest_mark(shelf, copies.entries))
-    copied = copies.last
-    if copied > state.position:
-        # Others may have appended and copied since.  What is copied was in the log before.
-        state = await load_state(
-            log, deadline_seconds=deadline_seconds, highest_version=state.highest_version
-        )
+    # While a slow store was asked, others may have appended, copied, and trimmed what this gateway
+    # has not read.  What is copied was in the log before.
+    state = await read_on(log, state, deadline_seconds=deadline_seconds)
     if mark is not None and mark.position <= state.position:
         with trio.fail_after(deadline_seconds):
             await patiently(partial(see_same, log, mark), LogUnavailable)
-    if copied <= state.position:
+    if copies.last <= state.position:
         return state
     raise LogMisconfigured(
         f"it ends at position {state.position}, but its copies in the object store reach up to"
-        f" {copied}: it lost entries. If it is an old copy, or a standby that lagged behind, give"
-        " the newer one; if there is none any more, `tidegate log restore` makes a new log from"
-        " the copies, and from the records written since"
+        f" {copies.last}: it lost entries. If it is an old copy, or a standby that lagged behind,"
+        " give the newer one; if there is none any more, `tidegate log restore` makes a new log"
+        " from the copies, and from the records written since"
     )
 
 

@@ -77,32 +77,53 @@ async def load_state(
       ReleaseTooOld: the cluster's metadata.version is above highest_version.
     """
     with trio.fail_after(deadline_seconds):
-        state = _followed(log, await _from_snapshot(log, highest_version))
-        while True:
-            entries = await patiently(_reading(log, state.position + 1), LogUnavailable)
-            if isinstance(entries, Trimmed):
-                # Another gateway may have taken a newer snapshot meanwhile, and trimmed below it.
-                newer = _followed(log, await _from_snapshot(log, highest_version))
-                if state.cluster_id and newer.cluster_id != state.cluster_id:
-                    raise LogMisconfigured(
-                        f"the log of cluster {state.cluster_id} was moved away, and what is there"
-                        f" now is that of cluster {newer.cluster_id!r}"
-                    )
-                if newer.position <= state.position:
-                    raise LogMisconfigured(
-                        f"the metadata log begins at {entries.first_position} and no snapshot"
-                        f" reaches up to it (newest: {state.position}); restore it from a backup"
-                    )
-                state = newer
-                continue
-            if not entries:
-                _check_end(log, state)
-                state.touched.clear()
-                return state
-            for each in entries:
-                entry = decode_entry(each.payload, each.position, state.entry_formats)
-                state.apply(each.position, entry)
-            await trio.lowlevel.checkpoint()
+        return await _read_on(log, _followed(log, await _from_snapshot(log, highest_version)))
+
+
+async def read_on(
+    log: MetadataLog, state: ClusterState, *, deadline_seconds: float
+) -> ClusterState:
+    """Return a loaded state, or a newer one, brought to the log's present end.
+
+    Raises:
+      Exception: as load_state().
+    """
+    with trio.fail_after(deadline_seconds):
+        return await _read_on(log, state)
+
+
+async def _read_on(log: MetadataLog, state: ClusterState) -> ClusterState:
+    while True:
+        entries = await patiently(_reading(log, state.position + 1), LogUnavailable)
+        if isinstance(entries, Trimmed):
+            state = await _from_newer_snapshot(log, state, entries.first_position)
+            continue
+        if not entries:
+            _check_end(log, state)
+            state.touched.clear()
+            return state
+        for each in entries:
+            entry = decode_entry(each.payload, each.position, state.entry_formats)
+            state.apply(each.position, entry)
+        await trio.lowlevel.checkpoint()
+
+
+async def _from_newer_snapshot(
+    log: MetadataLog, state: ClusterState, log_begins_at: int
+) -> ClusterState:
+    """Another gateway may have taken a newer snapshot meanwhile, and trimmed below it."""
+    newer = _followed(log, await _from_snapshot(log, state.highest_version))
+    if state.cluster_id and newer.cluster_id != state.cluster_id:
+        raise LogMisconfigured(
+            f"the log of cluster {state.cluster_id} was moved away, and what is there"
+            f" now is that of cluster {newer.cluster_id!r}"
+        )
+    if newer.position <= state.position:
+        raise LogMisconfigured(
+            f"the metadata log begins at {log_begins_at} and no snapshot"
+            f" reaches up to it (newest: {state.position}); restore it from a backup"
+        )
+    return newer
 
 
 async def _from_snapshot(log: MetadataLog, highest_version: int) -> ClusterState:

@@ -25,7 +25,7 @@ PARTS_SHARE: Final = 0.08
 FIRST_OFFSET: Final = 1 << 62
 _NEAR_OBJECT: Final = MAX_UINT32 - 8
 _NEAR_COUNTER: Final = MAX_UINT32 - 2
-# Partitions, topics, offsets, rows.
+# Module, constant, and what it is in such runs.
 _SMALL_PARTS: Final = (
     (delete_records, "PARTITIONS_PER_PROPOSAL", 1),
     (delete_topics, "TOPICS_PER_PROPOSAL", 1),

@@ -97,9 +97,10 @@ def generations(facts: Facts) -> Iterator[Violation]:
     for event in facts.events:
         table = event.value or {}
         if event.f == "gone":
-            gone[table["group"]] = event.index
-            highest.pop(table["group"], None)
-            owners = {who: owner for who, owner in owners.items() if who[0] != table["group"]}
+            group = table["group"]
+            gone[group] = event.index
+            highest.pop(group, None)
+            owners = {place: owners[place] for place in owners if place[0] != group}
         elif event.type != "ok" or event.of < gone.get(table.get("group", ""), -1):
             continue
         elif event.f == "joined":

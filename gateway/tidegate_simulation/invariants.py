@@ -192,7 +192,7 @@ class StateWatch:
                 self._skip(event)
             case gev.GroupChanged() | gev.OffsetsCommitted():
                 self._group(author, event)
-            case _:
+            case _:  # of all others, GroupWatch looks at deletions of groups and of their offsets
                 self._groups.before(self.state, event, self._now_ms)
 
     def _lives(self, incarnation: int) -> bool:

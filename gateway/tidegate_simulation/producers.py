@@ -321,11 +321,10 @@ class Pipeliner(PlainProducer):
 class Newcomer(PlainProducer):
     """Is given a new producer id for each few batches; sends them slowly, and none of them again.
 
-    So the first may be given up by a gateway that goes on to write the next: what must not be.
+    So a gateway may give the first up and then be asked to write the next, which it must refuse.
     """
 
     patience_seconds = 45.0
-
     _is_behind = False  # a batch of this round was not acknowledged
 
     async def run(self) -> None:
