@@ -9,6 +9,7 @@ import pytest
 from crc32c import crc32c
 
 from tests.planted_bugs import Plant, must_be_found
+from tidegate_simulation.faults import FaultPlan
 from tidegate_storage.cache_files import FileKey, FileName, Place, Verified
 from tidegate_storage.disk import DiskSteps
 from tidegate_storage.file_part import FilePart
@@ -60,7 +61,6 @@ def forgets_where_a_slice_begins(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
-        (checks_no_crc, {"the run broke off"}, 612),
         (forgets_the_object, {"foreign record"}, 6),
         (removes_nothing, {"disk cache too large"}, 4),
         (forgets_where_a_slice_begins, {"the run broke off"}, 6),
@@ -70,3 +70,10 @@ def test_planted_bug_of_the_disk_cache_is_found(
     plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     must_be_found(plant, expected, first_seed, monkeypatch, lambda plan: plan.disks.max_bytes > 0)
+
+
+def test_files_that_are_read_without_their_crc_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_damaged(plan: FaultPlan) -> bool:
+        return bool({"disk.torn", "disk.flipped"} & {*plan.disks.kinds})
+
+    must_be_found(checks_no_crc, {"the run broke off"}, 1280, monkeypatch, is_damaged)
