@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from tidegate_fuzz.cover import Marks, watch
-from tidegate_fuzz.engine import Campaign, Tally, minimised
+from tidegate_fuzz.engine import Campaign, Clocks, Tally, minimised
 from tidegate_fuzz.mutations import MAX_INPUT_BYTES, mutate, sweep
 
 PLANTED = '''
@@ -63,8 +63,33 @@ def woven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Mod
     del sys.modules["planted_reader"]
 
 
-def campaign(target: Planted, executions: int, marks: Marks | None = None, seed: int = 1) -> Tally:
-    return Campaign(target, marks or Marks(), seed, []).run(lambda number: number < executions)
+class Slow(Planted):
+    """Takes busy_seconds of CPU and waited_seconds more, on clocks of its own."""
+
+    def __init__(self, busy_seconds: float, waited_seconds: float = 0.0) -> None:
+        super().__init__()
+        self._took = (busy_seconds, waited_seconds)
+        self._cpu = self._elapsed = 0.0
+
+    def run(self, data: bytes) -> None:
+        busy_seconds, waited_seconds = self._took
+        self._cpu += busy_seconds
+        self._elapsed += busy_seconds + waited_seconds
+
+    @property
+    def clocks(self) -> Clocks:
+        return Clocks(lambda: self._elapsed, lambda: self._cpu)
+
+
+def campaign(
+    target: Planted,
+    executions: int,
+    marks: Marks | None = None,
+    seed: int = 1,
+    clocks: Clocks = Clocks(lambda: 0.0, lambda: 0.0),  # noqa: B008
+) -> Tally:
+    made = Campaign(target, marks or Marks(), seed, [], clocks)
+    return made.run(lambda number: number < executions)
 
 
 def test_marks_follow_what_ran(woven: tuple[ModuleType, Marks]) -> None:
@@ -88,18 +113,22 @@ def test_what_is_new_is_kept_and_leads_deeper(woven: tuple[ModuleType, Marks]) -
     assert minimised(target, finding).data == b"TG"
 
 
-def test_memory_and_time_are_bounded() -> None:
+def test_memory_is_bounded() -> None:
     class Greedy(Planted):
         def run(self, data: bytes) -> None:
             bytes((2 << 20) + 11 * len(data))
 
-    class Slow(Planted):
-        def run(self, data: bytes) -> None:
-            sum(range(5_000_000))
-
     assert set(campaign(Greedy(), 300).findings) == {"memory"}
-    assert set(campaign(Slow(), 3).findings) == {"time"}
     assert campaign(Planted(), 300).findings == {}
+
+
+@pytest.mark.parametrize(
+    ("target", "findings"),
+    [(Slow(0.06), {"time"}), (Slow(0.04), set[str]()), (Slow(0.04, waited_seconds=1), set[str]())],
+    ids=["too slow", "fast enough", "on a busy machine"],
+)
+def test_cpu_time_is_bounded(target: Slow, findings: set[str]) -> None:
+    assert set(campaign(target, 3, clocks=target.clocks).findings) == findings
 
 
 def test_a_seed_repeats_and_another_does_not() -> None:

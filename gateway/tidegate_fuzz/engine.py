@@ -1,7 +1,7 @@
 """The loop of a campaign: choose an input, damage it, run it, keep what reached something new.
 
 Everything follows from the seed: the same seed and number of executions make the same inputs.  Only
-the bound on time reads a clock, and it never decides what is tried next.
+the bound on time reads clocks, and it never decides what is tried next.
 
 A finding is whatever a target lets escape, MemoryError and RecursionError included, and an input
 that takes more memory or time than its size allows.
@@ -51,6 +51,14 @@ class Target(Protocol):
     def run(self, data: bytes) -> None:
         """Raise whatever must not come out; swallow what the code documents."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What a bound on time reads, in seconds.  cpu: of this thread alone."""
+
+    elapsed: Callable[[], float] = time.perf_counter
+    cpu: Callable[[], float] = time.thread_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +123,24 @@ class Chooser:
 class Campaign:
     """Runs one target."""
 
-    def __init__(self, target: Target, marks: Marks, seed: int, stored: list[bytes]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        marks: Marks,
+        seed: int,
+        stored: list[bytes],
+        clocks: Clocks = Clocks(),  # noqa: B008
+    ) -> None:
         self._target = target
         self._marks = marks
+        self._clocks = clocks
         self.chooser = Chooser(target, Random(seed), stored)
         self.tally = Tally(seeds=len(self.chooser.seeds))
         self._reached = marks.reached
 
     def run(self, goes_on: Callable[[int], bool]) -> Tally:
         """Run until goes_on(executions) says no."""
-        started, tally = time.perf_counter(), self.tally
+        started, tally = self._clocks.elapsed(), self.tally
         table, chooser = self._marks.table, self.chooser
         gc.disable()  # cycles wait for the collections below, so that pauses are nobody's slowness
         while goes_on(tally.executions) and len(tally.findings) < MAX_FINDINGS:
@@ -139,7 +155,7 @@ class Campaign:
             if tally.executions % 4096 == 0:
                 gc.collect()
         gc.enable()
-        tally.seconds = time.perf_counter() - started
+        tally.seconds = self._clocks.elapsed() - started
         tally.corpus = len(chooser.grown)
         return tally
 
@@ -153,12 +169,12 @@ class Campaign:
     def _execute(self, data: bytes, *, traced: bool) -> None:
         if traced:
             tracemalloc.start()
-        started = time.perf_counter()
+        started = self._clocks.elapsed()
         try:
             self._target.run(data)
         except Exception as error:
             self._found(finding_of(error, data))
-        took = time.perf_counter() - started
+        took = self._clocks.elapsed() - started
         if traced:
             self._look_at_memory(data)
         elif took > self._allowed_seconds(data):
@@ -179,10 +195,10 @@ class Campaign:
     def _look_at_time(self, data: bytes, took: float) -> None:
         """The machine may have been busy: what counts is CPU time, and the least of three."""
         for _ in range(3):
-            started = time.thread_time()
+            started = self._clocks.cpu()
             with suppress(Exception):  # found already, above
                 self._target.run(data)
-            took = min(took, time.thread_time() - started)
+            took = min(took, self._clocks.cpu() - started)
         self.tally.slowest = max(self.tally.slowest, (took, len(data)))
         if took > self._allowed_seconds(data):
             self._found(Finding("time", f"{len(data)} bytes of input took {took:.3f} s", data))
