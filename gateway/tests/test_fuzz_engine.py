@@ -81,12 +81,15 @@ class Slow(Planted):
         return Clocks(lambda: self._elapsed, lambda: self._cpu)
 
 
+STANDS_STILL = Clocks(lambda: 0.0, lambda: 0.0)
+
+
 def campaign(
     target: Planted,
     executions: int,
     marks: Marks | None = None,
     seed: int = 1,
-    clocks: Clocks = Clocks(lambda: 0.0, lambda: 0.0),  # noqa: B008
+    clocks: Clocks = STANDS_STILL,
 ) -> Tally:
     made = Campaign(target, marks or Marks(), seed, [], clocks)
     return made.run(lambda number: number < executions)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from math import inf
 
 import pytest
@@ -9,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.test_backup_gateway import ends_with, produce, restored, start
-from tests.wire_client import wire_world
+from tests.wire_client import WireWorld, wire_world
 from tidegate_coordination.backup.copier import Copier
 from tidegate_coordination.entries import encode_entry
 from tidegate_coordination.logs.memory import MemoryLog
@@ -21,6 +23,7 @@ from tidegate_coordination.metadata_log import (
     LogUnavailable,
     Trimmed,
 )
+from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.prefixes import see_prefix
 from tidegate_gateway.startup import load_state
 from tidegate_storage.keys import wal_key
@@ -288,52 +291,60 @@ class Late(MemoryObjectStore):
         return await super().list(prefix, start_after=start_after, limit=limit)
 
 
+@dataclass(frozen=True, slots=True)
+class SlowStart:
+    """A start that listed the copies late.  position: of the log when it began."""
+
+    log: MemoryLog
+    position: int
+    found: ClusterState
+
+
+async def slow_start(
+    others_do: Callable[[WireWorld, MemoryLog], Awaitable[None]],
+) -> SlowStart:
+    """Start beside a gateway; others_do: what happens while the store lists the copies."""
+    store, log = Late(), MemoryLog()
+    async with wire_world(store=store, log=log) as world:
+        await world.create_topic("t", 1)
+        before = await load_state(log, deadline_seconds=inf)
+        position = before.position
+        store.others_go_on = trio.Event()
+
+        async def go_on(asked: trio.Event) -> None:
+            await asked.wait()
+            store.others_go_on = None
+            await others_do(world, log)
+            store.went_on.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(go_on, store.others_go_on)
+            found = await see_prefix(store, log, before, 2, deadline_seconds=inf)
+        return SlowStart(log, position, found)
+
+
 async def test_others_that_append_and_copy_meanwhile_are_no_loss(
     autojump_clock: MockClock,
 ) -> None:
-    store, log = Late(), MemoryLog()
-    async with wire_world(store=store, log=log) as world:
-        await world.create_topic("t", 1)
-        before = await load_state(log, deadline_seconds=inf)
-        position = before.position
-        store.others_go_on = trio.Event()
+    async def append_and_copy(world: WireWorld, log: MemoryLog) -> None:
+        await produce(world, "t", b"0")
+        await world.gateway.backup.copy_once()
 
-        async def go_on(asked: trio.Event) -> None:
-            await asked.wait()
-            store.others_go_on = None
-            await produce(world, "t", b"0")
-            await world.gateway.backup.copy_once()
-            store.went_on.set()
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(go_on, store.others_go_on)
-            found = await see_prefix(store, log, before, 2, deadline_seconds=inf)
-        assert found.position > position
+    slow = await slow_start(append_and_copy)
+    assert slow.found.position > slow.position
 
 
 async def test_others_may_trim_what_a_slow_start_has_not_read(autojump_clock: MockClock) -> None:
-    store, log = Late(), MemoryLog()
-    async with wire_world(store=store, log=log) as world:
-        await world.create_topic("t", 1)
-        before = await load_state(log, deadline_seconds=inf)
-        position = before.position
-        store.others_go_on = trio.Event()
+    async def append_and_trim(world: WireWorld, log: MemoryLog) -> None:
+        for value in b"0", b"1", b"2":
+            await produce(world, "t", value)
+        newest = await load_state(log, deadline_seconds=inf)
+        await log.save_snapshot(newest.position, [newest.encode()])
+        await log.trim(newest.position + 1)
 
-        async def go_on(asked: trio.Event) -> None:
-            await asked.wait()
-            store.others_go_on = None
-            for value in b"0", b"1", b"2":
-                await produce(world, "t", value)
-            newest = await load_state(log, deadline_seconds=inf)
-            await log.save_snapshot(newest.position, [newest.encode()])
-            await log.trim(newest.position + 1)
-            store.went_on.set()
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(go_on, store.others_go_on)
-            found = await see_prefix(store, log, before, 2, deadline_seconds=inf)
-        assert not isinstance(await log.read(found.position + 1, 1), Trimmed)
-        assert isinstance(await log.read(position + 1, 1), Trimmed)
+    slow = await slow_start(append_and_trim)
+    assert not isinstance(await slow.log.read(slow.found.position + 1, 1), Trimmed)
+    assert isinstance(await slow.log.read(slow.position + 1, 1), Trimmed)
 
 
 class AwayForAMoment(MemoryObjectStore):

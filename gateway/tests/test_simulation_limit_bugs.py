@@ -1,4 +1,4 @@
-"""Runs near the ends of numbers, or in which states expire; rules that decide wrongly."""
+"""Runs whose numbers begin high, or in which states expire; rules that decide wrongly."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from tidegate_simulation.run import plan_of, simulate
 _OPERATIONS = 60
 
 
-def _near_the_ends(plan: FaultPlan) -> bool:
-    return plan.beginnings.is_near_the_ends
+def _begins_high(plan: FaultPlan) -> bool:
+    return plan.beginnings.begins_high
 
 
-def begin_near_the_ends(patch: pytest.MonkeyPatch) -> None:
+def begin_high(patch: pytest.MonkeyPatch) -> None:
     """Every run that can."""
-    patch.setattr(beginnings, "NEAR_SHARE", 1.0)
+    patch.setattr(beginnings, "HIGH_SHARE", 1.0)
 
 
-def test_runs_that_begin_near_the_ends_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    begin_near_the_ends(monkeypatch)
+def test_runs_that_begin_high_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin_high(monkeypatch)
     numbers, counters = list[int](), list[int]()
     append, settle = ObjectRows.append, WalCounters.settle
 
@@ -53,7 +53,7 @@ def test_runs_that_begin_near_the_ends_find_nothing(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(ObjectRows, "append", note)
     monkeypatch.setattr(WalCounters, "settle", note_counter)
-    seeds = [seed for seed in range(1, 10) if _near_the_ends(plan_of(seed))][:2]
+    seeds = [seed for seed in range(1, 10) if _begins_high(plan_of(seed))][:2]
     assert len(seeds) == 2
     for seed in seeds:
         report = simulate(seed, _OPERATIONS)
@@ -66,7 +66,7 @@ def test_runs_that_begin_near_the_ends_find_nothing(monkeypatch: pytest.MonkeyPa
 
 def _break_off_while_numbers_begin_high() -> None:
     before = ObjectRows.__init__
-    with beginnings.Beginnings(is_near_the_ends=True, has_small_parts=True).hold():
+    with beginnings.Beginnings(begins_high=True, has_small_parts=True).hold():
         assert ObjectRows.__init__ is not before
         raise KeyboardInterrupt
 
@@ -81,7 +81,7 @@ def test_a_run_that_breaks_off_leaves_nothing_behind() -> None:
 
 def forgets_the_upper_bits(patch: pytest.MonkeyPatch) -> None:
     """Objects' numbers have 32 bits, as they had in older releases."""
-    begin_near_the_ends(patch)
+    begin_high(patch)
     real = ObjectRows.append
 
     def append(self: ObjectRows, row: Sequence[int]) -> int:
@@ -93,7 +93,7 @@ def forgets_the_upper_bits(patch: pytest.MonkeyPatch) -> None:
 
 def test_numbers_that_begin_anew_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {"state broken", "gateway died", "invariant 4", "invariant 5"}
-    must_be_found(forgets_the_upper_bits, expected, 1, monkeypatch, _near_the_ends)
+    must_be_found(forgets_the_upper_bits, expected, 1, monkeypatch, _begins_high)
 
 
 def decides_on_a_gap(patch: pytest.MonkeyPatch) -> None:

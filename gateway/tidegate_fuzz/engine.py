@@ -129,7 +129,7 @@ class Campaign:
         marks: Marks,
         seed: int,
         stored: list[bytes],
-        clocks: Clocks = Clocks(),  # noqa: B008
+        clocks: Clocks = Clocks(),
     ) -> None:
         self._target = target
         self._marks = marks

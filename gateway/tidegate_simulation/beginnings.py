@@ -20,11 +20,11 @@ from tidegate_gateway import topic_creation, turns
 from tidegate_gateway.requests import delete_records, delete_topics, fetch, offset_commit
 from tidegate_gateway.wal_writer import WalWriter
 
-NEAR_SHARE: Final = 0.04
+HIGH_SHARE: Final = 0.04
 PARTS_SHARE: Final = 0.08
 FIRST_OFFSET: Final = 1 << 62
-_NEAR_OBJECT: Final = MAX_UINT32 - 8
-_NEAR_COUNTER: Final = MAX_UINT32 - 2
+_FIRST_OBJECT: Final = MAX_UINT32 - 8
+_FIRST_COUNTER: Final = MAX_UINT32 - 2
 # Module, constant, and what it is in such runs.
 _SMALL_PARTS: Final = (
     (delete_records, "PARTITIONS_PER_PROPOSAL", 1),
@@ -38,36 +38,36 @@ _SMALL_PARTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Beginnings:
-    """is_near_the_ends, has_small_parts: see the module's head."""
+    """begins_high, has_small_parts: see the module's head."""
 
-    is_near_the_ends: bool = False
+    begins_high: bool = False
     has_small_parts: bool = False
 
     @property
     def first_offset(self) -> int:
         """Return where every partition begins."""
-        return FIRST_OFFSET if self.is_near_the_ends else 0
+        return FIRST_OFFSET if self.begins_high else 0
 
     @contextmanager
     def hold(self) -> Generator[None]:
         """Let them hold for a while."""
         with ExitStack() as stack:
-            if self.is_near_the_ends:
-                _begin_near_the_ends(stack)
+            if self.begins_high:
+                _begin_high(stack)
             if self.has_small_parts:
                 for module, name, value in _SMALL_PARTS:
                     stack.enter_context(patch.object(module, name, value))
             yield
 
 
-def draw_beginnings(seed: int, *, may_be_near: bool) -> Beginnings:
-    """Return how a run begins; may_be_near: all in it can have such numbers."""
+def draw_beginnings(seed: int, *, may_begin_high: bool) -> Beginnings:
+    """Return how a run begins; may_begin_high: all in it can have such numbers."""
     rng = Random(f"{seed}/beginnings")
-    is_near, has_small_parts = rng.random() < NEAR_SHARE, rng.random() < PARTS_SHARE
-    return Beginnings(is_near and may_be_near, has_small_parts)
+    begins_high, has_small_parts = rng.random() < HIGH_SHARE, rng.random() < PARTS_SHARE
+    return Beginnings(begins_high and may_begin_high, has_small_parts)
 
 
-def _begin_near_the_ends(stack: ExitStack) -> None:
+def _begin_high(stack: ExitStack) -> None:
     """Objects and counters begin where 32 bits end, and offsets in the middle of 63."""
     rows, partition = ObjectRows.__init__, partitions.Partition.__init__
     counted = objects.ObjectTable.next_counter
@@ -75,7 +75,7 @@ def _begin_near_the_ends(stack: ExitStack) -> None:
 
     def begin_rows(self: ObjectRows, codes: str) -> None:
         rows(self, codes)
-        self.next_number = _NEAR_OBJECT
+        self.next_number = _FIRST_OBJECT
 
     def begin_partition(self: Any, *args: Any, **kwargs: Any) -> None:
         partition(self, *args, **kwargs)
@@ -84,12 +84,12 @@ def _begin_near_the_ends(stack: ExitStack) -> None:
 
     def begin_writer(self: Any, *args: Any, **kwargs: Any) -> None:
         writer(self, *args, **kwargs)
-        self._counter = _NEAR_COUNTER
+        self._counter = _FIRST_COUNTER
 
     def next_counter(self: Any, incarnation: int) -> int:
-        return counted(self, incarnation) or _NEAR_COUNTER
+        return counted(self, incarnation) or _FIRST_COUNTER
 
-    def begin_counters(self: Any, following: int = _NEAR_COUNTER, *args: Any) -> None:
+    def begin_counters(self: Any, following: int = _FIRST_COUNTER, *args: Any) -> None:
         counters(self, following, *args)
 
     for owner, name, replacement in (

@@ -184,35 +184,33 @@ class Committer:
 
     async def run(self) -> None:
         """Do so until no operation is left."""
-        rng = self.client.rng
         while self._workload.take():
-            key = rng.choice(self._workload.keys)
             try:
-                if rng.random() < 0.5:
-                    self._next += rng.randint(1, 1000)
-                    await self.group.commit(key, self._next)
-                else:
-                    await self.group.fetch(key)
+                await self.commit_or_fetch()
             except Disconnected:
                 await self.client.pause(1.0)
             await self.client.pause(4.0)
         self.client.close()
+
+    async def commit_or_fetch(self) -> None:
+        """Commit one key or read it back."""
+        rng = self.client.rng
+        key = rng.choice(self._workload.keys)
+        if rng.random() < 0.5:
+            self._next += rng.randint(1, 1000)
+            await self.group.commit(key, self._next)
+        else:
+            await self.group.fetch(key)
 
 
 class CommitterOfAll(Committer):
     """Commits offsets of all keys at once."""
 
-    async def run(self) -> None:
-        """Do so until no operation is left."""
-        while self._workload.take():
-            self._next += 1
-            try:
-                await self.group.commit_all(self._workload.keys, self._next)
-                await self.group.fetch(self.client.rng.choice(self._workload.keys))
-            except Disconnected:
-                await self.client.pause(1.0)
-            await self.client.pause(4.0)
-        self.client.close()
+    async def commit_or_fetch(self) -> None:
+        """Commit all keys and read one back."""
+        self._next += 1
+        await self.group.commit_all(self._workload.keys, self._next)
+        await self.group.fetch(self.client.rng.choice(self._workload.keys))
 
 
 class Pauser(Committer):

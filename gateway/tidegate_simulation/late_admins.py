@@ -29,7 +29,7 @@ _SET: Final = 0
 _CONFIG: Final = "max.message.bytes"
 _LEAST: Final = 1_048_588
 _HIGH_WATERMARK: Final = -1
-# No client of Kafka waits less; a second for the way there.  See decision 22.
+# Longer than a gateway goes on with a request (decision 22), and a second for the way there.
 _HASTE_SECONDS: Final = LOOK_SECONDS + 1.0
 _EXPECTED: Final = {
     CREATE: (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS),

@@ -157,8 +157,8 @@ def _draw(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], Fau
     events = [kind for kind, is_drawn in drawn.items() if is_drawn]
     static = draw_static(seed, zones.last_gateway, may_draw=not versions.is_rolling)
     # Restored logs, and those of older releases, begin at 0.
-    may_be_near = not (versions.is_rolling or draws_restore(seed))
-    beginnings = draw_beginnings(seed, may_be_near=may_be_near)
+    may_begin_high = not (versions.is_rolling or draws_restore(seed))
+    beginnings = draw_beginnings(seed, may_begin_high=may_begin_high)
     settings |= draw_expiries(seed, may_draw=not plan.has_wrong_clocks)
     plan = replace(plan.with_versions(versions), static=static, beginnings=beginnings)
     return settings, plan.with_events(*events)
