@@ -8,9 +8,9 @@ from zones.proxying import header
 from zones.run import too_many
 from zones.traffic import KEYS, cases
 
-from tidegate_gateway.proxy_header import read_proxy_header
-from tidegate_gateway.zones import KEYS as KNOWN
-from tidegate_gateway.zones import said_in_client_id
+from tidegate_gateway.network.proxy_header import read_proxy_header
+from tidegate_gateway.zones.zones import KEYS as KNOWN
+from tidegate_gateway.zones.zones import said_in_client_id
 
 
 def test_every_key_is_tried_and_says_what_is_meant() -> None:

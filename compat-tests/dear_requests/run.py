@@ -40,7 +40,7 @@ from dear_requests.requests import (
     many,
 )
 from tidegate_gateway.app import run_gateway
-from tidegate_gateway.broker_settings import BrokerSettings
+from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_protocol.apis import APIS
 
 MOST_SECONDS = 0.050

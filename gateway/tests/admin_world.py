@@ -17,9 +17,7 @@ from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.call import Call, Peer
-from tidegate_gateway.cluster_view import ClusterView
+from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.acls import (
     CreateAclsHandler,
     DeleteAclsHandler,
@@ -47,8 +45,10 @@ from tidegate_gateway.requests.list_config_resources import ListConfigResourcesH
 from tidegate_gateway.requests.list_partition_reassignments import ListPartitionReassignmentsHandler
 from tidegate_gateway.requests.metadata import MetadataHandler
 from tidegate_gateway.requests.update_features import UpdateFeaturesHandler
-from tidegate_gateway.zone_finder import ZoneFinder
-from tidegate_gateway.zone_settings import zone_maps
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.zones.cluster_view import ClusterView
+from tidegate_gateway.zones.zone_finder import ZoneFinder
+from tidegate_gateway.zones.zone_settings import zone_maps
 from tidegate_protocol.apis import APIS
 from tidegate_protocol.messages.create_topics import (
     CreatableTopic,

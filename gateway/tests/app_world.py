@@ -23,8 +23,8 @@ from tidegate_coordination.events import Endpoint
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import ObjectStore
 

@@ -24,22 +24,22 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.objects import WalName
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.topics import Topic
-from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.call import Call, Peer
-from tidegate_gateway.cluster_view import ClusterView
-from tidegate_gateway.fetch_plan import FetchSettings
-from tidegate_gateway.fetch_sessions import FetchSessions
-from tidegate_gateway.fetch_waiters import FetchWaiters
-from tidegate_gateway.log_reader import LogReader
-from tidegate_gateway.object_lender import ObjectLender
-from tidegate_gateway.read_ahead import ReadAhead
-from tidegate_gateway.read_steering import ReadSteering
-from tidegate_gateway.reply_memory import ReplyMemory
+from tidegate_gateway.fetch.fetch_plan import FetchSettings
+from tidegate_gateway.fetch.fetch_sessions import FetchSessions
+from tidegate_gateway.fetch.fetch_waiters import FetchWaiters
+from tidegate_gateway.fetch.log_reader import LogReader
+from tidegate_gateway.fetch.object_lender import ObjectLender
+from tidegate_gateway.fetch.read_ahead import ReadAhead
+from tidegate_gateway.fetch.zone_reads import ObjectPeers, ZoneReads
+from tidegate_gateway.network.call import Call, Peer
+from tidegate_gateway.network.reply_memory import ReplyMemory
+from tidegate_gateway.network.transport import Part
 from tidegate_gateway.requests.fetch import Fetch
-from tidegate_gateway.transport import Part
-from tidegate_gateway.zone_finder import ZoneFinder
-from tidegate_gateway.zone_reads import ObjectPeers, ZoneReads
-from tidegate_gateway.zone_settings import zone_maps
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.zones.cluster_view import ClusterView
+from tidegate_gateway.zones.read_steering import ReadSteering
+from tidegate_gateway.zones.zone_finder import ZoneFinder
+from tidegate_gateway.zones.zone_settings import zone_maps
 from tidegate_protocol.messages import fetch as codec
 from tidegate_protocol.messages.fetch import (
     FetchPartition,

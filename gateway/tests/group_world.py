@@ -25,10 +25,8 @@ from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import TOPICS, Decided, View
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.call import Call, Peer
-from tidegate_gateway.group_manager import GroupManager
-from tidegate_gateway.internal_topics import OffsetsTopic
+from tidegate_gateway.groups.group_manager import GroupManager
+from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.delete_groups import DeleteGroups
 from tidegate_gateway.requests.describe_groups import DescribeGroups
 from tidegate_gateway.requests.find_coordinator import FindCoordinator
@@ -40,6 +38,8 @@ from tidegate_gateway.requests.offset_commit import OffsetCommit
 from tidegate_gateway.requests.offset_delete import OffsetDelete
 from tidegate_gateway.requests.offset_fetch import OffsetFetch
 from tidegate_gateway.requests.sync_group import SyncGroup
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.topics.internal_topics import OffsetsTopic
 from tidegate_protocol.consumer_protocol import encode_subscription
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import delete_groups as dg

@@ -12,7 +12,7 @@ from collections import OrderedDict
 import trio
 
 from tests.fetch_world import World
-from tidegate_gateway.call import Call, Peer
+from tidegate_gateway.network.call import Call, Peer
 from tidegate_protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,

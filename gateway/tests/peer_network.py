@@ -12,7 +12,7 @@ from tidegate_coordination.forwarding.messages import MAX_QUESTION_BYTES
 from tidegate_coordination.http.client import Connect
 from tidegate_coordination.http.server import serve_http
 from tidegate_coordination.http.values import HttpAnswer, HttpRequest
-from tidegate_gateway.peer_service import PeerService
+from tidegate_gateway.peers.peer_service import PeerService
 
 
 @dataclass(slots=True)

@@ -23,9 +23,9 @@ from tidegate_coordination.metadata_log import (
     Trimmed,
 )
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.gateway import Gateway, Identity
-from tidegate_gateway.peers import HttpPeers
+from tidegate_gateway.peers.peers import HttpPeers
+from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_protocol.messages import heartbeat as hb
 from tidegate_protocol.messages import join_group as jg
 from tidegate_protocol.messages import offset_commit as oc

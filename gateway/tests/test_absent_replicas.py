@@ -7,10 +7,10 @@ import pytest
 from tidegate_coordination.events import Endpoint, GatewayRegistered
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
-from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.cluster_view import ClusterView
-from tidegate_gateway.zone_finder import ZoneFinder
-from tidegate_gateway.zone_settings import zone_maps
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.zones.cluster_view import ClusterView
+from tidegate_gateway.zones.zone_finder import ZoneFinder
+from tidegate_gateway.zones.zone_settings import zone_maps
 
 ZONES = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
 TOPIC = Topic(bytes(16), "orders", list(range(24)), 3, {})

@@ -6,10 +6,10 @@ from tests.admin_world import admin_world
 from tidegate_coordination.events import Endpoint, GatewayExpired, GatewayRegistered
 from tidegate_coordination.rules.gateways import StartDraining
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.cluster_view import ClusterView
-from tidegate_gateway.zone_finder import ZoneFinder
-from tidegate_gateway.zone_settings import zone_maps
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.zones.cluster_view import ClusterView
+from tidegate_gateway.zones.zone_finder import ZoneFinder
+from tidegate_gateway.zones.zone_settings import zone_maps
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -4,7 +4,7 @@ import pytest
 
 from tidegate_coordination.events import ConfigsSet
 from tidegate_coordination.state.configs import ConfigTable
-from tidegate_gateway.broker_settings import BrokerSettings, SettingsError
+from tidegate_gateway.settings.broker_settings import BrokerSettings, SettingsError
 
 
 def test_typed_values_and_defaults() -> None:

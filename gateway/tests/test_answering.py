@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER, PEER_LISTENER
 from tidegate_coordination.state.gateways import Gateway
-from tidegate_gateway.answering import ANSWER_SECONDS, those_that_answer
+from tidegate_gateway.peers.answering import ANSWER_SECONDS, those_that_answer
 
 
 def gateway(number: int, *ports: int, peer: int = 0, peer_listener: str = PEER_LISTENER) -> Gateway:

@@ -14,10 +14,10 @@ import trio
 from tests.app_world import started_gateway, unstarted_gateway
 from tests.wire_client import records_batch, wire_world
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
-from tidegate_gateway.admin import serve_admin
-from tidegate_gateway.admin_pages import AdminPages, Answer
+from tidegate_gateway.admin.admin import serve_admin
+from tidegate_gateway.admin.admin_pages import AdminPages, Answer
+from tidegate_gateway.admin.metrics import MAX_PARTITION_SERIES, gateway_metrics, render_metrics
 from tidegate_gateway.gateway import Gateway
-from tidegate_gateway.metrics import MAX_PARTITION_SERIES, gateway_metrics, render_metrics
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, StoreUnavailable
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.app_world import Process, serving, tidegate
 from tests.greetings import consume, produce
-from tidegate_gateway.broker_settings import BrokerSettings, SettingsError
-from tidegate_gateway.peer_listener import refuse_own_address
+from tidegate_gateway.peers.peer_listener import refuse_own_address
+from tidegate_gateway.settings.broker_settings import BrokerSettings, SettingsError
 
 SHARED = (
     *("serve", "--set", "object.store=file:objects", "--set", "forwarding=on"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidegate_coordination.events import Endpoint
-from tidegate_gateway.broker_settings import BrokerSettings, SettingsError
-from tidegate_gateway.listener_settings import (
+from tidegate_gateway.settings.broker_settings import BrokerSettings, SettingsError
+from tidegate_gateway.settings.listener_settings import (
     ListenerAddress,
     advertised_endpoints,
     host_port,

@@ -13,10 +13,7 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
-from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.listener_settings import ListenerAddress
-from tidegate_gateway.part_settings import max_connections
-from tidegate_gateway.server import (
+from tidegate_gateway.network.server import (
     CannotListen,
     ConnectionSlots,
     Listener,
@@ -27,6 +24,9 @@ from tidegate_gateway.server import (
     bind_listeners,
     open_listener,
 )
+from tidegate_gateway.part_settings import max_connections
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.settings.listener_settings import ListenerAddress
 
 ANY_PORT = ListenerAddress("PLAINTEXT", "127.0.0.1", 0)
 

@@ -16,10 +16,10 @@ from tests.app_world import unstarted_gateway
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import AppendResult, LogUnavailable
 from tidegate_gateway.app import GIVE_UP_SECONDS, Process, Running
-from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.listener_settings import ListenerAddress
+from tidegate_gateway.network.server import Listener, PortInUse, bind_listener, open_listener
 from tidegate_gateway.opening import Parts
-from tidegate_gateway.server import Listener, PortInUse, bind_listener, open_listener
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.settings.listener_settings import ListenerAddress
 from tidegate_gateway.startup import load_state, open_patiently
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, StoreUnavailable

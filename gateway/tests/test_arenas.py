@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from tidegate_gateway.arenas import LARGE_BYTES, Arena, ArenaPool
+from tidegate_gateway.network.arenas import LARGE_BYTES, Arena, ArenaPool
 
 
 class Holder:

@@ -19,8 +19,8 @@ from tidegate_coordination.backup.restore import (
 )
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import LogMisconfigured, Trimmed
-from tidegate_gateway.admin_pages import status_of
-from tidegate_gateway.backup_schedule import BackupSchedule
+from tidegate_gateway.admin.admin_pages import status_of
+from tidegate_gateway.upkeep.backup_schedule import BackupSchedule
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import StoreMisconfigured
 from tidegate_storage.ownership import TimelineOver, open_timeline, read_owner
@@ -107,7 +107,7 @@ async def test_copies_are_made_on_schedule_and_shown(autojump_clock: MockClock) 
 
 
 async def _metrics(world: WireWorld) -> tuple[int, str]:
-    from tidegate_gateway.metrics import render_metrics
+    from tidegate_gateway.admin.metrics import render_metrics
 
     return 200, (await render_metrics(world.gateway)).decode()
 

@@ -11,9 +11,9 @@ import pytest
 import trio
 
 from tests.app_world import serving, tidegate
-from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.doctor import examine, examine_store
-from tidegate_gateway.findings import Checked
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.tools.doctor import examine, examine_store
+from tidegate_gateway.tools.findings import Checked
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, ObjectInfo
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.settings_sources import (
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.settings.settings_sources import (
     BadSource,
     from_environment,
     gather,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate_gateway.cold_readers import ACTIVE_SECONDS, ColdReaders
+from tidegate_gateway.fetch.cold_readers import ACTIVE_SECONDS, ColdReaders
 
 
 def test_what_the_only_reader_passed_is_passed() -> None:

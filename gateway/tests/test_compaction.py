@@ -22,7 +22,7 @@ from tidegate_coordination.rules.configs import (
 )
 from tidegate_coordination.state.cleanings import Cleaning, cleaned_before, with_cleaning
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.time_search import find_first, find_largest
+from tidegate_gateway.fetch.time_search import find_first, find_largest
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.limits import MergeSettings
 from tidegate_pipeline.work import MergeTask, UnitResult

@@ -5,13 +5,13 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from tidegate_gateway.arenas import LARGE_BYTES, Arena, ArenaPool
-from tidegate_gateway.call import Peer
-from tidegate_gateway.connection import FRAMES_A_TURN, Connection, FrameHandler, fill
-from tidegate_gateway.memory_transport import MemoryTransport, memory_transport_pair
-from tidegate_gateway.receiver import PATIENCE_STEP_SECONDS, ConnectionLimits
-from tidegate_gateway.reply_memory import ReplyMemory
-from tidegate_gateway.seal_pace import Inflow
+from tidegate_gateway.network.arenas import LARGE_BYTES, Arena, ArenaPool
+from tidegate_gateway.network.call import Peer
+from tidegate_gateway.network.connection import FRAMES_A_TURN, Connection, FrameHandler, fill
+from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair
+from tidegate_gateway.network.receiver import PATIENCE_STEP_SECONDS, ConnectionLimits
+from tidegate_gateway.network.reply_memory import ReplyMemory
+from tidegate_gateway.produce.seal_pace import Inflow
 from tidegate_protocol.frames import frame
 
 LIMITS = ConnectionLimits(idle_seconds=600.0)

@@ -15,9 +15,9 @@ from tests.several_gateways import Clock, Cluster, Member, Running, cluster, joi
 from tests.wire_client import WireClient, records_batch
 from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
 from tidegate_coordination.metadata_log import LogCapabilities
-from tidegate_gateway.admin_pages import AdminPages
-from tidegate_gateway.name_lookups import NameLookups
-from tidegate_gateway.neighbours import Neighbours
+from tidegate_gateway.admin.admin_pages import AdminPages
+from tidegate_gateway.peers.name_lookups import NameLookups
+from tidegate_gateway.peers.neighbours import Neighbours
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import delete_groups as dl
 from tidegate_protocol.messages import fetch as fe

@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tidegate_gateway.deletions import LAST_PAUSE_SECONDS, MAX_FAILED, Deletions
+from tidegate_gateway.upkeep.deletions import LAST_PAUSE_SECONDS, MAX_FAILED, Deletions
 
 AT_ONCE = 100
 INTERVAL_SECONDS = 30.0

@@ -19,7 +19,7 @@ from tidegate_gateway.local_cluster.plan import Places, Shape, make_plans, prope
 from tidegate_gateway.local_cluster.server import ServerFailed
 from tidegate_gateway.local_cluster.text import Member, banner, status_text
 from tidegate_gateway.local_cluster.words import Command, NotUnderstood, Verb, help_text, parse
-from tidegate_gateway.settings_sources import BadSource, read_properties
+from tidegate_gateway.settings.settings_sources import BadSource, read_properties
 
 
 @pytest.mark.parametrize(

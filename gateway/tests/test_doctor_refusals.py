@@ -14,11 +14,11 @@ import trio
 from tests.app_world import serving, tidegate
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway
-from tidegate_gateway import doctor_log
-from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.doctor import examine, examine_store
-from tidegate_gateway.findings import Checked
 from tidegate_gateway.instance import hold_cache_folder, hold_data_folder, read_key
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.tools import doctor_log
+from tidegate_gateway.tools.doctor import examine, examine_store
+from tidegate_gateway.tools.findings import Checked
 from tidegate_storage.load import open_store
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, StoreMisconfigured, StoreUnavailable

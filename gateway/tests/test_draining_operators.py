@@ -9,7 +9,7 @@ from tests.several_gateways import Clock, Running, cluster, joined
 from tests.test_draining_clients import SESSION_MS, SETTINGS, brokers, coordinator_of, hosted, two
 from tests.wire_client import records_batch
 from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
-from tidegate_gateway.admin_pages import state_of
+from tidegate_gateway.admin.admin_pages import state_of
 from tidegate_protocol.error_codes import ErrorCode as E
 
 

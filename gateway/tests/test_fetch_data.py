@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from tests.fetch_world import batch, batches_of, fetch_world, records_of
-from tidegate_gateway.fetch_plan import FetchSettings
+from tidegate_gateway.fetch.fetch_plan import FetchSettings
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidegate_protocol.records import crc_matches, read_header

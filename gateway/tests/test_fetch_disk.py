@@ -12,8 +12,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.fetch_world import World, batch, fetch_world, records_of
 from tests.test_fetch_segments import merge
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.prepared_runs import FileRun, PreparedRun
-from tidegate_gateway.time_search import find_first, find_largest
+from tidegate_gateway.fetch.prepared_runs import FileRun, PreparedRun
+from tidegate_gateway.fetch.time_search import find_first, find_largest
 from tidegate_pipeline.limits import MergeSettings
 from tidegate_storage.cache_files import FOLDER
 from tidegate_storage.disk_cache import DiskCache

@@ -11,9 +11,9 @@ from tests.fetch_world import Store, World, batch, records_of
 from tests.java_consumer import JavaConsumer
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.gateways import Gateway
-from tidegate_gateway.fetch_plan import FetchSettings
-from tidegate_gateway.object_asks import ObjectAsk
-from tidegate_gateway.read_ahead import ReadAhead
+from tidegate_gateway.fetch.fetch_plan import FetchSettings
+from tidegate_gateway.fetch.object_asks import ObjectAsk
+from tidegate_gateway.fetch.read_ahead import ReadAhead
 
 MIB = 1 << 20
 PARTITIONS = 16

@@ -10,9 +10,9 @@ from tests.fetch_world import batch, fetch_world
 from tidegate_coordination.events import Run
 from tidegate_coordination.state.partitions import Partition, PartitionTable
 from tidegate_coordination.state.runs import RunRow
-from tidegate_gateway.fetch_plan import ReadPass
-from tidegate_gateway.fetch_waiters import FetchWaiters
-from tidegate_gateway.prepared_runs import CorruptRun, PreparedRun, prepare_run
+from tidegate_gateway.fetch.fetch_plan import ReadPass
+from tidegate_gateway.fetch.fetch_waiters import FetchWaiters
+from tidegate_gateway.fetch.prepared_runs import CorruptRun, PreparedRun, prepare_run
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidegate_protocol.records import read_header

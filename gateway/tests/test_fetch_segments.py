@@ -18,7 +18,7 @@ from tidegate_coordination.events import RUN_SEGMENT
 from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.time_search import find_first, find_largest
+from tidegate_gateway.fetch.time_search import find_first, find_largest
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.limits import MergeSettings
 from tidegate_pipeline.local_runner import LocalRunner

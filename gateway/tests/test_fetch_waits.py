@@ -10,9 +10,9 @@ import trio.testing
 
 from tests.fetch_world import batch, fetch_world, records_of
 from tidegate_coordination.logs.faulty import LogFaults
-from tidegate_gateway.fetch_plan import FetchSettings
-from tidegate_gateway.log_reader import Loaded
-from tidegate_gateway.read_ahead import ReadAhead
+from tidegate_gateway.fetch.fetch_plan import FetchSettings
+from tidegate_gateway.fetch.log_reader import Loaded
+from tidegate_gateway.fetch.read_ahead import ReadAhead
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 

@@ -12,9 +12,9 @@ from random import Random
 import pytest
 import trio
 
-from tidegate_gateway.memory_transport import memory_transport_pair
-from tidegate_gateway.replies import JOIN_BELOW_BYTES, ReplyLine
-from tidegate_gateway.transport import Part, SocketTransport, Transport, TransportBroken
+from tidegate_gateway.network.memory_transport import memory_transport_pair
+from tidegate_gateway.network.replies import JOIN_BELOW_BYTES, ReplyLine
+from tidegate_gateway.network.transport import Part, SocketTransport, Transport, TransportBroken
 from tidegate_storage.disk import DiskSteps, OpenFile
 from tidegate_storage.file_part import FileChanged, FilePart
 from tidegate_storage.memory_disk import MemoryDiskSteps

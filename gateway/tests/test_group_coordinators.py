@@ -14,8 +14,8 @@ from tests.group_world import (
 )
 from tidegate_coordination.rendezvous import choose
 from tidegate_coordination.rules.gateways import StartDraining
-from tidegate_gateway.call import Peer
-from tidegate_gateway.group_table import ADOPT_SECONDS
+from tidegate_gateway.groups.group_table import ADOPT_SECONDS
+from tidegate_gateway.network.call import Peer
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import find_coordinator as fc
 from tidegate_protocol.messages import list_groups as lg

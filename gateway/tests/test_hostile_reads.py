@@ -17,15 +17,11 @@ from tests.test_list_offsets import at
 from tidegate_coordination.groups.settings import GroupSettings
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import LogEntry, Trimmed
-from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.call import Call, Peer
-from tidegate_gateway.fetch_sessions import (
-    FetchContext,
-    FetchSessions,
-    SessionProblem,
-)
-from tidegate_gateway.internal_topics import OFFSETS_TOPIC
+from tidegate_gateway.fetch.fetch_sessions import FetchContext, FetchSessions, SessionProblem
+from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.describe_configs import DescribeConfigsHandler
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.topics.internal_topics import OFFSETS_TOPIC
 from tidegate_protocol.batches import CRC_POSITION, CRC_START
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.error_codes import ErrorCode

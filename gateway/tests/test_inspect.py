@@ -15,8 +15,8 @@ from tidegate_coordination.rules.wal import AbandonWal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.objects import WalName
 from tidegate_gateway.cli.inspect import InspectOptions, run_inspect
-from tidegate_gateway.inspection import NotOurs, Scanned, look_at, scan
-from tidegate_gateway.object_sources import StoredObject, Windowed, stored_object
+from tidegate_gateway.tools.inspection import NotOurs, Scanned, look_at, scan
+from tidegate_gateway.tools.object_sources import StoredObject, Windowed, stored_object
 from tidegate_protocol.batches import set_base_offset
 from tidegate_storage.corrupt import UnknownVersion
 from tidegate_storage.load import open_store

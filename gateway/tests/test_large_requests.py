@@ -18,8 +18,8 @@ from tests.wire_client import (
     request_frame,
     wire_world,
 )
-from tidegate_gateway import arenas, large_requests
-from tidegate_gateway.large_requests import LARGE_BODY_BYTES, LargeRequests
+from tidegate_gateway.network import arenas, large_requests
+from tidegate_gateway.network.large_requests import LARGE_BODY_BYTES, LargeRequests
 from tidegate_gateway.requests import fetch
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.errors import RemoteProtocolError

@@ -10,7 +10,7 @@ from tests.fetch_world import World, batch, fetch_world
 from tidegate_coordination.logs.faulty import LogFaults
 from tidegate_coordination.state.objects import WalName
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.call import Call, Peer
+from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.list_offsets import ListOffsets
 from tidegate_gateway.requests.offset_for_leader_epoch import OffsetForLeaderEpoch
 from tidegate_protocol.error_codes import ErrorCode

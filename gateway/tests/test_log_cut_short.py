@@ -24,8 +24,8 @@ from tidegate_coordination.metadata_log import (
     Trimmed,
 )
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.prefixes import see_prefix
 from tidegate_gateway.startup import load_state
+from tidegate_gateway.upkeep.prefixes import see_prefix
 from tidegate_storage.keys import wal_key
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import ObjectInfo, StoreUnavailable

@@ -11,7 +11,7 @@ from tests.move_world import MoveWorld, gateways, replayed
 from tidegate_coordination.metadata_log import AppendResult, MetadataLog
 from tidegate_gateway.cli import log_move
 from tidegate_gateway.cli.log_backup_running import Progress
-from tidegate_gateway.visitor import LEAVE_SECONDS
+from tidegate_gateway.tools.visitor import LEAVE_SECONDS
 
 
 class SilentLog:

@@ -19,12 +19,12 @@ from tidegate_coordination.events import (
 )
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
-from tidegate_gateway.answering import ANSWER_SECONDS
-from tidegate_gateway.broker_settings import BrokerSettings
-from tidegate_gateway.cluster_view import ClusterView
-from tidegate_gateway.neighbours import LOOK_SECONDS, Neighbours
-from tidegate_gateway.zone_finder import ZoneFinder
-from tidegate_gateway.zone_settings import zone_maps
+from tidegate_gateway.peers.answering import ANSWER_SECONDS
+from tidegate_gateway.peers.neighbours import LOOK_SECONDS, Neighbours
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.zones.cluster_view import ClusterView
+from tidegate_gateway.zones.zone_finder import ZoneFinder
+from tidegate_gateway.zones.zone_settings import zone_maps
 
 OWN = 1
 ROUND = 2 * LOOK_SECONDS + ANSWER_SECONDS

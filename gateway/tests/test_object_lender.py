@@ -9,8 +9,8 @@ import trio
 from trio.testing import MockClock
 
 from tests.fetch_world import Store
-from tidegate_gateway.object_asks import ObjectAsk
-from tidegate_gateway.object_lender import GET_SECONDS, ObjectLender
+from tidegate_gateway.fetch.object_asks import ObjectAsk
+from tidegate_gateway.fetch.object_lender import GET_SECONDS, ObjectLender
 from tidegate_storage.object_store import StoreUnavailable
 from tidegate_storage.range_cache import RangeCache
 

@@ -9,7 +9,7 @@ from tests.fetch_world import Store
 from tests.peer_network import Network
 from tests.several_gateways import Clock, Running, cluster
 from tests.wire_client import records_batch
-from tidegate_gateway.metrics import render_metrics
+from tidegate_gateway.admin.metrics import render_metrics
 from tidegate_protocol.messages import fetch as fe
 
 

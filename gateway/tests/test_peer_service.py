@@ -19,7 +19,7 @@ from tidegate_coordination.forwarding.messages import (
 from tidegate_coordination.http.values import HttpRequest
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.peer_service import PeerService
+from tidegate_gateway.peers.peer_service import PeerService
 
 TOKEN = "secret"
 

@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate_gateway.placement import NO_LEADER, most_of, place, recommend
+from tidegate_gateway.zones.placement import NO_LEADER, most_of, place, recommend
 
 TOPIC_IDS = st.binary(min_size=16, max_size=16)
 NODES = st.lists(st.integers(0, 10_000), min_size=1, max_size=12, unique=True).map(sorted)

@@ -21,10 +21,10 @@ from tests.test_bad_batches import BAD_BATCHES, FAR_FUTURE, changed
 from tests.wire_client import WireClient, produce_request, records_batch, request_frame
 from tidegate_coordination.rules.gateways import StartDraining
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
-from tidegate_gateway.arenas import Arena
-from tidegate_gateway.connection import Connection
+from tidegate_gateway.network.arenas import Arena
+from tidegate_gateway.network.connection import Connection
+from tidegate_gateway.network.transport import TransportBroken
 from tidegate_gateway.requests.plain_produce import PlainProducePath
-from tidegate_gateway.transport import TransportBroken
 from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.headers import encode_request_header

@@ -15,8 +15,8 @@ from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.prefixes import LOOKS, own_prefix, see_prefix
 from tidegate_gateway.startup import PATIENCE_SECONDS, RETRY_SECONDS, load_state, register
+from tidegate_gateway.upkeep.prefixes import LOOKS, own_prefix, see_prefix
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_storage.keys import OWNER_KEY
 from tidegate_storage.memory_store import MemoryObjectStore

@@ -16,9 +16,9 @@ from tests.slow_store import SlowStore
 from tests.wire_client import NOW_MS, WireWorld, produce_request, records_batch, request_frame
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.logs.memory import CAPABILITIES, MemoryLog
-from tidegate_gateway.arenas import LARGE_BYTES
-from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_gateway.network.arenas import LARGE_BYTES
+from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_protocol.batches import CRC_POSITION, CRC_START, HEADER
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.records import Record, build_batch

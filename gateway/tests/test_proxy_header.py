@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wire_client import Closed, wire_world
-from tidegate_gateway.memory_transport import memory_transport_pair
-from tidegate_gateway.proxied import HEADER_SECONDS, source_of
-from tidegate_gateway.proxy_header import BadProxyHeader, ProxyHeader, read_proxy_header
+from tidegate_gateway.network.memory_transport import memory_transport_pair
+from tidegate_gateway.network.proxied import HEADER_SECONDS, source_of
+from tidegate_gateway.network.proxy_header import BadProxyHeader, ProxyHeader, read_proxy_header
 from tidegate_protocol.messages.metadata import MetadataRequest
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate_gateway.put_budget import HELD_SECONDS, PutBudget
+from tidegate_gateway.produce.put_budget import HELD_SECONDS, PutBudget
 
 MIB = 1 << 20
 

@@ -6,7 +6,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.fetch_world import World, batch, fetch_world
-from tidegate_gateway.read_ahead import ReadAhead
+from tidegate_gateway.fetch.read_ahead import ReadAhead
 
 RUNS = 6
 SIZE = 1000

@@ -7,8 +7,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.fetch_world import World, batch, fetch_world
-from tidegate_gateway import read_ahead
-from tidegate_gateway.read_ahead import PARTITION_RUNS
+from tidegate_gateway.fetch import read_ahead
+from tidegate_gateway.fetch.read_ahead import PARTITION_RUNS
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_storage.object_store import StoreMisconfigured
 

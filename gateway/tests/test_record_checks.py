@@ -9,8 +9,8 @@ import pytest
 
 from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_coordination.configs.topic_settings import TopicSettings, compile_topic_settings
-from tidegate_gateway.record_checks import MAX_RECORDS, checked_batch
-from tidegate_gateway.refusals import MAX_RECORD_ERRORS, BatchRefused
+from tidegate_gateway.produce.record_checks import MAX_RECORDS, checked_batch
+from tidegate_gateway.produce.refusals import MAX_RECORD_ERRORS, BatchRefused
 from tidegate_protocol.batches import HEADER
 from tidegate_protocol.compression import Codec, compress
 from tidegate_protocol.error_codes import ErrorCode

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from tests.neighbour import TOPIC, neighboured
 from tests.wire_client import Closed, records_batch
-from tidegate_gateway.call import Peer
+from tidegate_gateway.network.call import Peer
 from tidegate_gateway.refused_features import (
     MAX_KEPT,
     MAX_LINES,

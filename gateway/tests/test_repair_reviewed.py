@@ -13,9 +13,9 @@ from tests.test_fetch_holes import filled, key_of, looked, rows, skip, told
 from tests.test_fetch_segments import merge
 from tidegate_coordination.object_standing import Standing, standing_of
 from tidegate_coordination.rules.housekeeping import ForgetObjects
-from tidegate_gateway.fetch_plan import ReadPass
-from tidegate_gateway.readability import Problem
-from tidegate_gateway.repair import Repair
+from tidegate_gateway.fetch.fetch_plan import ReadPass
+from tidegate_gateway.tools.readability import Problem
+from tidegate_gateway.tools.repair import Repair
 from tidegate_storage.ownership import claim_prefix
 
 

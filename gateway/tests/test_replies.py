@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate_gateway.replies import JOIN_BELOW_BYTES, ReplyLine
-from tidegate_gateway.transport import MAX_PARTS
+from tidegate_gateway.network.replies import JOIN_BELOW_BYTES, ReplyLine
+from tidegate_gateway.network.transport import MAX_PARTS
 from tidegate_storage.file_part import FilePart
 
 

@@ -12,14 +12,18 @@ from trio.testing import MockClock
 from tests.fetch_world import World, batch, fetch_world, records_of
 from tests.several_gateways import Clock, cluster
 from tests.wire_client import records_batch, request_frame
-from tidegate_gateway.arenas import LARGE_BYTES, Arena, ArenaPool
-from tidegate_gateway.call import Peer
-from tidegate_gateway.connection import SEND_TIMEOUT_SECONDS, Connection, fill
-from tidegate_gateway.memory_transport import PIPE_BYTES, MemoryTransport, memory_transport_pair
-from tidegate_gateway.metrics import gateway_metrics
-from tidegate_gateway.receiver import ConnectionLimits
-from tidegate_gateway.reply_memory import MIN_BYTES, MIN_REPLY_BYTES, SHARES, ReplyMemory
-from tidegate_gateway.seal_pace import Inflow
+from tidegate_gateway.admin.metrics import gateway_metrics
+from tidegate_gateway.network.arenas import LARGE_BYTES, Arena, ArenaPool
+from tidegate_gateway.network.call import Peer
+from tidegate_gateway.network.connection import SEND_TIMEOUT_SECONDS, Connection, fill
+from tidegate_gateway.network.memory_transport import (
+    PIPE_BYTES,
+    MemoryTransport,
+    memory_transport_pair,
+)
+from tidegate_gateway.network.receiver import ConnectionLimits
+from tidegate_gateway.network.reply_memory import MIN_BYTES, MIN_REPLY_BYTES, SHARES, ReplyMemory
+from tidegate_gateway.produce.seal_pace import Inflow
 from tidegate_protocol.frames import frame
 from tidegate_protocol.messages.fetch import (
     FetchPartition,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate_gateway.put_budget import PutBudget
-from tidegate_gateway.seal_pace import LEAST_SECONDS, MOST_SECONDS, Inflow, SealPace
+from tidegate_gateway.produce.put_budget import PutBudget
+from tidegate_gateway.produce.seal_pace import LEAST_SECONDS, MOST_SECONDS, Inflow, SealPace
 
 MIB = 1 << 20
 EFFICIENT = 7 * MIB

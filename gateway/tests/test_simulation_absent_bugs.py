@@ -11,8 +11,8 @@ import trio
 from trio.testing import MockClock
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_gateway.cluster_view import ClusterView
-from tidegate_gateway.neighbours import Neighbours
+from tidegate_gateway.peers.neighbours import Neighbours
+from tidegate_gateway.zones.cluster_view import ClusterView
 from tidegate_simulation import nemesis
 from tidegate_simulation.away_plan import AWAY_KIND
 from tidegate_simulation.cuts import Cuts

@@ -23,7 +23,7 @@ def _trusts_its_files(patch: pytest.MonkeyPatch) -> None:
     def wrong(region: memoryview, chunk: Chunk) -> PreparedRun:
         return prepare_chunk(region, chunk._replace(length=len(region), crc32c=crc32c(region)))
 
-    patch.setattr("tidegate_gateway.segment_disk.prepare_chunk", wrong)
+    patch.setattr("tidegate_gateway.fetch.segment_disk.prepare_chunk", wrong)
 
 
 def checks_no_crc(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from tidegate_gateway.transport import TransportBroken
+from tidegate_gateway.network.transport import TransportBroken
 from tidegate_simulation.faults import KINDS, draw_plan, draw_settings
 from tidegate_simulation.network import Link
 from tidegate_simulation.stalls import Stalls

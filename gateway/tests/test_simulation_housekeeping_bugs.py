@@ -9,8 +9,8 @@ import trio
 
 from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator import ProposalFailed
-from tidegate_gateway.housekeeper import Housekeeper
-from tidegate_gateway.upkeep import Upkeep
+from tidegate_gateway.upkeep.housekeeper import Housekeeper
+from tidegate_gateway.upkeep.upkeep import Upkeep
 from tidegate_simulation.run import simulate
 from tidegate_storage.object_store import StoreMisconfigured
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.planted_bugs import must_be_found
-from tidegate_gateway.object_reads import FROM_STORE
-from tidegate_gateway.run_verifier import RunVerifier
-from tidegate_gateway.zone_reads import ZoneReads
+from tidegate_gateway.fetch.object_reads import FROM_STORE
+from tidegate_gateway.fetch.run_verifier import RunVerifier
+from tidegate_gateway.fetch.zone_reads import ZoneReads
 from tidegate_simulation.lending import PREFIX
 from tidegate_simulation.run import simulate
 from tidegate_simulation.zone_plan import lends

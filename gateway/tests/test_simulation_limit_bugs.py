@@ -20,7 +20,8 @@ from tidegate_coordination.state.groups import Group, GroupTable
 from tidegate_coordination.state.object_rows import ObjectRows
 from tidegate_coordination.state.objects import WalCounters
 from tidegate_coordination.state.producer_ids import ProducerIdTable
-from tidegate_gateway import handlers, turns
+from tidegate_gateway import handlers
+from tidegate_gateway.network import turns
 from tidegate_simulation import beginnings, expiry_plan
 from tidegate_simulation.faults import FaultPlan
 from tidegate_simulation.producers import IdempotentProducer

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_gateway import object_owners, zone_reads
-from tidegate_gateway.read_steering import ReadSteering
-from tidegate_gateway.wal_writer import WalWriter
+from tidegate_gateway.fetch import object_owners, zone_reads
+from tidegate_gateway.produce.wal_writer import WalWriter
+from tidegate_gateway.zones.read_steering import ReadSteering
 from tidegate_simulation.command import app
 from tidegate_simulation.cuts import Cuts
 from tidegate_simulation.faults import FaultPlan

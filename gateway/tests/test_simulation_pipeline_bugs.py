@@ -23,7 +23,7 @@ from tidegate_coordination.rules.proposal import Decided
 from tidegate_coordination.rules.segments import Publication, PublishSegments
 from tidegate_coordination.state.objects import ObjectTable
 from tidegate_coordination.state.runs import RunRow
-from tidegate_gateway.segment_rows import chunk_rows
+from tidegate_gateway.fetch.segment_rows import chunk_rows
 from tidegate_pipeline import merge_task, segment_writing
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.sources import place, runs_of
@@ -224,14 +224,14 @@ class ForgetsTheObject(WrongCache):
 
 def has_no_grace(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        "tidegate_gateway.housekeeper.collectable",
+        "tidegate_gateway.upkeep.housekeeper.collectable",
         lambda state, _, copied_ms, **more: collectable(state, 0, copied_ms, **more),
     )
 
 
 def does_not_wait_for_the_copy(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        "tidegate_gateway.housekeeper.collectable",
+        "tidegate_gateway.upkeep.housekeeper.collectable",
         lambda state, grace_ms, _, **more: collectable(state, grace_ms, **more),
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trio
 
-import tidegate_gateway.fetch_plan
+import tidegate_gateway.fetch.fetch_plan
 import tidegate_gateway.gateway
 from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator import Coordinator
@@ -24,12 +24,14 @@ from tidegate_coordination.rules.wal import BatchOutcome, CommitWal
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.producers import ProducerState
 from tidegate_coordination.state.runs import RunRow
-from tidegate_gateway import housekeeper, run_verifier, wal_writer
-from tidegate_gateway.fetch_waiters import FetchWaiters
-from tidegate_gateway.prepared_runs import PreparedRun, prepare_run
+from tidegate_gateway.fetch import run_verifier
+from tidegate_gateway.fetch.fetch_waiters import FetchWaiters
+from tidegate_gateway.fetch.prepared_runs import PreparedRun, prepare_run
+from tidegate_gateway.fetch.time_search import find_first
+from tidegate_gateway.produce import wal_writer
+from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_gateway.requests import fetch, produce
-from tidegate_gateway.time_search import find_first
-from tidegate_gateway.wal_writer import WalWriter
+from tidegate_gateway.upkeep import housekeeper
 from tidegate_protocol.records import set_base_offset
 from tidegate_storage.object_store import StoreUnavailable, put_idempotent
 from tidegate_storage.range_cache import RangeCache
@@ -192,7 +194,7 @@ def serves_what_it_does_not_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def holes_in_answers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(tidegate_gateway.fetch_plan, "_is_cut", lambda run, offset, piece: False)
+    patch.setattr(tidegate_gateway.fetch.fetch_plan, "_is_cut", lambda run, offset, piece: False)
 
 
 def forgets_base_offsets(patch: pytest.MonkeyPatch) -> None:
@@ -237,7 +239,7 @@ def collects_what_lives(patch: pytest.MonkeyPatch) -> None:
         taken.update(more)
         return collectable(state, grace_ms, copied_ms) or more
 
-    patch.setattr("tidegate_gateway.housekeeper.collectable", wrong)
+    patch.setattr("tidegate_gateway.upkeep.housekeeper.collectable", wrong)
 
 
 def deletes_before_the_event(patch: pytest.MonkeyPatch) -> None:
@@ -266,7 +268,7 @@ def retains_too_short(patch: pytest.MonkeyPatch) -> None:
 
         return plan_retention(state, shorter, topics)
 
-    patch.setattr("tidegate_gateway.housekeeper.plan_retention", wrong)
+    patch.setattr("tidegate_gateway.upkeep.housekeeper.plan_retention", wrong)
 
 
 def log_start_falls_back(patch: pytest.MonkeyPatch) -> None:

@@ -24,10 +24,10 @@ from tidegate_coordination.rules.proposal import Decided
 from tidegate_coordination.snapshots import save_verified
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import TopicTable
-from tidegate_gateway import housekeeper
-from tidegate_gateway.hosted_group import HostedGroup
-from tidegate_gateway.looks import Look
+from tidegate_gateway.groups.hosted_group import HostedGroup
 from tidegate_gateway.requests import fetch_look
+from tidegate_gateway.topics.looks import Look
+from tidegate_gateway.upkeep import housekeeper
 
 # -- the log --------------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ def snapshot_misses_an_entry(patch: pytest.MonkeyPatch) -> None:
         state.position += 1
         return await save_verified(log, position + 1, [state.encode()])
 
-    patch.setattr("tidegate_gateway.housekeeper.save_verified", wrong)
+    patch.setattr("tidegate_gateway.upkeep.housekeeper.save_verified", wrong)
 
 
 def trims_above_the_snapshot(patch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def trims_above_the_snapshot(patch: pytest.MonkeyPatch) -> None:
         snapshot = await log.load_snapshot()
         await log.trim(snapshot.position + 3)
 
-    patch.setattr("tidegate_gateway.housekeeper.trim_below_verified", wrong)
+    patch.setattr("tidegate_gateway.upkeep.housekeeper.trim_below_verified", wrong)
 
 
 def expires_by_its_own_clock(patch: pytest.MonkeyPatch) -> None:
@@ -161,8 +161,8 @@ def claims_are_stolen(patch: pytest.MonkeyPatch) -> None:
         return Decided((ClaimTaken(self.name, view.writer, epoch),), epoch)
 
     patch.setattr(TakeClaim, "decide", decide)
-    patch.setattr("tidegate_gateway.group_table.holder", lambda state, group_id: None)
-    patch.setattr("tidegate_gateway.group_table.may_serve", lambda state, me: True)
+    patch.setattr("tidegate_gateway.groups.group_table.holder", lambda state, group_id: None)
+    patch.setattr("tidegate_gateway.groups.group_table.may_serve", lambda state, me: True)
 
 
 def all_expire_when_the_claim_moves(patch: pytest.MonkeyPatch) -> None:

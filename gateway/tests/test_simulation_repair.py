@@ -14,7 +14,7 @@ from tidegate_coordination.rules import skips as skip_rules
 from tidegate_coordination.rules.proposal import Decided
 from tidegate_coordination.rules.skips import Skip, SkipRuns
 from tidegate_coordination.state.runs import Runs
-from tidegate_gateway.readability import ReadabilityCheck
+from tidegate_gateway.tools.readability import ReadabilityCheck
 from tidegate_simulation.checker import check
 from tidegate_simulation.history import History
 from tidegate_simulation.losses import LOSS_KINDS, Holes, draw_losses

@@ -8,9 +8,9 @@ import pytest
 
 from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination.state.gateways import GatewayTable
-from tidegate_gateway.client_racks import ClientRacks
-from tidegate_gateway.cluster_view import ClusterView
-from tidegate_gateway.read_steering import Elsewhere, ReadSteering
+from tidegate_gateway.zones.client_racks import ClientRacks
+from tidegate_gateway.zones.cluster_view import ClusterView
+from tidegate_gateway.zones.read_steering import Elsewhere, ReadSteering
 from tidegate_simulation.run import simulate
 from tidegate_simulation.zone_plan import has_zones
 

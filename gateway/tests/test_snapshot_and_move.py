@@ -17,7 +17,7 @@ from tidegate_coordination.log_mover import MoveRefused
 from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
 from tidegate_coordination.movable_log import MovableLog
 from tidegate_coordination.snapshots import encode_state
-from tidegate_gateway.housekeeper import Housekeeper, HousekeeperSettings
+from tidegate_gateway.upkeep.housekeeper import Housekeeper, HousekeeperSettings
 from tidegate_storage.memory_store import MemoryObjectStore
 
 SLOW_SECONDS = 30.0
@@ -106,7 +106,7 @@ async def test_the_new_log_keeps_the_snapshot_of_its_copy_and_all_behind(
         await begin_a_copy(world, found[0])
         begin = await world.logs["b"].load_snapshot()
         if call == "encode_state":
-            monkeypatch.setattr("tidegate_gateway.housekeeper.encode_state", encode_slowly)
+            monkeypatch.setattr("tidegate_gateway.upkeep.housekeeper.encode_state", encode_slowly)
         else:
             slow[0].calls_left[call] = nth
         async with trio.open_nursery() as taking:

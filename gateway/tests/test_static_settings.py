@@ -20,8 +20,8 @@ from tidegate_coordination.metadata_versions import SETTINGS_TOLD
 from tidegate_coordination.rules.configs import ResourceType
 from tidegate_coordination.rules.gateways import Renew, TellSettings
 from tidegate_coordination.rules.metadata_versions import SetMetadataVersion
-from tidegate_gateway.admin_pages import status_of
-from tidegate_gateway.doctor_log import check_settings
+from tidegate_gateway.admin.admin_pages import status_of
+from tidegate_gateway.tools.doctor_log import check_settings
 from tidegate_pipeline.driver import Driver
 from tidegate_protocol.messages import describe_configs as wire
 from tidegate_storage.memory_store import MemoryObjectStore

@@ -13,9 +13,9 @@ from trio.testing import MockClock
 from tests.wire_client import NOW_MS, WireWorld, wire_world
 from tidegate_coordination.events import GatewayRegistered, TopicCreated, TopicDeleted
 from tidegate_coordination.group_events import CommittedOffset, GroupDeleted, OffsetsCommitted
-from tidegate_gateway.call import Call, Handler, Peer
 from tidegate_gateway.gateway import Gateway
-from tidegate_gateway.internal_topics import OffsetsTopic
+from tidegate_gateway.network.call import Call, Handler, Peer
+from tidegate_gateway.network.turns import ROWS_AT_ONCE
 from tidegate_gateway.requests.describe_groups import DescribeGroups
 from tidegate_gateway.requests.describe_log_dirs import DescribeLogDirsHandler
 from tidegate_gateway.requests.describe_topic_partitions import DescribeTopicPartitionsHandler
@@ -23,7 +23,7 @@ from tidegate_gateway.requests.find_coordinator import FindCoordinator
 from tidegate_gateway.requests.list_groups import ListGroups
 from tidegate_gateway.requests.metadata import MetadataHandler
 from tidegate_gateway.requests.offset_fetch import OffsetFetch
-from tidegate_gateway.turns import ROWS_AT_ONCE
+from tidegate_gateway.topics.internal_topics import OffsetsTopic
 from tidegate_protocol.messages import describe_groups as dg
 from tidegate_protocol.messages import describe_log_dirs as ld
 from tidegate_protocol.messages import describe_topic_partitions as dp

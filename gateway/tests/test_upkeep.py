@@ -23,9 +23,9 @@ from tidegate_coordination.rules.offsets import CommitOffsets, OffsetToCommit
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.housekeeper import Housekeeper, HousekeeperSettings
-from tidegate_gateway.metrics import render_metrics
-from tidegate_gateway.upkeep import Upkeep
+from tidegate_gateway.admin.metrics import render_metrics
+from tidegate_gateway.upkeep.housekeeper import Housekeeper, HousekeeperSettings
+from tidegate_gateway.upkeep.upkeep import Upkeep
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import StoreMisconfigured, StoreUnavailable
 
@@ -186,7 +186,7 @@ async def test_a_topic_whose_retention_cannot_be_planned_keeps_no_other(
                 raise ZeroDivisionError("planted")
             return plan_retention(state, settings_of, topics)
 
-        monkeypatch.setattr("tidegate_gateway.housekeeper.plan_retention", plan)
+        monkeypatch.setattr("tidegate_gateway.upkeep.housekeeper.plan_retention", plan)
         await world.gateway.housekeeper.keep_house_once()
         await later(world)
         await world.gateway.housekeeper.keep_house_once()

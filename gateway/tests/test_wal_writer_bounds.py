@@ -15,7 +15,7 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.rules.wal import BatchOutcome
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.wal_writer import WalSettings, WalWriter
+from tidegate_gateway.produce.wal_writer import WalSettings, WalWriter
 from tidegate_protocol.records import Record, build_batch, check_batch
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, StoreUnavailable

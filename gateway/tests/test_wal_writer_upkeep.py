@@ -16,8 +16,8 @@ from trio.testing import MockClock
 
 from tests.wire_client import Closed, WireWorld, produce_request, records_batch, wire_world
 from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_gateway.produce.wal_writer import BatchToken, KeyTaken
 from tidegate_gateway.refusals_to_start import sentence_of
-from tidegate_gateway.wal_writer import BatchToken, KeyTaken
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, ObjectExists

@@ -7,8 +7,8 @@ import trio
 
 from tests.fetch_world import World, batch, records_of
 from tests.zone_world import Zones, zone_world
-from tidegate_gateway.object_asks import ObjectAsk
-from tidegate_gateway.zone_reads import ASK_SECONDS, MAX_DOUBTS
+from tidegate_gateway.fetch.object_asks import ObjectAsk
+from tidegate_gateway.fetch.zone_reads import ASK_SECONDS, MAX_DOUBTS
 from tidegate_protocol.error_codes import ErrorCode
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")

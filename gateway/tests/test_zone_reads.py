@@ -12,9 +12,9 @@ from tests.test_fetch_gets import MERGE, next_offset
 from tests.test_fetch_segments import merge
 from tests.zone_world import MIB, TOKEN, Zones, zone_world
 from tidegate_coordination.http.values import HttpRequest
-from tidegate_gateway.object_asks import ObjectAsk, target_of
-from tidegate_gateway.object_owners import ObjectOwners
-from tidegate_gateway.placement import recommend
+from tidegate_gateway.fetch.object_asks import ObjectAsk, target_of
+from tidegate_gateway.fetch.object_owners import ObjectOwners
+from tidegate_gateway.zones.placement import recommend
 from tidegate_protocol.error_codes import ErrorCode
 
 HALF = "x" * (MIB // 2)

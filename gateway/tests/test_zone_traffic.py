@@ -18,15 +18,21 @@ from tests.app_world import started_gateway, unstarted_gateway
 from tests.test_zone_answers import fetched, zoned
 from tests.test_zones import finder
 from tests.wire_client import produce_request, records_batch
-from tidegate_gateway import zone_traffic
-from tidegate_gateway.admin_pages import AdminPages, zones_of
-from tidegate_gateway.call import Peer
+from tidegate_gateway.admin.admin_pages import AdminPages, zones_of
+from tidegate_gateway.admin.metrics import render_metrics
 from tidegate_gateway.cli.command import app
 from tidegate_gateway.cli.zones import NOT_TOLD, run_zones, text_of
-from tidegate_gateway.metrics import render_metrics
-from tidegate_gateway.zone_report import advice, zone_report
-from tidegate_gateway.zone_traffic import MAX_CLIENTS, OTHERS, ClientTraffic, Kind, ZoneTraffic
-from tidegate_gateway.zones import NOWHERE, ClientZone, Source
+from tidegate_gateway.network.call import Peer
+from tidegate_gateway.zones import zone_traffic
+from tidegate_gateway.zones.zone_report import advice, zone_report
+from tidegate_gateway.zones.zone_traffic import (
+    MAX_CLIENTS,
+    OTHERS,
+    ClientTraffic,
+    Kind,
+    ZoneTraffic,
+)
+from tidegate_gateway.zones.zones import NOWHERE, ClientZone, Source
 
 BATCH = records_batch(b"v" * 100)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_gateway.seal_pace import Inflow
-from tidegate_gateway.wal_writer import WalSettings, WalWriter
+from tidegate_gateway.produce.seal_pace import Inflow
+from tidegate_gateway.produce.wal_writer import WalSettings, WalWriter
 from tidegate_storage.object_store import ObjectStore
 
 

@@ -14,10 +14,10 @@ import trio
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.gateway import Gateway, Identity
-from tidegate_gateway.memory_transport import MemoryTransport, memory_transport_pair
-from tidegate_gateway.transport import TransportBroken
+from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair
+from tidegate_gateway.network.transport import TransportBroken
+from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_protocol.apis import APIS
 from tidegate_protocol.frames import frame
 from tidegate_protocol.headers import decode_response_header, encode_request_header

@@ -12,9 +12,9 @@ import trio
 from tests.fetch_world import Store, World
 from tests.peer_network import Network
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_gateway.fetch_plan import FetchSettings
-from tidegate_gateway.peer_service import PeerService
-from tidegate_gateway.peers import HttpPeers
+from tidegate_gateway.fetch.fetch_plan import FetchSettings
+from tidegate_gateway.peers.peer_service import PeerService
+from tidegate_gateway.peers.peers import HttpPeers
 
 MIB = 1 << 20
 TOKEN = "shared-secret"

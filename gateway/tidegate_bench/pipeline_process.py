@@ -20,7 +20,7 @@ from typing import IO, Any, Final, cast
 
 import trio
 
-from tidegate_gateway.logs import configure_logs
+from tidegate_gateway.admin.logs import configure_logs
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.options import Options
 from tidegate_pipeline.parts import living_driver, opened_runner, opened_shared

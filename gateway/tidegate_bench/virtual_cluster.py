@@ -30,7 +30,7 @@ from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.rules.wal import BatchFacts, CommitWal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.objects import WalName
-from tidegate_gateway.housekeeper import HousekeeperSettings
+from tidegate_gateway.upkeep.housekeeper import HousekeeperSettings
 from tidegate_pipeline.driver import PARENTS_PER_PROPOSAL, UNITS_PER_PROPOSAL
 from tidegate_pipeline.limits import MergeSettings
 from tidegate_pipeline.pauses import Stretch

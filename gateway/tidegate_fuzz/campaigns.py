@@ -62,7 +62,7 @@ TARGETS: Final = {
             "tidegate_protocol.batches",
             "tidegate_protocol.records",
             "tidegate_protocol.compression",
-            "tidegate_gateway.record_checks",
+            "tidegate_gateway.produce.record_checks",
         ),
     ),
     "records": Known("record_targets", "RecordsTarget", ("tidegate_protocol.records",)),
@@ -75,7 +75,7 @@ TARGETS: Final = {
     "runs": Known(
         "object_targets",
         "RunsTarget",
-        ("tidegate_gateway.prepared_runs", "tidegate_storage.prepared_runs"),
+        ("tidegate_gateway.fetch.prepared_runs", "tidegate_storage.prepared_runs"),
     ),
     "segments": Known(
         "segment_target",

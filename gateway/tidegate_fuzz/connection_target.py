@@ -24,10 +24,10 @@ from trio.testing import MockClock
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.gateway import Gateway, Identity
-from tidegate_gateway.memory_transport import MemoryTransport, memory_transport_pair
-from tidegate_gateway.transport import TransportBroken
+from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair
+from tidegate_gateway.network.transport import TransportBroken
+from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_protocol.messages import api_versions, create_topics, list_offsets, produce
 from tidegate_simulation.scheduling import seeded_scheduling
 from tidegate_storage.memory_store import MemoryObjectStore

@@ -26,7 +26,7 @@ from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.partitions import Partition
 from tidegate_coordination.state.runs import RunRow
-from tidegate_gateway.prepared_runs import CorruptRun, prepare_run
+from tidegate_gateway.fetch.prepared_runs import CorruptRun, prepare_run
 from tidegate_protocol.batches import CRC_POSITION, CRC_START, read_header, walk
 from tidegate_protocol.errors import InvalidBatch
 from tidegate_protocol.records import build_batch

@@ -9,8 +9,8 @@ from crc32c import crc32c
 
 from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_coordination.configs.topic_settings import TopicSettings, compile_topic_settings
-from tidegate_gateway.record_checks import checked_batch
-from tidegate_gateway.refusals import BatchRefused
+from tidegate_gateway.produce.record_checks import checked_batch
+from tidegate_gateway.produce.refusals import BatchRefused
 from tidegate_protocol.batches import CRC_POSITION, CRC_START, HEADER_BYTES, LENGTH_OVERHEAD
 from tidegate_protocol.compression import Codec, compress, decompress
 from tidegate_protocol.errors import InvalidBatch

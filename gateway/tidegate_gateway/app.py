@@ -23,20 +23,16 @@ import trio
 
 from tidegate_coordination.events import Endpoint
 
-from .admin import serve_admin
-from .admin_pages import AdminPages
-from .broker_settings import BrokerSettings
+from .admin.admin import serve_admin
+from .admin.admin_pages import AdminPages
 from .collector import calm_collector
-from .listener_settings import (
-    ListenerAddress,
-    controller_listeners,
-    url_host,
-)
+from .network.server import ConnectionSlots, Listener, accept_forever
+from .network.transport import SocketTransport
 from .opening import Parts, max_open_files, opened, serve_peers
 from .part_settings import max_connections
-from .server import ConnectionSlots, Listener, accept_forever
+from .settings.broker_settings import BrokerSettings
+from .settings.listener_settings import ListenerAddress, controller_listeners, url_host
 from .startup import see_compare_and_set
-from .transport import SocketTransport
 
 _log = structlog.get_logger("tidegate.app")
 

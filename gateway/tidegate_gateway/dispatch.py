@@ -19,13 +19,13 @@ from tidegate_protocol.apis import APIS, ApiFacts
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.headers import RequestHeader, decode_request_header, response_header
 
-from .arenas import Arena
-from .call import Call, Handler
-from .client_acts import note_acts
-from .connection import Connection, ReplyFlusher, fill
-from .large_requests import LARGE_BODY_BYTES, LargeRequests
-from .receiver import CloseConnection
+from .network.arenas import Arena
+from .network.call import Call, Handler
+from .network.connection import Connection, ReplyFlusher, fill
+from .network.large_requests import LARGE_BODY_BYTES, LargeRequests
+from .network.receiver import CloseConnection
 from .refused_features import RefusedFeatures
+from .topics.client_acts import note_acts
 from .unserved import Refusal, unserved_api, unserved_version
 
 _log = structlog.get_logger("tidegate.dispatch")

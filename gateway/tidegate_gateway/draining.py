@@ -23,7 +23,7 @@ from tidegate_coordination.rules.gateways import StartDraining
 from tidegate_coordination.rules.groups import GROUP_CLAIMS
 from tidegate_coordination.state.gateways import Gateway as Life
 
-from .group_manager import GroupManager
+from .groups.group_manager import GroupManager
 
 _log = structlog.get_logger("tidegate.draining")
 

@@ -36,26 +36,29 @@ from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.wal import WalIdentity
 
-from .arenas import ArenaPool
-from .backup_schedule import BackupSchedule
 from .blocking import Blocking
-from .broker_settings import BrokerSettings
-from .call import Peer
-from .cluster_view import ClusterView
-from .connection import Connection, ReplyFlusher
 from .cut_off import tell_of_cuts, to_avoid
 from .dispatch import Dispatcher
 from .draining import Draining
-from .fetch_plan import FetchSettings
+from .fetch.fetch_plan import FetchSettings
+from .fetch.log_reader import LogReader
+from .fetch.object_lender import ObjectLender
+from .fetch.read_ahead import MAX_BYTES as READ_AHEAD_BYTES
+from .fetch.read_ahead import ReadAhead
+from .fetch.segment_disk import MAX_OPEN_FILES
+from .fetch.zone_reads import ZoneReads
 from .gateway_counters import GatewayCounters
 from .gateway_watch import GatewayWatch
-from .group_manager import GroupManager
+from .groups.group_manager import GroupManager
 from .handlers import make_handlers
-from .housekeeper import Housekeeper
-from .large_requests import LargeRequests
-from .log_reader import LogReader
-from .neighbours import Neighbours
-from .object_lender import ObjectLender
+from .network.arenas import ArenaPool
+from .network.call import Peer
+from .network.connection import Connection, ReplyFlusher
+from .network.large_requests import LargeRequests
+from .network.proxied import source_of
+from .network.receiver import PATIENCE_STEP_SECONDS
+from .network.reply_memory import reply_memory
+from .network.transport import Transport
 from .part_settings import (
     connection_limits,
     group_settings,
@@ -63,31 +66,28 @@ from .part_settings import (
     wal_settings,
     with_advertised,
 )
-from .peer_listener import Forwarding, forwarding
-from .peer_service import PeerService
-from .peers import Dial, GatewayPeers
-from .prefixes import own_prefix, see_prefix
-from .produce_deadlines import ProduceDeadlines
-from .proxied import source_of
-from .read_ahead import MAX_BYTES as READ_AHEAD_BYTES
-from .read_ahead import ReadAhead
-from .read_steering import ReadSteering
-from .receiver import PATIENCE_STEP_SECONDS
-from .record_checks import RecordChecks
+from .peers.neighbours import Neighbours
+from .peers.peer_listener import Forwarding, forwarding
+from .peers.peer_service import PeerService
+from .peers.peers import Dial, GatewayPeers
+from .produce.produce_deadlines import ProduceDeadlines
+from .produce.record_checks import RecordChecks
+from .produce.seal_pace import Inflow
+from .produce.wal_writer import WalWriter
 from .refused_features import RefusedFeatures
-from .reply_memory import reply_memory
 from .requests.plain_produce import PlainProducePath
 from .requests.produce import Produce
-from .seal_pace import Inflow
-from .segment_disk import MAX_OPEN_FILES
+from .settings.broker_settings import BrokerSettings
 from .startup import check_cluster, load_state, register, tell_settings
-from .transport import Transport
-from .upkeep import Upkeep
-from .wal_writer import WalWriter
-from .zone_finder import ZoneFinder
-from .zone_reads import ZoneReads
-from .zone_settings import check_listeners, proxied_listeners, zone_maps
-from .zone_traffic import ZoneTraffic
+from .upkeep.backup_schedule import BackupSchedule
+from .upkeep.housekeeper import Housekeeper
+from .upkeep.prefixes import own_prefix, see_prefix
+from .upkeep.upkeep import Upkeep
+from .zones.cluster_view import ClusterView
+from .zones.read_steering import ReadSteering
+from .zones.zone_finder import ZoneFinder
+from .zones.zone_settings import check_listeners, proxied_listeners, zone_maps
+from .zones.zone_traffic import ZoneTraffic
 
 _log = structlog.get_logger("tidegate.gateway")
 

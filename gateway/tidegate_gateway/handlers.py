@@ -9,18 +9,14 @@ from tidegate_coordination.cluster_settings import ClusterSettings
 from tidegate_coordination.coordinator import Coordinator
 
 from .blocking import Blocking
-from .broker_settings import BrokerSettings
-from .call import Handler
-from .cluster_view import ClusterView
-from .fetch_plan import FetchSettings
-from .fetch_sessions import FetchSessions
-from .fetch_waiters import FetchWaiters
-from .group_manager import GroupManager
-from .internal_topics import OffsetsTopic
-from .log_reader import LogReader
-from .read_ahead import ReadAhead
-from .read_steering import ReadSteering
-from .reply_memory import ReplyMemory
+from .fetch.fetch_plan import FetchSettings
+from .fetch.fetch_sessions import FetchSessions
+from .fetch.fetch_waiters import FetchWaiters
+from .fetch.log_reader import LogReader
+from .fetch.read_ahead import ReadAhead
+from .groups.group_manager import GroupManager
+from .network.call import Handler
+from .network.reply_memory import ReplyMemory
 from .requests.acls import CreateAclsHandler, DeleteAclsHandler, DescribeAclsHandler
 from .requests.alter_configs import AlterConfigsHandler
 from .requests.alter_partition_reassignments import AlterPartitionReassignmentsHandler
@@ -57,6 +53,10 @@ from .requests.offset_fetch import OffsetFetch
 from .requests.offset_for_leader_epoch import OffsetForLeaderEpoch
 from .requests.sync_group import SyncGroup
 from .requests.update_features import UpdateFeaturesHandler
+from .settings.broker_settings import BrokerSettings
+from .topics.internal_topics import OffsetsTopic
+from .zones.cluster_view import ClusterView
+from .zones.read_steering import ReadSteering
 
 PRODUCE: Final = 0
 API_VERSIONS: Final = 18

@@ -28,7 +28,7 @@ from tidegate_storage.load import open_store
 from tidegate_storage.real_disk import RealDisk, RealDiskSteps
 
 from .blocking import InThread
-from .broker_settings import BrokerSettings
+from .fetch.segment_disk import MAX_OPEN_FILES
 from .gateway import Gateway, Identity
 from .instance import (
     CacheFolder,
@@ -38,12 +38,17 @@ from .instance import (
     new_cluster_id,
     new_instance_key,
 )
-from .listener_settings import ListenerAddress, advertised_endpoints, host_port, listen_addresses
-from .name_lookups import NameLookups
-from .peer_listener import open_to_anyone, peer_address, peer_endpoint, refuse_own_address
-from .peers import HttpPeers
-from .segment_disk import MAX_OPEN_FILES
-from .server import ConnectionSlots, Listener, accept_forever, bind_listener, bind_listeners
+from .network.server import ConnectionSlots, Listener, accept_forever, bind_listener, bind_listeners
+from .peers.name_lookups import NameLookups
+from .peers.peer_listener import open_to_anyone, peer_address, peer_endpoint, refuse_own_address
+from .peers.peers import HttpPeers
+from .settings.broker_settings import BrokerSettings
+from .settings.listener_settings import (
+    ListenerAddress,
+    advertised_endpoints,
+    host_port,
+    listen_addresses,
+)
 from .startup import open_patiently
 
 _log = structlog.get_logger("tidegate.app")

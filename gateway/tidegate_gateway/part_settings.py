@@ -8,10 +8,10 @@ from typing import Final
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.groups.settings import GroupSettings
 
-from .broker_settings import BrokerSettings
-from .housekeeper import HousekeeperSettings
-from .receiver import ConnectionLimits
-from .wal_writer import WalSettings
+from .network.receiver import ConnectionLimits
+from .produce.wal_writer import WalSettings
+from .settings.broker_settings import BrokerSettings
+from .upkeep.housekeeper import HousekeeperSettings
 
 MAX_KEPT_ENTRIES: Final = 1_000
 DEFAULT_MAX_CONNECTIONS: Final = 10_000

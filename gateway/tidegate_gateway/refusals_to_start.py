@@ -18,13 +18,13 @@ from tidegate_coordination.metadata_versions import ReleaseTooOld
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_storage.object_store import StoreMisconfigured, StoreUnavailable
 
-from .answering import GatewaysRun
-from .broker_settings import SettingsError
 from .instance import DataFolderUnusable
-from .server import CannotListen
-from .settings_sources import BadSource
+from .network.server import CannotListen
+from .peers.answering import GatewaysRun
+from .produce.wal_writer import KeyTaken
+from .settings.broker_settings import SettingsError
+from .settings.settings_sources import BadSource
 from .startup import NodeIdInUse
-from .wal_writer import KeyTaken
 
 MENDABLE: Final = (
     BadSource,

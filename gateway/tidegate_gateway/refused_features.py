@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from .call import Peer
+from .network.call import Peer
 from .unserved import Refusal
 
 _log = structlog.get_logger("tidegate.clients")

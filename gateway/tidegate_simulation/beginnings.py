@@ -16,9 +16,10 @@ from unittest.mock import patch
 from tidegate_coordination.state import objects, partitions
 from tidegate_coordination.state.columns import MAX_UINT32
 from tidegate_coordination.state.object_rows import ObjectRows
-from tidegate_gateway import topic_creation, turns
+from tidegate_gateway.network import turns
+from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_gateway.requests import delete_records, delete_topics, fetch, offset_commit
-from tidegate_gateway.wal_writer import WalWriter
+from tidegate_gateway.topics import topic_creation
 
 HIGH_SHARE: Final = 0.04
 PARTS_SHARE: Final = 0.08

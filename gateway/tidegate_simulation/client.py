@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import trio
 
-from tidegate_gateway.memory_transport import MemoryTransport
-from tidegate_gateway.transport import TransportBroken
+from tidegate_gateway.network.memory_transport import MemoryTransport
+from tidegate_gateway.network.transport import TransportBroken
 from tidegate_protocol.apis import APIS
 from tidegate_protocol.frames import split_frames
 from tidegate_protocol.headers import decode_response_header, encode_request_header

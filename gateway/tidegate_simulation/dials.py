@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import trio
 
-from tidegate_gateway.memory_transport import MemoryTransport
-from tidegate_gateway.transport import TransportBroken
+from tidegate_gateway.network.memory_transport import MemoryTransport
+from tidegate_gateway.network.transport import TransportBroken
 
 from .peers import Asker
 from .world import NotReachable, World
@@ -26,7 +26,7 @@ def host_of(node_id: int) -> str:
 
 
 class SimulatedDial:
-    """See tidegate_gateway.peers.Dial.  One for each life of a gateway."""
+    """See tidegate_gateway.peers.peers.Dial.  One for each life of a gateway."""
 
     def __init__(self, world: World, asker: Asker) -> None:
         self._world = world

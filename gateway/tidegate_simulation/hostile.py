@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Final
 
 from tidegate_coordination.state.columns import MAX_INT64
-from tidegate_gateway.large_requests import MAX_ELEMENTS_OF
+from tidegate_gateway.network.large_requests import MAX_ELEMENTS_OF
 from tidegate_protocol.messages import join_group, metadata, offset_fetch
 
 from .client import Client, Disconnected

@@ -19,7 +19,7 @@ from tidegate_coordination.log_mover import LogMover, MovePlan, MoveRefused
 from tidegate_coordination.metadata_log import LogMisconfigured
 from tidegate_coordination.movable_log import MovableLog
 from tidegate_gateway.startup import check_cluster, load_state
-from tidegate_gateway.visitor import keep_lease, register_visitor
+from tidegate_gateway.tools.visitor import keep_lease, register_visitor
 
 from .host import Host
 from .move_plan import PREFIX

@@ -9,8 +9,8 @@ from random import Random
 
 import trio
 
-from tidegate_gateway.memory_transport import MemoryTransport, memory_transport_pair
-from tidegate_gateway.transport import TransportBroken
+from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair
+from tidegate_gateway.network.transport import TransportBroken
 
 _PIECE_BYTES = 64 * 1024
 _TRICKLE_BYTES = 8

@@ -15,9 +15,9 @@ from tidegate_coordination.http.values import HttpAnswer, HttpRequest
 from tidegate_coordination.logs.forward import ForwardLog
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.gateway import Gateway, Identity
-from tidegate_gateway.memory_transport import MemoryTransport
+from tidegate_gateway.network.memory_transport import MemoryTransport
+from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_storage.cache_files import Place
 from tidegate_storage.disk_queue import Offer
 from tidegate_storage.memory_disk import MemoryDisk

@@ -9,9 +9,9 @@ from __future__ import annotations
 import trio
 
 from tidegate_coordination.coordinator import Coordinator, ProposalFailed
-from tidegate_gateway.readability import Found
-from tidegate_gateway.repair import Repair
 from tidegate_gateway.startup import check_cluster, load_state
+from tidegate_gateway.tools.readability import Found
+from tidegate_gateway.tools.repair import Repair
 from tidegate_storage.object_store import StoreUnavailable
 
 from .host import Host

@@ -18,8 +18,8 @@ from tidegate_coordination.forwarding.messages import (
 from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.forwarding.service import OtherCluster
 from tidegate_coordination.state.gateways import Gateway
-from tidegate_gateway.object_asks import ObjectAsk
-from tidegate_gateway.zone_reads import ObjectPeers
+from tidegate_gateway.fetch.object_asks import ObjectAsk
+from tidegate_gateway.fetch.zone_reads import ObjectPeers
 
 from .forwarding_plan import PREFIX
 from .world import AskedMachine, World
@@ -35,7 +35,7 @@ class Asker(Protocol):
 
 
 class SimulatedPeers:
-    """See tidegate_gateway.peers.GatewayPeers.  One for each life of a gateway."""
+    """See tidegate_gateway.peers.peers.GatewayPeers.  One for each life of a gateway."""
 
     def __init__(self, world: World, asker: Asker, lenders: ObjectPeers, rng: Random) -> None:
         self._world = world

@@ -26,9 +26,9 @@ from tidegate_coordination.backup.restore import Work, look_at_target, restore
 from tidegate_coordination.events import Endpoint
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.broker_settings import BrokerSettings
 from tidegate_gateway.gateway import Gateway, Identity
-from tidegate_gateway.memory_transport import MemoryTransport, memory_transport_pair
+from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair
+from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import produce
 from tidegate_storage.keys import wal_prefix

@@ -18,7 +18,7 @@ from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.forwarding.service import ProposalService
 from tidegate_coordination.http.values import HttpAnswer, HttpRequest
 from tidegate_coordination.state.partitions import Partition
-from tidegate_gateway.memory_transport import MemoryTransport
+from tidegate_gateway.network.memory_transport import MemoryTransport
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, ObjectExists
 

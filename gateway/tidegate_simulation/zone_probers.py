@@ -23,7 +23,7 @@ import trio
 from tidegate_coordination.state.gateways import Gateway as GatewayLife
 from tidegate_coordination.state.gateways import GatewayTable
 from tidegate_gateway.gateway import Gateway
-from tidegate_gateway.placement import NO_LEADER
+from tidegate_gateway.zones.placement import NO_LEADER
 from tidegate_protocol.messages import fetch, metadata
 
 from .client import Client, ClientConnection, Disconnected

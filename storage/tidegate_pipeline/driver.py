@@ -39,7 +39,7 @@ from tidegate_coordination.rules.segments import (
     SegmentUnit,
 )
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.visitor import keep_lease, register_visitor
+from tidegate_gateway.tools.visitor import keep_lease, register_visitor
 
 from .counters import PipelineCounters
 from .limits import MergeSettings

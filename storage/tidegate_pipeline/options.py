@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
-from tidegate_gateway.settings_sources import BadSource
+from tidegate_gateway.settings.settings_sources import BadSource
 
 from .java import NoJava, find_java
 from .limits import MergeSettings

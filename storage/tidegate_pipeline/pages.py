@@ -20,11 +20,11 @@ import structlog
 import trio
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from tidegate_gateway.admin import serve_admin
-from tidegate_gateway.admin_pages import Answer, answer_from, json_answer
-from tidegate_gateway.listener_settings import ListenerAddress, host_port
-from tidegate_gateway.metrics import CONTENT_TYPE, render
-from tidegate_gateway.server import ConnectionSlots, accept_forever, open_listener
+from tidegate_gateway.admin.admin import serve_admin
+from tidegate_gateway.admin.admin_pages import Answer, answer_from, json_answer
+from tidegate_gateway.admin.metrics import CONTENT_TYPE, render
+from tidegate_gateway.network.server import ConnectionSlots, accept_forever, open_listener
+from tidegate_gateway.settings.listener_settings import ListenerAddress, host_port
 
 from .backlog import pipeline_status
 from .driver import Driver

@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from tidegate_coordination.url_secrets import without_secrets
 
 from ..app import Running
-from ..listener_settings import url_host
-from ..write_pace import write_pace
+from ..produce.write_pace import write_pace
+from ..settings.listener_settings import url_host
 
 TOPIC = "greetings"
 

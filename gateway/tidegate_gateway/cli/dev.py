@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from ..app import Running
-from ..broker_settings import BrokerSettings
-from ..listener_settings import url_host
-from ..server import PortInUse
-from ..settings_sources import BadSource, gather, settings_in
+from ..network.server import PortInUse
+from ..settings.broker_settings import BrokerSettings
+from ..settings.listener_settings import url_host
+from ..settings.settings_sources import BadSource, gather, settings_in
 from .banner import banner, banner_json
 from .called_as import called_as
 from .dev_pipeline import (

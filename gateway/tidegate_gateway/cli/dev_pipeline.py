@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from tidegate_coordination.url_secrets import without_secrets
 
-from ..broker_settings import BrokerSettings
+from ..settings.broker_settings import BrokerSettings
 
 STOP_SECONDS: Final = 60.0
 # Read by `tidegate pipeline` where --log and --object-store are not given.

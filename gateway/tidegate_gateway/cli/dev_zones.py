@@ -10,16 +10,16 @@ from pathlib import Path
 
 import trio
 
-from ..broker_settings import BrokerSettings
+from ..admin.logs import LEVELS, configure_logs
 from ..instance import hold_data_folder, new_instance_key
 from ..local_cluster.cluster import LocalCluster, StartFailed, Voice
 from ..local_cluster.plan import GatewayPlan, Places, Shape, make_plans
 from ..local_cluster.real import MISLEADING, running_servers
 from ..local_cluster.server import ServerFailed
 from ..local_cluster.text import banner, json_text, status_text
-from ..logs import LEVELS, configure_logs
 from ..refusals_to_start import sentence_of
-from ..settings_sources import BadSource
+from ..settings.broker_settings import BrokerSettings
+from ..settings.settings_sources import BadSource
 from .called_as import called_as
 from .dev import DevOptions, warn_of_environment
 from .dev_pipeline import PipelineProcess, default_log, default_store, what_is_in_memory

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import trio
 
-from ..doctor import examine
-from ..findings import Checked
-from ..logs import configure_logs
+from ..admin.logs import configure_logs
+from ..tools.doctor import examine
+from ..tools.findings import Checked
 from .options import DEV_DATA, SERVE_DATA
 from .serve import serve_settings
 from .table import mark

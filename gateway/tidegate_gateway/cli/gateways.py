@@ -22,9 +22,9 @@ from tidegate_coordination.rules.groups import GROUP_CLAIMS
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway
 
-from ..listener_settings import url_host
-from ..logs import configure_logs
-from ..settings_sources import BadSource
+from ..admin.logs import configure_logs
+from ..settings.listener_settings import url_host
+from ..settings.settings_sources import BadSource
 from .dev_pipeline import default_log
 from .existing_cluster import coordinator_of
 from .log_backup_running import open_followed_log

@@ -16,12 +16,12 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.corrupt import UnknownVersion
 from tidegate_storage.object_store import NoSuchObject, ObjectStore
 
-from ..inspection import READ_BYTES, ByteSource, NotOurs, look_at, scan
-from ..logs import configure_logs
-from ..object_sources import StoredObject, Windowed, local_file, stored_object
+from ..admin.logs import configure_logs
 from ..refusals_to_start import sentence_of
-from ..settings_sources import BadSource
+from ..settings.settings_sources import BadSource
 from ..startup import check_cluster, load_state
+from ..tools.inspection import READ_BYTES, ByteSource, NotOurs, look_at, scan
+from ..tools.object_sources import StoredObject, Windowed, local_file, stored_object
 from .dev_pipeline import default_store
 from .inspect_text import JsonPrinter, Printer, TextPrinter
 from .log_backup_running import open_existing_store, open_followed_log

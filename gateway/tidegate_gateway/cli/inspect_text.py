@@ -12,7 +12,7 @@ from tidegate_protocol.compression import Codec
 from tidegate_storage.batch_scan import SeenBatch
 from tidegate_storage.wal_format import Slice
 
-from ..inspection import Frame, Scanned, Stretch
+from ..tools.inspection import Frame, Scanned, Stretch
 
 _KINDS: Final = {"wal": "WAL object", "segment": "segment"}
 _NO_PRODUCER: Final = -1

@@ -19,7 +19,7 @@ from tidegate_coordination.movable_log import MovableLog
 from tidegate_storage.load import open_store
 from tidegate_storage.object_store import ObjectStore, StoreMisconfigured
 
-from ..logs import configure_logs
+from ..admin.logs import configure_logs
 from .telling import was_told
 
 SAID_EVERY_SECONDS: Final = 2.0

@@ -25,8 +25,8 @@ from tidegate_coordination.url_secrets import without_secrets
 from tidegate_storage.keys import OWNER_KEY
 from tidegate_storage.ownership import check_owner
 
-from ..settings_sources import BadSource
-from ..visitor import end_visit, keep_lease, register_visitor
+from ..settings.settings_sources import BadSource
+from ..tools.visitor import end_visit, keep_lease, register_visitor
 from .existing_cluster import coordinator_of
 from .log_backup_running import (
     Lines,

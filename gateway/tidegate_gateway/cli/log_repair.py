@@ -27,7 +27,7 @@ from tidegate_storage.load import open_store
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.ownership import Owner, check_owner, newest_timeline
 
-from ..settings_sources import BadSource
+from ..settings.settings_sources import BadSource
 from .log_backup_running import (
     Lines,
     Progress,

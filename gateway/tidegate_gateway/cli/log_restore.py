@@ -26,9 +26,9 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.ownership import Owner, newest_timeline, read_owner
 
-from ..answering import Answering, GatewaysRun, those_that_answer
-from ..listener_settings import url_host
-from ..name_lookups import NameLookups
+from ..peers.answering import Answering, GatewaysRun, those_that_answer
+from ..peers.name_lookups import NameLookups
+from ..settings.listener_settings import url_host
 from .log_backup_running import (
     Lines,
     Progress,

@@ -17,9 +17,9 @@ from tidegate_coordination.load import open_log
 from tidegate_coordination.log_service import LogService
 from tidegate_coordination.logs.http_url import read_token
 
-from ..listener_settings import ListenerAddress, host_port, url_host
-from ..logs import configure_logs
-from ..server import ConnectionSlots, Listener, accept_forever, bind_listener
+from ..admin.logs import configure_logs
+from ..network.server import ConnectionSlots, Listener, accept_forever, bind_listener
+from ..settings.listener_settings import ListenerAddress, host_port, url_host
 from .banner import shown_log
 from .telling import was_told
 

@@ -12,7 +12,7 @@ from tidegate_coordination.load import open_log
 from tidegate_coordination.log_contract import verify_log
 from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
 
-from ..logs import configure_logs
+from ..admin.logs import configure_logs
 from ..refusals_to_start import sentence_of
 from .table import mark
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import trio
 
+from ..admin.logs import LEVELS, configure_logs
 from ..app import Running, run_gateway
-from ..broker_settings import BrokerSettings
-from ..logs import LEVELS, configure_logs
 from ..refusals_to_start import first_of, sentence_of
-from ..settings_sources import BadSource
+from ..settings.broker_settings import BrokerSettings
+from ..settings.settings_sources import BadSource
 
 
 def run_to_end(

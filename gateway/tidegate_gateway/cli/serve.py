@@ -9,10 +9,10 @@ from pathlib import Path
 from threading import Thread
 
 from ..app import Running
-from ..broker_settings import BrokerSettings
-from ..listener_settings import DEFAULT_LISTENERS
-from ..server import PortInUse
-from ..settings_sources import gather
+from ..network.server import PortInUse
+from ..settings.broker_settings import BrokerSettings
+from ..settings.listener_settings import DEFAULT_LISTENERS
+from ..settings.settings_sources import gather
 from .banner import banner_json, serve_banner
 from .running import run_to_end
 

@@ -17,10 +17,10 @@ from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.state.topics import Topic
 from tidegate_storage.ownership import check_owner, read_owner
 
-from ..logs import configure_logs
-from ..readability import Found
-from ..repair import Repair
-from ..settings_sources import BadSource
+from ..admin.logs import configure_logs
+from ..settings.settings_sources import BadSource
+from ..tools.readability import Found
+from ..tools.repair import Repair
 from .bar import BytesBar
 from .dev_pipeline import default_log, default_store
 from .existing_cluster import coordinator_of

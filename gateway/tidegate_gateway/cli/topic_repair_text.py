@@ -8,7 +8,7 @@ from typing import Final
 
 from tidegate_coordination.state.topics import Topic
 
-from ..readability import BadRun, Found, Problem
+from ..tools.readability import BadRun, Found, Problem
 
 UNREADABLE: Final = 1
 NOT_TOLD: Final = 2

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..zone_traffic import Kind
+from ..zones.zone_traffic import Kind
 
 Report = Mapping[str, Any]
 

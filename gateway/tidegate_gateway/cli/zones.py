@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from http.client import HTTPException
 from typing import Any, Final
 
-from ..broker_settings import SettingsError
-from ..listener_settings import host_port, url_host
-from ..zone_report import look_alikes
+from ..settings.broker_settings import SettingsError
+from ..settings.listener_settings import host_port, url_host
+from ..zones.zone_report import look_alikes
 from .zone_sums import summed
 
 ANSWER_SECONDS: Final = 10.0

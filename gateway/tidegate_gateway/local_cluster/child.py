@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import trio
 
-from ..settings_sources import KAFKA_PREFIX, PREFIX
+from ..settings.settings_sources import KAFKA_PREFIX, PREFIX
 from .plan import GatewayPlan, properties_text
 
 MAX_LINE_BYTES: Final = 1 << 16

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ..listener_settings import url_host
-from ..peer_listener import EVERYWHERE
-from ..settings_sources import BadSource, gather
+from ..peers.peer_listener import EVERYWHERE
+from ..settings.listener_settings import url_host
+from ..settings.settings_sources import BadSource, gather
 
 MAX_ZONES: Final = 9
 MAX_PORT: Final = 65_535

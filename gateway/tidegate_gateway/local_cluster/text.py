@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..broker_settings import BrokerSettings
 from ..cli.banner import TOPIC, shown_path
-from ..write_pace import write_pace
+from ..produce.write_pace import write_pace
+from ..settings.broker_settings import BrokerSettings
 from .moves import Phase
 from .plan import GatewayPlan
 from .words import help_text

@@ -25,7 +25,7 @@ from tidegate_protocol.messages.delete_acls import (
 )
 from tidegate_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
-from ..call import Call
+from ..network.call import Call
 
 _CODE: Final = ErrorCode.SECURITY_DISABLED
 _TEXT: Final = "There is no authorizer, so there are no ACLs."

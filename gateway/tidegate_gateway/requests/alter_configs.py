@@ -19,7 +19,7 @@ from tidegate_protocol.messages.alter_configs import (
     AlterConfigsResponse,
 )
 
-from ..call import Call
+from ..network.call import Call
 from .config_changes import set_configs
 from .topic_errors import config_error
 

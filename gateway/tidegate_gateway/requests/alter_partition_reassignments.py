@@ -26,9 +26,9 @@ from tidegate_protocol.messages.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 
-from ..call import Call
-from ..cluster_view import ClusterView, ListenerView
-from ..turns import Turns
+from ..network.call import Call
+from ..network.turns import Turns
+from ..zones.cluster_view import ClusterView, ListenerView
 
 Refusal = tuple[ErrorCode, str | None]
 

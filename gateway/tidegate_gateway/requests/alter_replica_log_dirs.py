@@ -21,7 +21,7 @@ from tidegate_protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 
-from ..call import Call
+from ..network.call import Call
 from .describe_log_dirs import LOG_DIR
 from .known_partitions import partition_exists
 

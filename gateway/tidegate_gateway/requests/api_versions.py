@@ -28,7 +28,7 @@ from tidegate_protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 
-from ..call import Call
+from ..network.call import Call
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # KIP-511
 

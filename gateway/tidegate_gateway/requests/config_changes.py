@@ -14,7 +14,7 @@ from tidegate_coordination.rules.configs import (
     SetConfigs,
 )
 
-from ..looks import Look, is_config_changed
+from ..topics.looks import Look, is_config_changed
 
 TOPIC = ResourceType.TOPIC.value
 RESOURCES_PER_PROPOSAL = 8

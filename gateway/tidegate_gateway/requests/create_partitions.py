@@ -31,8 +31,8 @@ from tidegate_protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
-from ..call import Call
-from ..looks import Look, is_changed
+from ..network.call import Call
+from ..topics.looks import Look, is_changed
 from .topic_errors import topic_error
 
 TOPICS_PER_PROPOSAL = 500

@@ -25,10 +25,10 @@ from tidegate_protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-from ..broker_settings import BrokerSettings
-from ..call import Call
-from ..topic_creation import create_topics
-from ..turns import Turns
+from ..network.call import Call
+from ..network.turns import Turns
+from ..settings.broker_settings import BrokerSettings
+from ..topics.topic_creation import create_topics
 from .topic_errors import failure_text, topic_error
 
 

@@ -16,8 +16,8 @@ from tidegate_protocol.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 
-from ..call import Call
-from ..group_manager import GroupManager
+from ..groups.group_manager import GroupManager
+from ..network.call import Call
 from .group_errors import refusal_code
 
 _CODES = {

@@ -27,9 +27,9 @@ from tidegate_protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 
-from ..call import Call
-from ..looks import Look
-from ..turns import Turns
+from ..network.call import Call
+from ..network.turns import Turns
+from ..topics.looks import Look
 
 PARTITIONS_PER_PROPOSAL = 2_000
 NO_LOW_WATERMARK = -1

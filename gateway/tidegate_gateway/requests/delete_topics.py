@@ -28,9 +28,9 @@ from tidegate_protocol.messages.delete_topics import (
 )
 from tidegate_protocol.primitives import ZERO_UUID
 
-from ..broker_settings import BrokerSettings
-from ..call import Call
-from ..looks import Look, is_changed
+from ..network.call import Call
+from ..settings.broker_settings import BrokerSettings
+from ..topics.looks import Look, is_changed
 from .topic_errors import topic_error
 
 TOPICS_PER_PROPOSAL = 1_500

@@ -19,8 +19,8 @@ from tidegate_protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 
-from ..call import Call
-from ..cluster_view import ClusterView
+from ..network.call import Call
+from ..zones.cluster_view import ClusterView
 from .authorized_operations import ALL_ON_CLUSTER, NOT_ASKED
 
 BROKERS = 1

@@ -48,8 +48,8 @@ from tidegate_protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-from ..broker_settings import BrokerSettings
-from ..call import Call
+from ..network.call import Call
+from ..settings.broker_settings import BrokerSettings
 
 MAX_MESSAGE_CHARACTERS: Final = 1000
 

@@ -20,9 +20,9 @@ from tidegate_protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-from ..call import Call
-from ..group_manager import GroupManager
-from ..turns import Turns
+from ..groups.group_manager import GroupManager
+from ..network.call import Call
+from ..network.turns import Turns
 from .group_errors import refusal_code
 
 NOT_FOUND_SINCE = 6

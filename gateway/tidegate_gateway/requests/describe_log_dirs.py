@@ -23,9 +23,9 @@ from tidegate_protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-from ..call import Call
-from ..cluster_view import ClusterView
-from ..turns import PLACED_PARTITION, Turns
+from ..network.call import Call
+from ..network.turns import PLACED_PARTITION, Turns
+from ..zones.cluster_view import ClusterView
 
 LOG_DIR = "/object-store"
 

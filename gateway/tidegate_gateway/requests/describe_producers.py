@@ -24,8 +24,8 @@ from tidegate_protocol.messages.describe_producers import (
     TopicResponse,
 )
 
-from ..call import Call
-from ..turns import Turns
+from ..network.call import Call
+from ..network.turns import Turns
 
 _NO_SEQUENCE: Final = -1
 _NO_COORDINATOR: Final = -1

@@ -26,8 +26,8 @@ from tidegate_protocol.messages.describe_quorum import (
     ReplicaState,
 )
 
-from ..call import Call
-from ..cluster_view import ClusterView, ListenerView
+from ..network.call import Call
+from ..zones.cluster_view import ClusterView, ListenerView
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 NODES_SINCE: Final = 2

@@ -27,12 +27,12 @@ from tidegate_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-from ..broker_settings import BrokerSettings
-from ..call import Call
-from ..cluster_view import ClusterView, ListenerView
-from ..internal_topics import INTERNAL_TOPICS
-from ..placement import NO_LEADER
-from ..turns import Turns
+from ..network.call import Call
+from ..network.turns import Turns
+from ..settings.broker_settings import BrokerSettings
+from ..topics.internal_topics import INTERNAL_TOPICS
+from ..zones.cluster_view import ClusterView, ListenerView
+from ..zones.placement import NO_LEADER
 from .authorized_operations import ALL_ON_TOPIC
 
 SORTED_AT_ONCE: Final = 5_000

@@ -21,8 +21,8 @@ from tidegate_protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 
-from ..call import Call
-from ..turns import Turns
+from ..network.call import Call
+from ..network.turns import Turns
 from .known_partitions import partition_exists
 
 PREFERRED = 0

@@ -38,15 +38,15 @@ from tidegate_protocol.messages.fetch import (
     PartitionData,
 )
 
-from ..call import Call
-from ..fetch_plan import FetchSettings, Known, Miss, ReadPass, ReadProblem
-from ..fetch_sessions import FetchContext, FetchSessions, SessionProblem, Wanted
-from ..fetch_waiters import FetchWaiters
-from ..log_reader import Loaded, LogReader
-from ..read_ahead import ReadAhead
-from ..read_steering import Elsewhere, ReadSteering
-from ..reply_memory import ReplyMemory
-from ..segment_rows import bytes_to_load
+from ..fetch.fetch_plan import FetchSettings, Known, Miss, ReadPass, ReadProblem
+from ..fetch.fetch_sessions import FetchContext, FetchSessions, SessionProblem, Wanted
+from ..fetch.fetch_waiters import FetchWaiters
+from ..fetch.log_reader import Loaded, LogReader
+from ..fetch.read_ahead import ReadAhead
+from ..fetch.segment_rows import bytes_to_load
+from ..network.call import Call
+from ..network.reply_memory import ReplyMemory
+from ..zones.read_steering import Elsewhere, ReadSteering
 from .fetch_look import Look
 
 TOPIC_IDS_FROM: Final = 13

@@ -12,9 +12,9 @@ from tidegate_protocol.messages.fetch import EpochEndOffset, FetchPartition, Par
 from tidegate_protocol.primitives import Buffer
 from tidegate_storage.file_part import FileChanged, FilePart
 
-from ..fetch_plan import Miss, Piece, ReadPass, ReadProblem, Unread
-from ..fetch_sessions import Wanted
-from ..read_steering import STAY, Elsewhere
+from ..fetch.fetch_plan import Miss, Piece, ReadPass, ReadProblem, Unread
+from ..fetch.fetch_sessions import Wanted
+from ..zones.read_steering import STAY, Elsewhere
 
 _OK: Final = ErrorCode.NONE
 _NO_EPOCH: Final = -1

@@ -34,10 +34,10 @@ from tidegate_protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 
-from ..call import Call
-from ..group_manager import GroupManager
-from ..internal_topics import OFFSETS_TOPIC, OffsetsTopic
-from ..turns import Turns
+from ..groups.group_manager import GroupManager
+from ..network.call import Call
+from ..network.turns import Turns
+from ..topics.internal_topics import OFFSETS_TOPIC, OffsetsTopic
 from ..unserved import TRANSACTIONS
 
 _log = structlog.get_logger("tidegate.groups")

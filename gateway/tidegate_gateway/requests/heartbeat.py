@@ -10,8 +10,8 @@ from tidegate_coordination.groups.values import MemberIdentity
 from tidegate_protocol.messages import heartbeat as messages
 from tidegate_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-from ..call import Call
-from ..group_manager import GroupManager
+from ..groups.group_manager import GroupManager
+from ..network.call import Call
 from .group_errors import refusal_code
 
 

@@ -25,7 +25,7 @@ from tidegate_protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-from ..call import Call
+from ..network.call import Call
 from .config_changes import set_configs
 from .topic_errors import config_error
 

@@ -27,7 +27,7 @@ from tidegate_protocol.messages.init_producer_id import (
     InitProducerIdResponse,
 )
 
-from ..call import Call
+from ..network.call import Call
 from ..unserved import TRANSACTIONS
 
 BLOCK: Final = 1000

@@ -18,8 +18,8 @@ from tidegate_protocol.messages.join_group import (
     JoinGroupResponseMember,
 )
 
-from ..call import Call
-from ..group_manager import GroupManager
+from ..groups.group_manager import GroupManager
+from ..network.call import Call
 from .group_errors import refusal_code
 
 REBALANCE_TIMEOUT_SINCE = 1

@@ -18,8 +18,8 @@ from tidegate_protocol.messages.leave_group import (
     MemberResponse,
 )
 
-from ..call import Call
-from ..group_manager import GroupManager
+from ..groups.group_manager import GroupManager
+from ..network.call import Call
 from .group_errors import refusal_code
 
 SEVERAL_SINCE = 3

@@ -19,7 +19,7 @@ from tidegate_protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-from ..call import Call
+from ..network.call import Call
 
 _ALL = tuple(each.value for each in ResourceType)
 

@@ -20,9 +20,9 @@ from tidegate_protocol.messages.list_groups import (
     ListGroupsResponse,
 )
 
-from ..call import Call
-from ..group_manager import GroupManager
-from ..turns import Turns
+from ..groups.group_manager import GroupManager
+from ..network.call import Call
+from ..network.turns import Turns
 
 TYPE = "classic"
 

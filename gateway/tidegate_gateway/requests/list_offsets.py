@@ -34,12 +34,12 @@ from tidegate_storage.corrupt import UnknownVersion
 from tidegate_storage.object_store import NoSuchObject, StoreMisconfigured, StoreUnavailable
 
 from ..blocking import Blocking
-from ..call import Call
-from ..fetch_plan import FetchSettings
-from ..log_reader import LogReader
-from ..prepared_runs import CorruptRun
-from ..time_search import Found, find_first, find_largest
-from ..turns import Turns
+from ..fetch.fetch_plan import FetchSettings
+from ..fetch.log_reader import LogReader
+from ..fetch.prepared_runs import CorruptRun
+from ..fetch.time_search import Found, find_first, find_largest
+from ..network.call import Call
+from ..network.turns import Turns
 from .fetch_look import epoch_error
 
 LATEST: Final = -1

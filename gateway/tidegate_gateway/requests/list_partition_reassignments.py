@@ -16,7 +16,7 @@ from tidegate_protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 
-from ..call import Call
+from ..network.call import Call
 
 
 @dataclass(frozen=True, slots=True)

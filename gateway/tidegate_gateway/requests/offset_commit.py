@@ -31,9 +31,9 @@ from tidegate_protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
-from ..call import Call
-from ..group_manager import GroupManager
-from ..turns import Turns
+from ..groups.group_manager import GroupManager
+from ..network.call import Call
+from ..network.turns import Turns
 from .group_errors import refusal_code
 
 TOPIC_IDS_SINCE = 10

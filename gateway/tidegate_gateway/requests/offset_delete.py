@@ -23,9 +23,9 @@ from tidegate_protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
-from ..call import Call
-from ..group_manager import GroupManager
-from ..turns import Turns
+from ..groups.group_manager import GroupManager
+from ..network.call import Call
+from ..network.turns import Turns
 from .group_errors import refusal_code
 
 # Else the event of very many would not fit an entry of the log.  What is gone stays gone if a part

@@ -28,8 +28,8 @@ from tidegate_protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-from ..call import Call
-from ..turns import Turns
+from ..network.call import Call
+from ..network.turns import Turns
 
 SEVERAL_SINCE = 8
 TOPIC_IDS_SINCE = 10

@@ -23,8 +23,8 @@ from tidegate_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 
-from ..call import Call
-from ..turns import Turns
+from ..network.call import Call
+from ..network.turns import Turns
 from .fetch_look import epoch_error
 
 

@@ -38,10 +38,10 @@ from tidegate_protocol.plain_produce import (
 )
 from tidegate_protocol.records import BatchHeader, check_batch
 
-from ..arenas import Arena
-from ..connection import Connection, fill
-from ..internal_topics import INTERNAL_TOPICS
-from ..replies import ReplySlot
+from ..network.arenas import Arena
+from ..network.connection import Connection, fill
+from ..network.replies import ReplySlot
+from ..topics.internal_topics import INTERNAL_TOPICS
 from .produce import UNANSWERABLE, Produce, settle_answer
 
 # Room is looked for once a request: a larger one could make an object much larger than it may be.

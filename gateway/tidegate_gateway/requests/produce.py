@@ -38,20 +38,20 @@ from tidegate_protocol.messages.produce import (
 )
 from tidegate_protocol.records import BatchHeader, check_batch
 
-from ..arenas import Arena
-from ..call import Peer
-from ..connection import Connection, ReplyFlusher, fill
-from ..internal_topics import INTERNAL_TOPICS
-from ..large_requests import LARGE_BODY_BYTES, read_batches
-from ..produce_deadlines import ProduceDeadlines
-from ..receiver import CloseConnection
-from ..refusals import BatchRefused
+from ..network.arenas import Arena
+from ..network.call import Peer
+from ..network.connection import Connection, ReplyFlusher, fill
+from ..network.large_requests import LARGE_BODY_BYTES, read_batches
+from ..network.receiver import CloseConnection
+from ..network.replies import ReplySlot
+from ..network.transport import Buffer
+from ..network.turns import Turns
+from ..produce.produce_deadlines import ProduceDeadlines
+from ..produce.refusals import BatchRefused
+from ..produce.wal_writer import WalWriter
 from ..refused_features import RefusedFeatures
-from ..replies import ReplySlot
-from ..transport import Buffer
-from ..turns import Turns
+from ..topics.internal_topics import INTERNAL_TOPICS
 from ..unserved import TRANSACTIONS
-from ..wal_writer import WalWriter
 
 _log = structlog.get_logger("tidegate.produce")
 

@@ -13,8 +13,8 @@ from tidegate_coordination.groups.values import SyncRequest
 from tidegate_protocol.messages import sync_group as messages
 from tidegate_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-from ..call import Call
-from ..group_manager import GroupManager
+from ..groups.group_manager import GroupManager
+from ..network.call import Call
 from .group_errors import refusal_code
 
 

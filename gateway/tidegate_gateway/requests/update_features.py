@@ -23,7 +23,7 @@ from tidegate_protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
-from ..call import Call
+from ..network.call import Call
 
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2

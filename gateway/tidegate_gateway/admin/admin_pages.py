@@ -1,0 +1,203 @@
+"""What the admin listener answers.
+
+/livez, /healthz  the process runs
+/readyz           clients may connect: started, not cut off, and not draining while others
+                  serve; otherwise 503
+/metrics          Prometheus text
+/version          JSON
+/v1/status        JSON: what this gateway knows of itself and its cluster
+/v1/zones         JSON: bytes within and across zones, by client; see zone_report.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import msgspec
+
+from tidegate_coordination.cluster_settings import ClusterSettings
+
+from ..gateway import Gateway
+from ..zones.zone_report import zone_report
+from .metrics import CONTENT_TYPE, render_metrics
+
+TEXT: Final = "text/plain; charset=utf-8"
+JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer."""
+
+    status: int
+    body: str | bytes
+    content_type: str = TEXT
+    headers: tuple[tuple[str, str], ...] = field(default=())
+
+
+class Pages(Protocol):
+    """What a process answers over HTTP."""
+
+    async def answer(self, method: str, target: str) -> Answer:
+        """Answer a request; a query behind the path is ignored."""
+        ...
+
+
+async def answer_from(
+    pages: Mapping[str, Callable[[], Awaitable[Answer]]], method: str, target: str
+) -> Answer:
+    """Answer with the page of a path; all of them can only be read."""
+    page = pages.get(target.partition("?")[0])
+    if page is None:
+        return Answer(404, "not found; there are: " + " ".join(pages) + "\n")
+    if method not in ("GET", "HEAD"):
+        return Answer(405, "read only\n", headers=(("Allow", "GET, HEAD"),))
+    return await page()
+
+
+def json_answer(value: object) -> Answer:
+    """Return a value as JSON."""
+    return Answer(200, msgspec.json.encode(value) + b"\n", JSON)
+
+
+class AdminPages:
+    """Pages about one gateway, which may not have started yet."""
+
+    def __init__(self, gateway: Gateway, version: str) -> None:
+        self._gateway = gateway
+        self._version = version
+        self._pages: dict[str, Callable[[], Awaitable[Answer]]] = {
+            "/healthz": self._alive,
+            "/livez": self._alive,
+            "/readyz": self._ready,
+            "/metrics": self._metrics,
+            "/version": self._show_version,
+            "/v1/status": self._status,
+            "/v1/zones": self._zones,
+        }
+
+    async def answer(self, method: str, target: str) -> Answer:
+        """See Pages."""
+        return await answer_from(self._pages, method, target)
+
+    async def _alive(self) -> Answer:
+        return Answer(200, "ok\n")
+
+    async def _ready(self) -> Answer:
+        gateway = self._gateway
+        if not gateway.is_ready and not gateway.is_stopping:
+            return Answer(503, "starting\n")
+        has_left = gateway.is_ready and gateway.coordinator.has_left
+        if gateway.is_stopping or has_left or gateway.draining.sends_away:
+            return Answer(503, f"{state_of(gateway)}\n")
+        if gateway.is_cut_off:
+            return Answer(503, "cut off from the metadata log; other gateways serve\n")
+        if gateway.is_draining:
+            return Answer(200, "ready: it is to drain, and no other gateway takes new work\n")
+        return Answer(200, "ready\n")
+
+    async def _metrics(self) -> Answer:
+        return Answer(200, await render_metrics(self._gateway), CONTENT_TYPE)
+
+    async def _show_version(self) -> Answer:
+        return json_answer({"version": self._version})
+
+    async def _status(self) -> Answer:
+        return json_answer(status_of(self._gateway))
+
+    async def _zones(self) -> Answer:
+        if not self._gateway.is_ready:
+            return Answer(503, "starting\n")
+        return json_answer(zones_of(self._gateway))
+
+
+def state_of(gateway: Gateway) -> str:
+    """Return starting, serving, draining or drained."""
+    if not gateway.is_ready:
+        return "starting"
+    if not gateway.is_draining:
+        return "serving"
+    return "drained" if gateway.draining.is_over else "draining"
+
+
+def status_of(gateway: Gateway) -> dict[str, object]:
+    """Return what a gateway knows, as builtins."""
+    me = gateway.identity
+    status: dict[str, object] = {
+        "version": me.software_version,
+        "node_id": me.node_id,
+        "zone": me.zone,
+        "ready": gateway.is_ready,
+        "state": state_of(gateway),
+        "draining": gateway.is_draining,
+        "connections": len(gateway.connections),
+        "listeners": [msgspec.structs.asdict(each) for each in me.endpoints],
+    }
+    if gateway.is_ready:
+        status |= _cluster_status(gateway)
+    return status
+
+
+def zones_of(gateway: Gateway) -> dict[str, object]:
+    """Return what a gateway counted of zones, as builtins."""
+    gateway.traffic.book_all(each.peer for each in gateway.connections)
+    serving = gateway.coordinator.state.gateways.serving()
+    return zone_report(
+        gateway.traffic,
+        {gateway.zones.maps.id_of(each.zone) for each in serving},
+        moved=gateway.steering.moved,
+        without_gateway=gateway.cluster_view.without_gateway,
+    )
+
+
+def _settings_status(cluster: ClusterSettings) -> dict[str, object]:
+    """Return what gateways were given differently at their start, and who has not told yet."""
+    differing = [
+        {
+            "name": each.name,
+            "values": {str(node_id): value for node_id, value in each.values.items()},
+            "holds": each.holds,
+        }
+        for each in cluster.disagreements
+    ]
+    return {"differing": differing, "unknown": cluster.unknown}
+
+
+def _cluster_status(gateway: Gateway) -> dict[str, object]:
+    state = gateway.coordinator.state
+    counters = gateway.writer.counters
+    return {
+        "cluster_id": state.cluster_id,
+        "incarnation": gateway.coordinator.incarnation,
+        "log_position": state.position,
+        "log_time_ms": state.log_time_ms,
+        "topics": len(state.topics.by_id),
+        "partitions": len(state.partitions),
+        "groups": len(state.groups),
+        "wal_objects": len(state.objects),
+        "gateways": [
+            {
+                "node_id": each.node_id,
+                "zone": each.zone,
+                "version": each.software_version,
+                "draining": each.draining,
+            }
+            for each in state.gateways.brokers()
+        ],
+        "settings": _settings_status(gateway.cluster_settings),
+        "written": {
+            "objects": counters.objects,
+            "bytes": counters.bytes,
+            "batches": counters.batches,
+            "abandoned": counters.abandoned,
+            "put_retries": counters.put_retries,
+        },
+        "cache_used_bytes": gateway.cache.used_bytes,
+        "backup": {
+            "position": gateway.backup.status.position,
+            "time_ms": gateway.backup.status.time_ms,
+            "failures": gateway.backup.status.failures,
+        },
+    }

@@ -1,0 +1,1 @@
+"""The fetch path: from the partitions that a client asks for to verified bytes."""

@@ -1,0 +1,246 @@
+"""Reading ahead of consumers that are behind what is in memory.
+
+A consumer asks for the next records only once it has the last; the store's latency would come on
+top of each fetch.  So when the records behind those that a fetch was given are not in memory, they
+are loaded while the consumer is busy.  A hint only: what goes wrong here is met again, and answered
+for, by the fetch that needs it.
+
+Chunks of a segment come many in one GET.  So of them more is wanted at a time, and then nothing
+until little is left; unless so many partitions are read that memory would lose it before its use.
+What is wanted waits by object, so that what several partitions want of one comes together; and a
+fetch that cannot wait takes along what the same GET can bring.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from functools import partial
+
+import trio
+
+from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.runs import RunRow
+
+from ..upkeep.upkeep import Upkeep
+from .cold_readers import ColdReaders
+from .fetch_plan import Miss, RunKey
+from .log_reader import Loaded, LogReader
+from .read_groups import MAX_GROUP_BYTES
+from .segment_rows import bytes_to_load, is_chunk, is_segment, rows_from, with_its_chunks
+
+PARTITION_BYTES = 4 << 20
+# However many read: a few runs, so that the store's latency is not seen at each.
+LEAST_NEAR_BYTES = 256 << 10
+CHUNKS_BYTES = MAX_GROUP_BYTES
+MAX_BYTES = 32 << 20
+# How much of memory may hold what is read ahead, of all partitions.
+ROOM_BYTES = 128 << 20
+# Of small runs: each is a request to the store, and a moment of everybody's time.
+PARTITION_RUNS = 256
+MAX_RUNS = 4096
+# How many runs one fetch may look at, of all its partitions: about a microsecond each.
+LOOKED_AT_RUNS = 1024
+# A large object keeps one busy for long, and what is needed next should not wait for it.
+WORKERS = 4
+# What one worker loads at a time, but for one object that is larger.
+STEP_BYTES = 1 << 20
+STEP_RUNS = 64
+
+
+class ReadAhead:
+    """Loads runs into the reader's cache.
+
+    max_bytes: of what is wanted and not loaded; 0 for no reading ahead.  room_bytes: of what is
+    loaded and not used.  upkeep: counts the loads that fail.
+    """
+
+    def __init__(
+        self,
+        reader: LogReader,
+        *,
+        max_bytes: int = MAX_BYTES,
+        room_bytes: int = ROOM_BYTES,
+        upkeep: Upkeep | None = None,
+    ) -> None:
+        self._reader = reader
+        self._upkeep = upkeep or Upkeep()
+        self._max_bytes = max_bytes
+        self._room_bytes = room_bytes
+        self._readers = ColdReaders()
+        self._pending: set[RunKey] = set()
+        self._pending_bytes = 0
+        # By object number, in the order in which they were first wanted.
+        self._queue: OrderedDict[int, list[Miss]] = OrderedDict()
+        self._work = trio.Event()
+
+    def want(self, places: Iterable[tuple[Partition, int]], reader: Hashable = None) -> None:
+        """Load what is not in memory of each partition from an offset on.
+
+        reader: who goes on there.
+        """
+        places = list(places)
+        left = LOOKED_AT_RUNS
+        for partition, offset in places:
+            left -= self._spend(partition, offset, reader, min(PARTITION_RUNS, left))
+        left = LOOKED_AT_RUNS
+        for partition, offset in places:
+            is_full = self._pending_bytes >= self._max_bytes or len(self._pending) >= MAX_RUNS
+            if is_full or left <= 0:
+                return
+            left -= self._want_of(partition, offset, min(PARTITION_RUNS, left))
+
+    async def load(self, misses: Sequence[Miss]) -> Loaded:
+        """Load what a fetch waits for, and what is wanted that the same GETs can bring.
+
+        Only what the fetch asked for comes out; see LogReader.load().
+        """
+        asked = {_key(row) for miss in misses for row in miss.rows}
+        numbers = {number for number, _ in asked}
+        queued = [each for number in sorted(numbers) for each in self._queue.get(number, ())]
+        if not queued:
+            return await self._reader.load(misses)
+        taken = self._taken(asked, misses, queued)
+        try:
+            loaded = await self._reader.load(_together(misses, taken))
+        finally:
+            self._settle(taken.values())
+        return {key: each for key, each in loaded.items() if key in asked}
+
+    def _taken(
+        self, asked: Set[RunKey], misses: Sequence[Miss], queued: Sequence[Miss]
+    ) -> dict[RunKey, Miss]:
+        """Take off the queue what comes with what is asked for, or is the same."""
+        others = [each for each in queued if _key(each.rows[0]) not in asked]
+        keys = {_key(row) for row in self._reader.rows_along(misses, others)} | asked
+        taken = {key: each for each in queued if (key := _key(each.rows[0])) in keys}
+        for number in {number for number, _ in taken}:
+            left = [each for each in self._queue[number] if _key(each.rows[0]) not in taken]
+            if left:
+                self._queue[number] = left
+            else:
+                del self._queue[number]
+        return taken
+
+    def _spend(self, partition: Partition, offset: int, reader: Hashable, most: int) -> int:
+        """Note how far a reader is, and give up what all who read the partition have by now.
+
+        A reader that is not noted counts as gone, and what it still needs is given up.  Looks at
+        that many runs at most; returns how many it were.
+        """
+        now = trio.current_time()
+        start, end = self._readers.note(partition.number, reader, offset, now)
+        count = 0
+        if start < end:
+            for row in rows_from(partition, start, self._reader.index_of):
+                # Of the last one before the offset perhaps only a part was given.
+                if row.next_offset >= end or count == most:
+                    break
+                self._reader.spend(row)
+                count += 1
+        return count
+
+    def _want_of(self, partition: Partition, offset: int, most: int) -> int:
+        """Look at that many runs at most; return how many it were."""
+        planned = looked_at = far_end = wanted_bytes = 0
+        share, near = self._share(), self._near()
+        for row in rows_from(partition, offset, self._reader.index_of):
+            is_near = planned < near
+            is_along = is_chunk(row) and planned + row.length <= far_end
+            if looked_at == most or not (is_near or is_along):
+                break
+            looked_at += 1
+            if self._is_missing(row):
+                far = share if is_chunk(row) or is_segment(row) else 0
+                # Who stands at its beginning goes on through it.
+                is_whole = offset <= row.base_offset and wanted_bytes + row.length <= far
+                if not self._want_row(partition, row, is_whole=is_whole):
+                    break
+                wanted_bytes += row.length
+                if far and not far_end:
+                    far_end = planned + far
+            planned += row.length
+        return looked_at
+
+    def _is_missing(self, row: RunRow) -> bool:
+        return _key(row) not in self._pending and not self._reader.is_in_memory(row)
+
+    def _want_row(self, partition: Partition, row: RunRow, *, is_whole: bool) -> bool:
+        """Queue a run; False if there is no room for it.  is_whole: of a segment, if it fits."""
+        room = self._max_bytes - self._pending_bytes
+        if is_whole and is_segment(row) and bytes_to_load(whole := with_its_chunks(row)) <= room:
+            row = whole
+        size_bytes = bytes_to_load(row)
+        if size_bytes > room:
+            return False
+        self._pending.add(_key(row))
+        self._pending_bytes += size_bytes
+        self._queue.setdefault(row.object_number, []).append(Miss(partition, [row]))
+        self._work.set()
+        return True
+
+    def _share(self) -> int:
+        """Return how many bytes of segments may be wanted of a partition at once.
+
+        All who read it share them, mostly.
+        """
+        return min(self._room_bytes // self._readers.partitions, CHUNKS_BYTES)
+
+    def _near(self) -> int:
+        """Return how many bytes may be wanted of a partition for one reader.
+
+        Half of the room is for the objects of these runs, which stay until the other partitions'
+        runs in them were read, and half of that for what is read late.
+        """
+        share = self._room_bytes // 4 // len(self._readers)
+        return min(max(share, LEAST_NEAR_BYTES), PARTITION_BYTES)
+
+    async def run(self) -> None:
+        """Load what is wanted; forever."""
+        async with trio.open_nursery() as nursery:
+            for _ in range(WORKERS):
+                nursery.start_soon(self._load)
+
+    async def _load(self) -> None:
+        while True:
+            while not (misses := self._step()):
+                if self._work.is_set():  # by now the others may wait for a new one already
+                    self._work = trio.Event()
+                await self._work.wait()
+            try:
+                await self._upkeep.attempt("read ahead", partial(self._reader.load, misses))
+            finally:
+                self._settle(misses)
+
+    def _settle(self, misses: Iterable[Miss]) -> None:
+        for miss in misses:
+            row = miss.rows[0]
+            self._pending.discard(_key(row))
+            self._pending_bytes -= bytes_to_load(row)
+
+    def _step(self) -> list[Miss]:
+        """Take the next object off the queue, or several small ones."""
+        misses: list[Miss] = []
+        size_bytes = 0
+        while self._queue and len(misses) < STEP_RUNS:
+            number, wanted = next(iter(self._queue.items()))
+            size_bytes += sum(bytes_to_load(each.rows[0]) for each in wanted)
+            if misses and size_bytes > STEP_BYTES:
+                break
+            misses += wanted
+            del self._queue[number]
+        return misses
+
+
+def _key(row: RunRow) -> RunKey:
+    return row.object_number, row.position
+
+
+def _together(misses: Sequence[Miss], taken: Mapping[RunKey, Miss]) -> list[Miss]:
+    """Return the misses and what is taken along; what is in both, as it was wanted."""
+    left = dict(taken)
+    together: list[Miss] = []
+    for miss in misses:
+        rows = [left.pop(_key(row)).rows[0] if _key(row) in left else row for row in miss.rows]
+        together.append(Miss(miss.partition, rows))
+    return [*together, *left.values()]

@@ -1,0 +1,188 @@
+"""Finding records by time stamp, exact to the record.
+
+The state knows the largest time stamp of each run, a batch header that of its batch; only the one
+batch that matters is decoded.  A run whose header promises what its records do not hold is passed
+over.  Records below the log start are never found.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import structlog
+import trio
+
+from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.runs import RunRow
+from tidegate_protocol.errors import InvalidBatch
+from tidegate_protocol.records import BatchHeader, decode_records, read_header
+
+from ..blocking import Blocking
+from .log_reader import LogReader
+
+MAX_DECOMPRESSED_BYTES = 128 << 20
+MAX_RECORDS = 2_000_000
+"""Of one batch that is searched: some seconds of work, which nothing can interrupt."""
+_ROWS_AT_ONCE = 1000
+
+_log = structlog.get_logger("tidegate.time_search")
+
+
+class Found(NamedTuple):
+    """A record."""
+
+    offset: int
+    timestamp: int
+
+
+async def find_first(
+    reader: LogReader, blocking: Blocking, partition: Partition, timestamp: int, offset: int
+) -> Found | None:
+    """Return the first record from offset on that is not older than a time.
+
+    Raises:
+      NoSuchObject, StoreUnavailable, CorruptRun, UnknownVersion: as LogReader.parts and run_at.
+    """
+    while True:
+        row = await _first_stamped(partition, timestamp, offset)
+        if row is None:
+            return None
+        for part in await reader.parts(partition, row, offset):
+            if part.max_timestamp >= timestamp:
+                found = await _first_in_run(reader, blocking, partition, part, timestamp, offset)
+                if found is not None:
+                    return found
+        offset = row.next_offset
+
+
+async def _first_in_run(
+    reader: LogReader,
+    blocking: Blocking,
+    partition: Partition,
+    row: RunRow,
+    timestamp: int,
+    offset: int,
+) -> Found | None:
+    run = await reader.run_at(partition, row)
+    for index in range(run.find(offset), len(run)):
+        batch = run.batch(index)
+        header = read_header(batch)
+        if header.max_timestamp >= timestamp and header.last_offset >= offset:
+            found = await _search_batch(blocking, batch, header, timestamp, offset)
+            if found is not None:
+                return found
+    return None
+
+
+async def find_largest(reader: LogReader, blocking: Blocking, partition: Partition) -> Found | None:
+    """Return the first of the records with the largest time stamp; None if none has one.
+
+    Raises:
+      NoSuchObject, StoreUnavailable, CorruptRun, UnknownVersion: as LogReader.parts and run_at.
+    """
+    runs, offset = partition.runs, partition.log_start
+    best: Found | None = None
+    if len(runs) and runs[0].base_offset < offset:
+        # What the state says of this run may be true only of records below the log start.
+        row = runs[0]
+        parts = await reader.parts(partition, row, offset)
+        best = await _largest_in_run(reader, blocking, partition, parts[0], offset)
+        later = max(parts[1:], key=_max_timestamp, default=None)
+        if later is not None and later.max_timestamp > (best.timestamp if best else -1):
+            timestamp = later.max_timestamp
+            found = await _first_in_run(reader, blocking, partition, later, timestamp, offset)
+            best = found or best
+        offset = row.next_offset
+    largest = await _largest_stamped(partition, offset)
+    if largest is not None and (best is None or largest.max_timestamp > best.timestamp):
+        return await find_first(
+            reader, blocking, partition, largest.max_timestamp, largest.base_offset
+        )
+    return best
+
+
+def _max_timestamp(row: RunRow) -> int:
+    return row.max_timestamp
+
+
+async def _largest_in_run(
+    reader: LogReader, blocking: Blocking, partition: Partition, row: RunRow, offset: int
+) -> Found | None:
+    run = await reader.run_at(partition, row)
+    best: Found | None = None
+    for index in range(run.find(offset), len(run)):
+        batch = run.batch(index)
+        header = read_header(batch)
+        if header.max_timestamp > (best.timestamp if best else -1):
+            found = await _search_batch(blocking, batch, header, None, offset)
+            if found is not None and (best is None or found.timestamp > best.timestamp):
+                best = found
+    return best
+
+
+async def _search_batch(
+    blocking: Blocking,
+    batch: memoryview,
+    header: BatchHeader,
+    timestamp: int | None,
+    offset: int,
+) -> Found | None:
+    """Search one batch for a time stamp, or for its largest one."""
+    if not header.record_count:
+        return None  # compaction left its end only
+    whole = Found(max(header.base_offset, offset), header.max_timestamp)
+    # Where compaction took records, the first of the batch may be gone.
+    has_all = header.record_count == header.last_offset_delta + 1
+    if (header.is_log_append_time and has_all) or header.record_count > MAX_RECORDS:
+        return whole
+    try:
+        return await blocking.run(lambda: _search_records(batch, timestamp, offset))
+    except InvalidBatch as error:
+        # Written by a client that lies about its records; its readers will see that too.
+        _log.warning("the records of a batch cannot be read", offset=offset, error=str(error))
+        return whole
+
+
+def _search_records(batch: memoryview, timestamp: int | None, offset: int) -> Found | None:
+    best: Found | None = None
+    for record in decode_records(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES):
+        if record.offset < offset:
+            continue
+        if timestamp is not None and record.timestamp >= timestamp:
+            return Found(record.offset, record.timestamp)
+        if timestamp is None and (best is None or record.timestamp > best.timestamp):
+            best = Found(record.offset, record.timestamp)
+    return best
+
+
+async def _first_stamped(partition: Partition, timestamp: int, offset: int) -> RunRow | None:
+    """Return the first run from offset on whose largest time stamp reaches a time."""
+    while True:
+        rows = _rows_from(partition, offset)
+        for row in rows:
+            if row.max_timestamp >= timestamp:
+                return row
+        if not rows:
+            return None
+        offset = rows[-1].next_offset
+        await trio.lowlevel.checkpoint()
+
+
+async def _largest_stamped(partition: Partition, offset: int) -> RunRow | None:
+    """Return the first run from offset on with the largest time stamp, if there is one >= 0."""
+    best: RunRow | None = None
+    while rows := _rows_from(partition, offset):
+        for row in rows:
+            if row.max_timestamp > (best.max_timestamp if best else -1):
+                best = row
+        offset = rows[-1].next_offset
+        await trio.lowlevel.checkpoint()
+    return best
+
+
+def _rows_from(partition: Partition, offset: int) -> list[RunRow]:
+    """Return the next rows from offset on; few enough not to hold up the event loop."""
+    runs = partition.runs
+    first = runs.find(offset)
+    last = min(first + _ROWS_AT_ONCE, len(runs))
+    return [row for row in map(runs.__getitem__, range(first, last)) if row.next_offset > offset]

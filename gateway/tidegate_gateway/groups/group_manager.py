@@ -1,0 +1,332 @@
+"""The groups that this gateway serves.
+
+A group is served by the gateway that holds its claim; a gateway that is asked for one without a
+live holder takes the claim.  Its machine is restored from the state, kept while somebody is in it,
+and dropped when it is empty, since the state knows all that matters of an empty group.
+
+The machines decide; this module carries out what they say, sets their timers, and lets joins and
+syncs wait.  Nothing here is decided by what a gateway believes to hold: commits and assignments are
+proposals that are refused when the claim has gone to another (design, section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from uuid import UUID
+
+import trio
+
+from tidegate_coordination.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    ProposalFailed,
+)
+from tidegate_coordination.group_events import GroupChanged
+from tidegate_coordination.groups.joining import join
+from tidegate_coordination.groups.placement import holder
+from tidegate_coordination.groups.settings import GroupSettings
+from tidegate_coordination.groups.syncing import sync
+from tidegate_coordination.groups.values import (
+    Description,
+    JoinAnswer,
+    JoinRequest,
+    MemberIdentity,
+    Refusal,
+    State,
+    SyncAnswer,
+    SyncRequest,
+)
+from tidegate_coordination.rules.groups import ChangeGroup, DeleteGroup, Deletion
+from tidegate_coordination.rules.offsets import (
+    CommitOffsets,
+    CommitRefusal,
+    DeleteOffsets,
+    OffsetDeletionRefusal,
+    OffsetToCommit,
+)
+from tidegate_coordination.state.gateways import Gateway
+
+from ..network.turns import Turns
+from .group_table import HostedGroups
+from .hosted_group import HostedGroup
+
+SETTLE_SECONDS = 30.0
+TOUCH_MS = 60_000
+"""An empty group that is joined is written anew when it has been empty this long."""
+
+
+class GroupManager:
+    """What the handlers of group requests ask.
+
+    Args:
+      rng: for member ids; passed in so that a run can be repeated.
+      absent: tells the incarnations that do not answer.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        settings: GroupSettings,
+        *,
+        rng: Random,
+        absent: Callable[[], frozenset[int]] = frozenset,
+    ) -> None:
+        self._coordinator = coordinator
+        self.settings = settings
+        self._rng = rng
+        self._groups = HostedGroups(coordinator, settings, absent)
+
+    async def run(self) -> None:
+        """Let the timers of all groups run; forever."""
+        await self._groups.run()
+
+    async def hand_over(self) -> None:
+        """Serve no group any more, so that others may: before this gateway leaves.
+
+        Raises:
+          CoordinatorUnavailable: the claims are not given up yet; the lease will see to it.
+        """
+        await self._groups.hand_over()
+
+    def step_aside(self) -> None:
+        """Leave the groups to others, if there are others, while this gateway drains."""
+        self._groups.step_aside()
+
+    def fresh_id(self) -> str:
+        """Return a random text for a member id, shaped like a UUID as Kafka's are."""
+        return str(UUID(bytes=self._rng.randbytes(16), version=4))
+
+    async def join(self, group_id: str, request: JoinRequest) -> JoinAnswer:
+        """Join a member; waits for the rebalance."""
+        if not group_id:
+            return JoinAnswer(Refusal.INVALID_GROUP_ID, request.member_id)
+        hosted = await self._host(group_id, create=not request.member_id)
+        if isinstance(hosted, Refusal):
+            return JoinAnswer(hosted, request.member_id)
+        if self._has_no_room(hosted, request):
+            return JoinAnswer(Refusal.UNAVAILABLE, request.member_id)
+        if await self._touch_long_empty(hosted):
+            return JoinAnswer(Refusal.NOT_COORDINATOR, request.member_id)
+        ticket = hosted.park()
+        join(hosted.machine, request, ticket=ticket, now=trio.current_time())
+        hosted.carry_out()
+        patience = hosted.machine.roster.rebalance_seconds()
+        answer = await hosted.wait(ticket, patience + self.settings.new_member_join_seconds)
+        if isinstance(answer, JoinAnswer):
+            return await self._sure_join(hosted, answer)
+        return JoinAnswer(self._no_answer, request.member_id)
+
+    async def sync(self, group_id: str, request: SyncRequest) -> SyncAnswer:
+        """Return the member's assignment; waits until the leader's is durable."""
+        hosted = await self._host(group_id)
+        if isinstance(hosted, Refusal):
+            return SyncAnswer(hosted)
+        ticket = hosted.park()
+        sync(hosted.machine, request, ticket=ticket, now=trio.current_time())
+        hosted.carry_out()
+        patience = hosted.machine.roster.rebalance_seconds()
+        answer = await hosted.wait(ticket, patience + SETTLE_SECONDS)
+        if not isinstance(answer, SyncAnswer):
+            return SyncAnswer(self._no_answer)
+        sure = await self._sure(hosted, answer.refusal)
+        return answer if sure is answer.refusal else SyncAnswer(sure)
+
+    async def heartbeat(
+        self, group_id: str, member: MemberIdentity, generation: int
+    ) -> Refusal | None:
+        """Note that a member lives."""
+        hosted = await self._host(group_id)
+        if isinstance(hosted, Refusal):
+            return hosted
+        refusal = hosted.machine.heartbeat(member, generation, trio.current_time())
+        return await self._sure(hosted, refusal)
+
+    async def leave(
+        self, group_id: str, members: Sequence[MemberIdentity]
+    ) -> list[Refusal | None] | Refusal:
+        """Remove members; result[i] belongs to members[i]."""
+        hosted = await self._host(group_id)
+        if hosted is Refusal.UNKNOWN_MEMBER:
+            return [hosted for _ in members]
+        if isinstance(hosted, Refusal):
+            return hosted
+        answers = hosted.machine.leave(members, trio.current_time())
+        hosted.carry_out()
+        await hosted.settle(SETTLE_SECONDS)
+        return Refusal.NOT_COORDINATOR if self._coordinator.is_cut_off else answers
+
+    async def commit(
+        self,
+        group_id: str,
+        member: MemberIdentity,
+        generation: int,
+        offsets: Sequence[OffsetToCommit],
+    ) -> list[bool] | Refusal:
+        """Commit offsets; per offset, whether its partition exists.
+
+        Raises:
+          ProposalFailed: they do not fit in an entry of the metadata log.
+        """
+        hosted = await self._host(group_id, create=generation < 0)
+        if isinstance(hosted, Refusal):
+            unknown = hosted is Refusal.UNKNOWN_MEMBER
+            return Refusal.ILLEGAL_GENERATION if unknown else hosted
+        machine = hosted.machine
+        refusal = machine.check_commit(member, generation, trio.current_time())
+        if refusal is not None:
+            return await self._sure(hosted, refusal) or refusal
+        proposal = CommitOffsets(group_id, machine.claim_epoch, generation, tuple(offsets))
+        try:
+            answer = await self._coordinator.propose(proposal)
+        except CoordinatorUnavailable:
+            return Refusal.UNAVAILABLE
+        if answer is CommitRefusal.ILLEGAL_GENERATION:
+            return Refusal.ILLEGAL_GENERATION
+        if isinstance(answer, CommitRefusal):
+            self._groups.lose(hosted, Refusal.NOT_COORDINATOR)
+            return Refusal.NOT_COORDINATOR
+        self._groups.drop_if_idle(hosted)
+        return answer
+
+    async def delete(self, group_id: str) -> Deletion | Refusal:
+        """Delete a group without members, and its offsets."""
+        hosted = self._groups.get(group_id)
+        if hosted is not None:
+            await hosted.settle(SETTLE_SECONDS)
+            if self._coordinator.is_cut_off:
+                return Refusal.NOT_COORDINATOR
+            if hosted.machine.state not in (State.EMPTY, State.DEAD):
+                return Deletion.HAS_MEMBERS
+            self._groups.drop(hosted)
+        try:
+            return await self._coordinator.propose(DeleteGroup(group_id))
+        except (CoordinatorUnavailable, ProposalFailed):
+            return Refusal.UNAVAILABLE
+
+    async def delete_offsets(
+        self, group_id: str, partitions: Sequence[tuple[bytes, int]]
+    ) -> list[bool] | OffsetDeletionRefusal | Refusal:
+        """Delete committed offsets; per partition, False when its topic is subscribed to."""
+        try:
+            return await self._coordinator.propose(DeleteOffsets(group_id, tuple(partitions)))
+        except (CoordinatorUnavailable, ProposalFailed):
+            return Refusal.UNAVAILABLE
+
+    async def describe(self, group_ids: Sequence[str]) -> list[Description | Refusal | None]:
+        """Return what people may see of groups; None for one that does not exist."""
+        try:
+            await self._coordinator.catch_up()
+        except CoordinatorUnavailable:
+            return [Refusal.UNAVAILABLE for _ in group_ids]
+        turns = Turns()
+        described: list[Description | Refusal | None] = []
+        for each in group_ids:
+            seen = self._describe(each)
+            described.append(seen)
+            await turns.count(1 + len(seen.members) if isinstance(seen, Description) else 1)
+        return described
+
+    def _describe(self, group_id: str) -> Description | Refusal | None:
+        held = holder(self._coordinator.state, group_id)
+        if held is not None and held.incarnation != self._coordinator.incarnation:
+            return Refusal.NOT_COORDINATOR
+        return self._groups.describe(group_id)
+
+    def candidates(self, listener: str) -> dict[int, Gateway]:
+        """Return the gateways that share the groups nobody holds now, by node id.
+
+        listener: of who asks.
+        """
+        return self._groups.candidates(listener)
+
+    def list_groups(self, listener: str) -> Iterator[tuple[str, Description | None]]:
+        """Yield all groups.
+
+        Those have a description that this gateway serves, or would serve if somebody asked there.
+        """
+        return self._groups.list_groups(listener)
+
+    # ---- inner steps
+
+    async def _host(self, group_id: str, *, create: bool = False) -> HostedGroup | Refusal:
+        if not group_id and not create:
+            return Refusal.INVALID_GROUP_ID
+        if self._coordinator.is_cut_off:
+            return Refusal.NOT_COORDINATOR  # another gateway may serve it by now
+        if self._coordinator.standstill.is_recent:
+            # Its claim may have gone to another meanwhile, and its replica not know it yet.
+            try:
+                await self._coordinator.catch_up()
+            except CoordinatorUnavailable:
+                return Refusal.NOT_COORDINATOR
+        try:
+            return await self._groups.host(group_id, create=create)
+        except (CoordinatorUnavailable, ProposalFailed):
+            return Refusal.UNAVAILABLE
+
+    @property
+    def _no_answer(self) -> Refusal:
+        """What is told to who waited in vain; Sarama stays here unless it is told to go."""
+        return Refusal.NOT_COORDINATOR if self._coordinator.is_cut_off else Refusal.UNAVAILABLE
+
+    def _has_no_room(self, hosted: HostedGroup, request: JoinRequest) -> bool:
+        """Once all groups together hold too much, who is in a group may stay, but not grow."""
+        if self._groups.hosted_bytes <= self.settings.max_hosted_bytes:
+            return False
+        member = hosted.machine.roster.members.get(request.member_id)
+        return member is None or request.size_bytes > member.size_bytes
+
+    async def _touch_long_empty(self, hosted: HostedGroup) -> bool:
+        """Keep offsets from expiring while a group begins anew; True when the claim is lost."""
+        state = self._coordinator.state
+        group = state.groups.get(hosted.machine.group_id)
+        if group is None or hosted.machine.state is not State.EMPTY:
+            return False
+        if group.members or group.generation != hosted.machine.generation:
+            return False  # it became empty just now; the record of that is on its way
+        if state.log_time_ms - group.empty_since_ms < TOUCH_MS or not group.protocol_type:
+            return False
+        with self._groups.pinned(hosted):
+            record = _with_epoch(group.record(), hosted.machine.claim_epoch)
+            try:
+                held = await self._coordinator.propose(ChangeGroup(record))
+            except (CoordinatorUnavailable, ProposalFailed):
+                return True
+        return not held or self._groups.get(hosted.machine.group_id) is not hosted
+
+    async def _sure_join(self, hosted: HostedGroup, answer: JoinAnswer) -> JoinAnswer:
+        sure = await self._sure(hosted, answer.refusal)
+        return answer if sure is answer.refusal else JoinAnswer(sure, answer.member_id)
+
+    async def _sure(self, hosted: HostedGroup, refusal: Refusal | None) -> Refusal | None:
+        """A member is not told that it is unknown by a gateway that lost the group unawares."""
+        if refusal not in _FATAL_TO_MEMBERS:
+            return refusal
+        try:
+            await self._coordinator.catch_up()
+        except CoordinatorUnavailable:
+            return Refusal.UNAVAILABLE
+        if not self._groups.holds(hosted):
+            self._groups.lose(hosted, Refusal.NOT_COORDINATOR)
+            return Refusal.NOT_COORDINATOR
+        return refusal
+
+
+_FATAL_TO_MEMBERS = (
+    Refusal.UNKNOWN_MEMBER,
+    Refusal.ILLEGAL_GENERATION,
+    Refusal.FENCED_INSTANCE,
+)
+
+
+def _with_epoch(record: GroupChanged, claim_epoch: int) -> GroupChanged:
+    return GroupChanged(
+        record.group_id,
+        claim_epoch,
+        record.protocol_type,
+        record.generation,
+        record.protocol,
+        record.leader,
+        record.members,
+    )

@@ -1,0 +1,1 @@
+"""Sockets, connections, and the memory that they may take."""

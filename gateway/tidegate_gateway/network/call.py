@@ -1,0 +1,64 @@
+"""What a handler knows about the request it answers, beside the request itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, ClassVar, Protocol
+
+from ..unserved import Refusal
+from ..zones.zones import NOWHERE, ClientZone
+
+
+@dataclass(slots=True)
+class Peer:
+    """The client at the other end of a connection.
+
+    host, port: its own, where a proxy says so.  listener: the listener's name.
+    client_id: of its first request; None before that.
+    origin: the zone of its listener or address.  said_rack: see client_racks.py.
+    produced_bytes, fetched_bytes: see zone_traffic.py.
+    """
+
+    host: str
+    port: int
+    listener: str
+    client_id: str | None = None
+    origin: ClientZone = NOWHERE
+    said_rack: tuple[str, str] | None = None
+    produced_bytes: int = 0
+    fetched_bytes: int = 0
+
+
+def _tell_nobody(refusal: Refusal) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request: its API version and who sent it.  client_id is "" where the client sent null.
+
+    note_refused: called with what it asks for and is not served; see refused_features.py.
+    """
+
+    version: int
+    client_id: str
+    peer: Peer
+    note_refused: Callable[[Refusal], None] = _tell_nobody
+
+
+class Handler(Protocol):
+    """Answers one API in all its versions.
+
+    messages: the generated module of the API (decode_request, encode_response).
+    A handler that raises CoordinatorUnavailable costs its connection: the outcome is unknown, and a
+    closed connection is what a Kafka client takes for that.
+    """
+
+    api_key: ClassVar[int]
+    messages: ClassVar[ModuleType]
+
+    async def handle(self, call: Call, request: Any) -> Any:
+        """Return the response; may wait."""
+        ...

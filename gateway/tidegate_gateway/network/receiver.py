@@ -1,0 +1,256 @@
+"""The receiving half of a connection: bytes into arenas, and how long a client may take.
+
+What is received stays where it is while requests are parsed in place.  An incomplete frame moves to
+an arena that can hold it, or a larger one; only large frames wait for memory (see arenas.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import trio
+
+from tidegate_protocol.frames import LENGTH_BYTES, Frames
+
+from ..produce.seal_pace import Inflow
+from .arenas import LARGE_BYTES, SMALL_BYTES, Arena, ArenaPool
+from .transport import Transport
+
+# A receive of this size is followed by another without waiting, a few times.
+FLOWING_BYTES = 32 * 1024
+RECEIVES_IN_A_ROW = 4
+PATIENCE_STEP_SECONDS = 1.0
+# So long a frame may lag while others wait for its memory; see _too_slow.
+LAG_SECONDS = 2.0
+PRODUCE = 0
+NOTHING = memoryview(b"")
+# A frame's first bytes: its length, then the API key.
+KEY_END = LENGTH_BYTES + 2
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Frame sizes in bytes; times in seconds.
+
+    max_frame_bytes: of a Produce request (Kafka's socket.request.max.bytes);
+    max_control_frame_bytes: of any other.
+    """
+
+    max_frame_bytes: int = 100 << 20
+    max_control_frame_bytes: int = 8 << 20
+    max_in_flight: int = 1000
+    idle_seconds: float = 600.0
+    frame_seconds: float = 60.0
+
+
+class CloseConnection(Exception):
+    """The connection must be closed; the text is the reason, for the log.  "" for a quiet close."""
+
+
+class Receiver:
+    """Receives for one connection.
+
+    received_at: trio's time of the last bytes.  inflow: told of produce requests under way.
+    """
+
+    def __init__(
+        self, transport: Transport, pool: ArenaPool, limits: ConnectionLimits, inflow: Inflow
+    ) -> None:
+        self.received_at = 0.0
+        self.inflow = inflow
+        self._transport = transport
+        self._pool = pool
+        self._limits = limits
+        self._arena: Arena | None = None
+        self._wants_large = False
+        self._partial_since: float | None = None
+        self._is_produce_partial = False
+        self._is_waiting = False
+        self._is_flowing = False
+        self._received_in_a_row = 0
+        # A new connection has as much time as if it had just sent something.
+        self._has_received = True
+        self._idle_since = 0.0
+
+    async def receive(self) -> Arena | None:
+        """Receive once; return where to, or None at the end of the stream.
+
+        Raises:
+          TransportBroken: the connection is gone.
+        """
+        while True:
+            if not self._is_flowing:
+                self._is_waiting = True
+                await self._transport.wait_receivable()
+                self._is_waiting = False
+            arena = self._arena or self._take_arena()
+            size = self._transport.receive_nowait(arena.data[arena.end :])
+            if size is not None:
+                break
+            self._is_flowing = False
+            if not arena.end:
+                self.drop_arena()  # a connection that waits holds none
+        self._has_received = True
+        self.received_at = trio.current_time()
+        arena.end += size
+        self._wants_large = arena.end == arena.size_bytes
+        self._keep_flowing(size)
+        return arena if size else None
+
+    def _keep_flowing(self, size_bytes: int) -> None:
+        """Behind much there is mostly more: then asking the system to wait costs more than to try.
+
+        Others must have their turn, too, which waiting gives them.
+        """
+        self._received_in_a_row += 1
+        self._is_flowing = (
+            size_bytes >= FLOWING_BYTES and self._received_in_a_row % RECEIVES_IN_A_ROW != 0
+        )
+
+    def lost_patience(self, now: float, idle_seconds: float, *, is_idle: bool) -> str | None:
+        """Return why to close, "" for no reason worth a word; None to go on.
+
+        Call it every PATIENCE_STEP_SECONDS.  is_idle: the client waits for no answer; idleness
+        counts from then on, and ends the patience after idle_seconds.  A frame that has begun must
+        end in time, however it trickles: it holds memory.
+        """
+        if self._has_received or not (self._is_waiting and is_idle):
+            self._has_received = False
+            self._idle_since = now
+        if not self._is_waiting:
+            return None
+        if self._partial_since is not None:
+            return self._too_slow(now - self._partial_since)
+        return "" if now - self._idle_since >= idle_seconds else None
+
+    def _too_slow(self, seconds: float) -> str | None:
+        """Return why a frame's client has had time enough, as lost_patience does.
+
+        A few bytes declare megabytes.  So while others wait for that memory, a frame has to come at
+        the pace that brings it to its end in time.
+        """
+        if seconds >= self._limits.frame_seconds:
+            return "a request was not sent to its end in time"
+        arena = self._arena
+        if arena is None or seconds < LAG_SECONDS or not self._pool.is_wanted(arena):
+            return None
+        expected_share = seconds / self._limits.frame_seconds
+        if arena.end - arena.start >= expected_share * arena.size_bytes:
+            return None
+        return "a request came too slowly while others waited for its memory"
+
+    def _take_arena(self) -> Arena:
+        """Never waits: what comes next may be other than Produce."""
+        arena = self._pool.large_nowait() if self._wants_large else None
+        arena = arena or self._pool.small()
+        arena.holder = self
+        self._arena = arena
+        return arena
+
+    def drop_arena(self) -> None:
+        """See arenas.Holder."""
+        if self._arena is not None:
+            arena, self._arena = self._arena, None
+            arena.release()
+
+    def let_go(self, arena: Arena, frame_end: int) -> None:
+        """The frame that ends there is decoded, and its bytes are no more needed.
+
+        If it is the last one received, its memory serves others while its answer is waited for.
+        """
+        if self._arena is arena and frame_end == arena.end:
+            arena.start = arena.end
+            self._partial_since = None
+            self._tell_of_partial(NOTHING)
+            self.drop_arena()
+
+    def holds(self, arena: Arena) -> bool:
+        """Tell whether the arena is still being received into."""
+        return self._arena is arena
+
+    def close(self) -> None:
+        """Give everything back."""
+        self._tell_of_partial(NOTHING)
+        self.drop_arena()
+
+    async def make_room(self, arena: Arena, frames: Frames) -> None:
+        """See that the next receive has space for the rest of the incomplete frame."""
+        arena.start = frames.rest_position
+        if arena.start == arena.end:
+            self._partial_since = None
+            self._emptied(arena)
+            if self._is_produce_partial:
+                self._tell_of_partial(NOTHING)
+            return
+        if frames.whole or self._partial_since is None:
+            self._partial_since = trio.current_time()
+        self._tell_of_partial(arena.data[arena.start : arena.end])
+        if arena.start + frames.missing_bytes <= arena.size_bytes and arena.end < arena.size_bytes:
+            return
+        rest = arena.data[arena.start : arena.end]
+        larger = await self._other_or_own(arena, rest, frames.missing_bytes)
+        self._partial_since = trio.current_time()  # the wait for memory was not its client's
+        larger.data[: len(rest)] = rest
+        larger.start, larger.end = 0, len(rest)
+        if larger is arena:
+            return
+        larger.holder = self
+        self._arena = larger
+        arena.start = arena.end
+        arena.release()
+
+    async def _other_or_own(self, arena: Arena, rest: memoryview, frame_bytes: int) -> Arena:
+        """Return where the frame goes on: another arena, or this one once its batches are stored.
+
+        At the bound, connections that each hold an arena and wait for another would wait for ever.
+        """
+        if arena.size_bytes < max(frame_bytes, LARGE_BYTES):
+            return await self._arena_for(rest, frame_bytes)
+        if not arena.is_pinned:
+            return arena
+        chosen: list[Arena] = []
+        async with trio.open_nursery() as nursery:
+
+            async def take_other() -> None:
+                chosen.append(await self._arena_for(rest, frame_bytes))
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(take_other)
+            await arena.wait_until_free()
+            nursery.cancel_scope.cancel()
+        return chosen[0] if chosen else arena
+
+    def _tell_of_partial(self, head: memoryview) -> None:
+        """Tell whether a produce request is under way; head is what has come of a frame."""
+        is_partial = len(head) >= KEY_END and _is_produce(head)
+        if is_partial:
+            self.inflow.partial_at = self.received_at
+        if is_partial != self._is_produce_partial:
+            self._is_produce_partial = is_partial
+            (self.inflow.begin if is_partial else self.inflow.end)()
+
+    def _emptied(self, arena: Arena) -> None:
+        if not arena.is_pinned or arena.size_bytes - arena.end < arena.size_bytes // 4:
+            self._arena = None
+            arena.release()
+
+    async def _arena_for(self, rest: memoryview, frame_bytes: int) -> Arena:
+        if len(rest) < KEY_END:
+            return self._pool.small()  # a few bytes more will tell what it is
+        if _is_produce(rest):
+            if frame_bytes <= SMALL_BYTES // 2 and not self._wants_large:
+                return self._pool.small()
+            with trio.move_on_after(self._limits.frame_seconds):
+                return await self._pool.large(max(frame_bytes, LARGE_BYTES))
+            raise CloseConnection("there was no memory for its request in time")
+        if frame_bytes > self._limits.max_control_frame_bytes:
+            raise CloseConnection(f"a request of {frame_bytes} bytes that is not Produce")
+        if frame_bytes <= SMALL_BYTES:
+            return self._pool.small()
+        with trio.move_on_after(self._limits.frame_seconds):
+            return await self._pool.control(frame_bytes)
+        raise CloseConnection("there was no memory for its request in time")
+
+
+def _is_produce(head: memoryview) -> bool:
+    return int.from_bytes(head[LENGTH_BYTES:KEY_END], "big") == PRODUCE

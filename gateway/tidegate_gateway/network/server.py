@@ -1,0 +1,273 @@
+"""Listening sockets, and the loop that accepts from them.
+
+Sockets are bound before anything else is started, so that a port in use is known at once and port 0
+has become a number before the gateway says where it is.  Listening begins with accepting: a client
+that is refused goes on to another gateway, one that is let in and not answered waits for long.
+
+The loop survives what a listening socket can say: a peer that is gone already (ECONNABORTED and the
+network errors Linux passes on through accept), and a process or machine out of file descriptors or
+memory, where it pauses.  At max.connections it stops accepting, and clients wait in the kernel's
+backlog, as they do at Kafka's.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+import trio
+
+from ..settings.listener_settings import ListenerAddress, url_host, with_port
+
+_log = structlog.get_logger("tidegate.server")
+
+BACKLOG: Final = 1024
+# One listener may not hold up the others, however many clients knock at once.
+ACCEPTS_A_TURN: Final = 64
+OUT_OF_RESOURCES_SECONDS: Final = 0.1
+_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_NOT_OURS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP, errno.EFAULT})
+
+Serve = Callable[[socket.socket], Awaitable[None]]
+"""Serves an accepted socket, and closes it, whatever happens."""
+
+
+class CannotListen(Exception):
+    """An address cannot be listened at.  The text says which, and why."""
+
+
+class PortInUse(CannotListen):
+    """Another program listens there.  Say how to choose another port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Bound sockets of one listener.  address: as bound, so its port is never 0."""
+
+    address: ListenerAddress
+    sockets: tuple[socket.socket, ...]
+
+    def listen(self) -> None:
+        """Let clients connect; somebody is to accept them from now on.
+
+        Raises:
+          PortInUse: another program bound the port, too, and listens there.
+          CannotListen: for another reason.
+        """
+        try:
+            for each in self.sockets:
+                each.listen(BACKLOG)
+        except OSError as error:
+            raise _cannot_listen(self.address, error) from error
+
+    def close(self) -> None:
+        """Stop listening; the kernel refuses what comes from now on."""
+        for each in self.sockets:
+            if each.fileno() >= 0:
+                # Whoever waits here would else be taken to wait for the next socket of that number.
+                if trio.lowlevel.in_trio_run():
+                    trio.lowlevel.notify_closing(each)
+                each.close()
+
+
+class ConnectionSlots:
+    """Bounds on connections: of all listeners together, and of one address."""
+
+    def __init__(self, maximum: int, maximum_per_address: int) -> None:
+        self._maximum = maximum
+        self._maximum_per_address = maximum_per_address
+        self._used: Counter[str] = Counter()
+        self._freed = trio.Event()
+        self.used = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether no connection may be accepted now."""
+        return self.used >= self._maximum
+
+    async def wait_free(self) -> None:
+        """Wait until take() may be called."""
+        if self.is_full:
+            _log.warning("no more connections are accepted for now", max_connections=self._maximum)
+        while self.is_full:
+            await self._freed.wait()
+
+    def take(self, host: str) -> bool:
+        """Take a slot for a connection from host; False when that address has too many."""
+        if self._used[host] >= self._maximum_per_address:
+            return False
+        self._used[host] += 1
+        self.used += 1
+        return True
+
+    def give_back(self, host: str) -> None:
+        """The connection is closed."""
+        self._used[host] -= 1
+        if not self._used[host]:
+            del self._used[host]
+        self.used -= 1
+        self._freed.set()
+        self._freed = trio.Event()
+
+
+def open_listener(address: ListenerAddress) -> Listener:
+    """Bind and listen, for whoever accepts at once.
+
+    Raises:
+      PortInUse, CannotListen: see bind_listener.
+    """
+    listener = bind_listener(address)
+    try:
+        listener.listen()
+    except CannotListen:
+        listener.close()
+        raise
+    return listener
+
+
+def bind_listener(address: ListenerAddress) -> Listener:
+    """Bind all addresses of a host: IPv4 and IPv6.  Who connects is refused until listen().
+
+    Raises:
+      PortInUse: somebody listens there.
+      CannotListen: no such host, or not allowed.
+    """
+    opened: list[socket.socket] = []
+    port = address.port
+    try:
+        for family, host in _families(address.host):
+            opened.append(_bind(family, host, port))
+            port = opened[0].getsockname()[1]
+    except (OSError, UnicodeError) as error:  # the latter for a name that no host can have
+        for each in opened:
+            each.close()
+        raise _cannot_listen(address, error) from error
+    return Listener(with_port(address, port), tuple(opened))
+
+
+def bind_listeners(addresses: Iterable[ListenerAddress]) -> tuple[Listener, ...]:
+    """Bind all, or none.
+
+    Raises:
+      PortInUse, CannotListen: see bind_listener.
+    """
+    bound: list[Listener] = []
+    try:
+        for each in addresses:
+            bound.append(bind_listener(each))
+    except CannotListen:
+        for listener in bound:
+            listener.close()
+        raise
+    return tuple(bound)
+
+
+def _families(host: str) -> list[tuple[int, str]]:
+    if not host:
+        if socket.has_dualstack_ipv6():
+            return [(socket.AF_INET6, "::")]
+        return [(socket.AF_INET, "0.0.0.0")]
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((int(family), str(name[0])) for family, _, _, _, name in found))
+
+
+def _bind(family: int, host: str, port: int) -> socket.socket:
+    """Do what socket.create_server does, but for listening."""
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # Or a restart would wait for what is left of old connections.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            takes_ipv4 = host == "::" and socket.has_dualstack_ipv6()
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not takes_ipv4))
+        bound.bind((host, port))
+        bound.setblocking(False)
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+def _cannot_listen(address: ListenerAddress, error: OSError | UnicodeError) -> CannotListen:
+    where = f"{url_host(address.host)}:{address.port}"
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return PortInUse(
+            f"port {address.port} is in use by another program, or this gateway runs already"
+            f" ({where})"
+        )
+    reason = error.strerror if isinstance(error, OSError) else ""
+    return CannotListen(f"cannot listen at {where}: {reason or error}")
+
+
+async def accept_forever(listener: Listener, serve: Serve, slots: ConnectionSlots) -> None:
+    """Serve what comes in, a task for each connection, until cancelled.
+
+    Connections live in a nursery of this call, so cancelling it ends them too; `Listener.close`
+    ends only the accepting.
+    """
+    async with trio.open_nursery() as nursery:
+        for each in listener.sockets:
+            nursery.start_soon(_accept_from, each, serve, slots, nursery)
+
+
+async def _accept_from(
+    listening: socket.socket, serve: Serve, slots: ConnectionSlots, nursery: trio.Nursery
+) -> None:
+    while listening.fileno() >= 0:
+        try:
+            await slots.wait_free()
+            await trio.lowlevel.wait_readable(listening)
+            _accept_some(listening, serve, slots, nursery)
+        except trio.ClosedResourceError:
+            return
+        except OSError as error:
+            await _after_error(listening, error)
+
+
+def _accept_some(
+    listening: socket.socket, serve: Serve, slots: ConnectionSlots, nursery: trio.Nursery
+) -> None:
+    """Accept what waits; raises OSError for what accept() says."""
+    for _ in range(ACCEPTS_A_TURN):
+        if slots.is_full:
+            return
+        try:
+            accepted, name = listening.accept()
+        except BlockingIOError:
+            return
+        host = str(name[0])
+        if slots.take(host):
+            nursery.start_soon(_serve_one, accepted, host, serve, slots)
+        else:
+            _log.warning("refused a connection: max.connections.per.ip is reached", peer=host)
+            accepted.close()
+
+
+async def _serve_one(
+    accepted: socket.socket, host: str, serve: Serve, slots: ConnectionSlots
+) -> None:
+    try:
+        await serve(accepted)
+    except Exception:
+        # A bug met by one client costs that client its connection, and nobody else anything.
+        _log.exception("a connection ended with an error", peer=host)
+    finally:
+        accepted.close()
+        slots.give_back(host)
+
+
+async def _after_error(listening: socket.socket, error: OSError) -> None:
+    """Accepting failed; return when it may be tried again."""
+    if error.errno in _OUT_OF_RESOURCES:
+        _log.error("cannot accept connections for now", error=error.strerror)
+        await trio.sleep(OUT_OF_RESOURCES_SECONDS)
+    elif error.errno in _NOT_OURS and listening.fileno() >= 0:
+        raise error
+    else:
+        # The peer is gone already; accept(2) says to treat these like "try again".
+        await trio.lowlevel.checkpoint()

@@ -1,0 +1,1 @@
+"""Other gateways: how this one asks them, and what it answers them."""

@@ -1,0 +1,127 @@
+"""Where other gateways reach this one, and whether it asks them."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from ipaddress import ip_address
+from typing import Final
+
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_coordination.logs import forward
+from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
+
+from ..settings.broker_settings import BrokerSettings, SettingsError
+from ..settings.listener_settings import ListenerAddress, host_port, url_host
+
+ALWAYS: Final = "on"
+NEVER: Final = "off"
+EVERYWHERE: Final = ("", "0.0.0.0", "::")
+# Of a host that is listened at: what else reaches it from the same machine.
+_OF_IPV4: Final = ("127.0.0.1", "localhost")
+_OF_BOTH: Final = (*_OF_IPV4, "[::1]")
+_OTHER_NAMES: Final = {
+    "": _OF_BOTH,
+    "::": _OF_BOTH,
+    "localhost": _OF_BOTH,
+    "0.0.0.0": _OF_IPV4,
+    "127.0.0.1": ("localhost",),
+    "::1": ("localhost",),
+}
+
+
+class Forwarding(Enum):
+    """When proposals go to a leader; CONTENDED: see forwarding/contention.py."""
+
+    ALWAYS = auto()
+    CONTENDED = auto()
+    NEVER = auto()
+
+
+def forwarding(settings: BrokerSettings, log: MetadataLog) -> Forwarding:
+    """Tell when this gateway's proposals go to a leader.
+
+    Raises:
+      LogMisconfigured: it is switched off where there is no other way.
+    """
+    wanted = settings.text("forwarding")
+    if wanted == NEVER and not log.capabilities.can_append:
+        raise LogMisconfigured(
+            "this metadata log is only read, and forwarding=off: leave out forwarding, or give"
+            " metadata.log the address of the log itself"
+        )
+    if wanted == NEVER:
+        return Forwarding.NEVER
+    is_always = wanted == ALWAYS or log.capabilities.forward_to_leader
+    return Forwarding.ALWAYS if is_always else Forwarding.CONTENDED
+
+
+def peer_address(settings: BrokerSettings) -> ListenerAddress | None:
+    """Return where to listen for other gateways; None for nowhere.
+
+    Raises:
+      SettingsError: the setting is no host:port.
+    """
+    text = settings.text("peer.listener")
+    return ListenerAddress(PEER_LISTENER, *host_port("peer.listener", text)) if text else None
+
+
+def refuse_own_address(settings: BrokerSettings) -> None:
+    """See that this gateway does not wait for itself to show the metadata log.
+
+    Raises:
+      SettingsError: metadata.log=forward: names this gateway's own peer.listener.
+    """
+    url, address = settings.text("metadata.log"), peer_address(settings)
+    if not url.startswith("forward:") or address is None:
+        return
+    hosts = {url_host(address.host), *_OTHER_NAMES.get(address.host, ())}
+    own = {settings.text("peer.advertised.listener"), *(f"{each}:{address.port}" for each in hosts)}
+    for each in forward.addresses_of(url):
+        if each and each in own:
+            raise SettingsError(
+                f"metadata.log=forward: names this gateway itself ({each} is its peer.listener):"
+                " name gateways that reach the log"
+            )
+
+
+def open_to_anyone(settings: BrokerSettings) -> str:
+    """Return a sentence where others than this machine may read records unasked; else "".
+
+    Raises:
+      SettingsError: as peer_address().
+    """
+    address = peer_address(settings)
+    if address is None or settings.text("peer.token") or _is_this_machine(address.host):
+        return ""
+    return (
+        "whoever reaches peer.listener may read all records and change the cluster, since"
+        " peer.token is empty: give all gateways the same peer.token"
+    )
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def peer_endpoint(
+    settings: BrokerSettings, bound: ListenerAddress | None, host_name: str
+) -> Endpoint | None:
+    """Return what the other gateways are told, given where this one really listens.
+
+    Raises:
+      SettingsError: an address is advertised that is no host:port, or none listened at.
+    """
+    text = settings.text("peer.advertised.listener")
+    if bound is None:
+        if text:
+            raise SettingsError("peer.advertised.listener needs peer.listener=host:port")
+        return None
+    if not text:
+        host = host_name if bound.host in EVERYWHERE else bound.host
+        return Endpoint(PEER_LISTENER, host, bound.port)
+    host, port = host_port("peer.advertised.listener", text)
+    return Endpoint(PEER_LISTENER, host, port or bound.port)

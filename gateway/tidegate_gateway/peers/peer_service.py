@@ -1,0 +1,95 @@
+"""What a gateway answers to other gateways, on peer.listener.
+
+POST /v1/proposals     decides proposals of others: the forwarding protocol
+GET /v1/objects/...    lends a range of an object to a gateway of the zone (object_asks.py)
+everything else        the metadata log, read only, for gateways that do not reach it themselves
+
+coordination/README.md has the contracts of the first and the last, gateway/README.md the other's.
+"""
+
+from __future__ import annotations
+
+from hmac import compare_digest
+
+import trio
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.forwarding.messages import (
+    MAX_QUESTION_BYTES,
+    PROPOSALS_PATH,
+    NotSpoken,
+    decode_ask,
+    encode,
+)
+from tidegate_coordination.forwarding.service import OtherCluster, ProposalService
+from tidegate_coordination.http.server import serve_http
+from tidegate_coordination.http.values import BINARY, HttpAnswer, HttpRequest
+from tidegate_coordination.log_service import LogService
+from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_coordination.shown_log import ShownLog
+
+from ..fetch.object_asks import OBJECTS_PATH
+from ..fetch.object_lender import ObjectLender
+from .object_service import ObjectService
+
+
+class PeerService:
+    """See the module's head.
+
+    token: what peers have to send; "" for nothing.  lender: None to lend nothing.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        log: MetadataLog,
+        token: str,
+        lender: ObjectLender | None = None,
+    ) -> None:
+        self.proposals = ProposalService(coordinator)
+        self.objects = ObjectService(coordinator.state, lender)
+        self._reaches_log = log.capabilities.can_append
+        self._token = token
+        shown = ShownLog(log, coordinator)
+        self._log = LogService(shown, token=token or None, read_only=True)
+
+    async def serve(self, stream: trio.abc.Stream) -> None:
+        """Answer the requests of one connection, and close it."""
+        await serve_http(
+            stream,
+            self.handle,
+            max_body_bytes=MAX_QUESTION_BYTES,
+            takes_body=lambda head: self._refusal(head) is None,
+        )
+
+    async def handle(self, request: HttpRequest) -> HttpAnswer:
+        """Answer one request."""
+        if request.target.startswith(OBJECTS_PATH):
+            return self._refusal(request) or await self.objects.answer(request)
+        if not self._reaches_log:
+            return _said(421, "this gateway does not reach the metadata log itself: ask another")
+        if request.target != PROPOSALS_PATH:
+            return await self._log.handle(request)
+        return self._refusal(request) or await self._decide(request)
+
+    def _refusal(self, request: HttpRequest) -> HttpAnswer | None:
+        """Refuse who does not have the token."""
+        given = request.header("authorization") or ""
+        if self._token and not compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+            return _said(401, "gateways of this cluster ask each other for a token: see peer.token")
+        return None
+
+    async def _decide(self, request: HttpRequest) -> HttpAnswer:
+        if request.method != "POST":
+            return _said(405, "proposals are sent with POST")
+        try:
+            told = await self.proposals.answer(decode_ask(request.body))
+        except NotSpoken as error:
+            return _said(400, str(error))
+        except OtherCluster as error:
+            return _said(409, str(error))
+        return HttpAnswer(200, encode(told), BINARY)
+
+
+def _said(status: int, text: str) -> HttpAnswer:
+    return HttpAnswer(status, f"{text}\n".encode())

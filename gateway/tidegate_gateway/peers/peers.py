@@ -1,0 +1,182 @@
+"""How gateways ask each other: HTTP over connections that are kept (coordination/README.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import h11
+
+from tidegate_coordination.events import Endpoint
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_coordination.forwarding.messages import (
+    MAX_ANSWER_BYTES,
+    PROPOSALS_PATH,
+    Ask,
+    NotSpoken,
+    Told,
+    decode_told,
+    encode,
+)
+from tidegate_coordination.forwarding.peers import Peers, PeerUnavailable
+from tidegate_coordination.http.client import Connect, HttpClient, HttpUnavailable
+from tidegate_coordination.http.values import BINARY, HttpAnswer
+from tidegate_coordination.state.gateways import Gateway
+
+from ..fetch.object_asks import ObjectAsk, target_of
+from ..fetch.zone_reads import CONCURRENT_ASKS, ObjectPeers
+
+MAX_PEERS: Final = 64
+MAX_ASKING: Final = 2
+MAX_REFUSAL_BYTES: Final = 4096
+OK: Final = 200
+UNAUTHORIZED: Final = 401
+# The latter for a name that no request can carry.
+_NO_ANSWER: Final = (HttpUnavailable, h11.LocalProtocolError)
+# Missing there, or too busy: no reason to think ill of it.
+MAY_SAY_NO: Final = (404, 503)
+
+Dial = Callable[[str, int], Connect]
+"""Host and port -> what opens connections there."""
+
+
+class GatewayPeers(Peers, ObjectPeers, Protocol):
+    """All that gateways ask each other."""
+
+
+class HttpPeers:
+    """See forwarding.peers.Peers, and zone_reads.ObjectPeers.
+
+    token: what peers ask for; "" for nothing.
+    """
+
+    def __init__(self, dial: Dial, token: str) -> None:
+        authorization = (("Authorization", f"Bearer {token}"),) if token else ()
+        self._headers = (("Content-Type", BINARY), *authorization)
+        # Apart, so that no proposal waits behind records.
+        self._deciders = _Clients(dial, MAX_ASKING)
+        self._lenders = _Clients(dial, CONCURRENT_ASKS)
+
+    async def ask(self, gateway: Gateway, question: Ask, timeout_seconds: float) -> Told:
+        """See Peers."""
+        endpoint = _endpoint(gateway)
+        client = await self._deciders.client(endpoint)
+        try:
+            answer = await client.call(
+                "POST",
+                PROPOSALS_PATH,
+                body=encode(question),
+                headers=self._headers,
+                timeout_seconds=timeout_seconds,
+                max_answer_bytes=MAX_ANSWER_BYTES,
+            )
+        except _NO_ANSWER as error:
+            raise PeerUnavailable(str(error)) from error
+        return _told(endpoint, answer)
+
+    async def lend(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> bytes | None:
+        """See ObjectPeers."""
+        endpoint = _endpoint(gateway)
+        client = await self._lenders.client(endpoint)
+        try:
+            answer = await client.call(
+                "GET",
+                target_of(ask),
+                headers=self._headers,
+                timeout_seconds=timeout_seconds,
+                max_answer_bytes=max(ask.length, MAX_REFUSAL_BYTES),
+            )
+        except _NO_ANSWER as error:
+            raise PeerUnavailable(str(error)) from error
+        return lent_bytes(_text(endpoint), answer, ask)
+
+    async def doubt(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> None:
+        """See ObjectPeers.  One of an older release refuses, and goes on as it is."""
+        client = await self._lenders.client(_endpoint(gateway))
+        try:
+            await client.call(
+                "POST",
+                target_of(ask),
+                headers=self._headers,
+                timeout_seconds=timeout_seconds,
+                max_answer_bytes=MAX_REFUSAL_BYTES,
+            )
+        except _NO_ANSWER as error:
+            raise PeerUnavailable(str(error)) from error
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._deciders.aclose()
+        await self._lenders.aclose()
+
+
+class _Clients:
+    """By host and port; max_connections: to each."""
+
+    def __init__(self, dial: Dial, max_connections: int) -> None:
+        self._dial = dial
+        self._max_connections = max_connections
+        self._clients: dict[tuple[str, int], HttpClient] = {}
+
+    async def client(self, endpoint: Endpoint) -> HttpClient:
+        place = (endpoint.host, endpoint.port)
+        client = self._clients.pop(place, None)
+        if client is None:
+            client = HttpClient(
+                self._dial(*place), host=_text(endpoint), max_connections=self._max_connections
+            )
+        self._clients[place] = client
+        while len(self._clients) > MAX_PEERS:  # those of gateways that are long gone
+            await self._clients.pop(next(iter(self._clients))).aclose()
+        return client
+
+    async def aclose(self) -> None:
+        for each in self._clients.values():
+            await each.aclose()
+        self._clients.clear()
+
+
+def _endpoint(gateway: Gateway) -> Endpoint:
+    found = gateway.endpoint(PEER_LISTENER)
+    if found is None:
+        raise PeerUnavailable(f"gateway {gateway.node_id} has no peer.listener")
+    return found
+
+
+def lent_bytes(who: str, answer: HttpAnswer, ask: ObjectAsk) -> bytes | None:
+    """Return the range that a gateway gave; None if it says that it cannot.
+
+    Raises:
+      PeerUnavailable: it is none.
+    """
+    if answer.status in MAY_SAY_NO:
+        return None
+    if answer.status != OK:
+        raise _refused(who, answer)
+    if len(answer.body) != ask.length:
+        raise PeerUnavailable(f"{who} gave {len(answer.body)} bytes instead of {ask.length}")
+    return answer.body
+
+
+def _text(endpoint: Endpoint) -> str:
+    return f"{endpoint.host}:{endpoint.port}"
+
+
+def _refused(who: str, answer: HttpAnswer) -> PeerUnavailable:
+    if answer.status == UNAUTHORIZED:
+        return PeerUnavailable(
+            f"{who} answered {answer.status}: its peer.token is not this gateway's; give all"
+            " gateways the same"
+        )
+    text = answer.body.decode(errors="replace").strip()
+    return PeerUnavailable(f"{who} answered {answer.status}: {text[:200]}")
+
+
+def _told(endpoint: Endpoint, answer: HttpAnswer) -> Told:
+    who = _text(endpoint)
+    if answer.status != OK:
+        raise _refused(who, answer)
+    try:
+        return decode_told(answer.body)
+    except NotSpoken as error:
+        raise PeerUnavailable(f"{who}: {error}") from error

@@ -1,0 +1,1 @@
+"""The produce path: from accepted batches to a committed WAL object."""

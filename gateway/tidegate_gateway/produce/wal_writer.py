@@ -1,0 +1,444 @@
+"""Produce path, second half: open WAL object -> object store -> coordinator -> answers.
+
+append() is synchronous: the order of calls is the order of offsets.  `run` seals the open object
+when it is full, or when an upload slot is free, something waits, and the request budget allows.
+Uploads run in parallel; commits are handed to the coordinator in the order of sealing, and many of
+them travel in one log entry.
+
+A PUT is repeated with the same key until its deadline; then its WAL id is abandoned by an event (so
+a late success can never be committed, and the object can be collected), its batches are refused
+with a retriable error, and the order goes on without it.  So it does where an object's commit could
+not be made out.
+
+Where another's object has the key, the log lost its end and gave this incarnation out twice, or
+another cluster has the same prefix.  That object stays as it is, for salvage; the batches are
+refused with a retriable error, and `run` raises: a gateway that starts again has a new incarnation.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, cast
+
+import structlog
+import trio
+
+from tidegate_coordination.coordinator import Coordinator, Failure, ProposalFailed
+from tidegate_coordination.rules.wal import (
+    AbandonWal,
+    BatchFacts,
+    BatchOutcome,
+    CommitWal,
+    Refusal,
+    append_time_topics,
+)
+from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.records import BatchHeader, last_sequence
+from tidegate_storage.object_store import (
+    ObjectExists,
+    ObjectStore,
+    StoreMisconfigured,
+    StoreUnavailable,
+    put_idempotent,
+)
+from tidegate_storage.wal import OpenWal, PlacedBatch, SealedWal, WalIdentity
+
+from ..network.arenas import Arena
+from ..network.transport import Buffer
+from ..upkeep.upkeep import Upkeep
+from .put_budget import PutBudget
+from .seal_pace import Inflow, SealPace
+
+_log = structlog.get_logger("tidegate.wal")
+
+PUT_ATTEMPTS = 3
+FIRST_RETRY_SECONDS = 0.1
+LAST_RETRY_SECONDS = 3.0
+# What one batch takes of a log entry, at most: its run and its producer state (see events.py).
+EVENT_BYTES_PER_BATCH = 120
+_ABANDONED = BatchOutcome(Refusal.ABANDONED, -1, -1, -1)
+_WHY_TAKEN = (
+    "the metadata log lost its end, or another cluster has the same prefix, so this gateway stops:"
+    " an object that is not its own has the key "
+)
+
+
+class KeyTaken(Exception):
+    """Another's object has the key of one of ours.  The sentence says what it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class WalSettings:
+    """Sizes in bytes, times in seconds.  put_budget_per_second 0: requests cost nothing.
+
+    max_in_flight_bytes: of objects that are sealed and not yet answered; one is always admitted.
+    """
+
+    max_object_bytes: int = 8 << 20
+    efficient_object_bytes: int = 7 << 20
+    put_budget_per_second: float = 8.0
+    linger_seconds: float = 0.25
+    upload_slots: int = 4
+    put_timeout_seconds: float = 30.0
+    max_in_flight_bytes: int = 256 << 20
+
+
+class BatchToken(Protocol):
+    """Whoever waits for a batch to be committed."""
+
+    def settle(self, outcome: BatchOutcome) -> None:
+        """Take the batch's outcome.  Must not wait and must not raise."""
+        ...
+
+    def abort(self) -> None:
+        """Close the connection: the outcome cannot be told, and later answers wait behind it."""
+        ...
+
+
+_Appended: TypeAlias = tuple[tuple[int, ...], BatchToken]
+"""What the open object keeps of a batch: BatchFacts from record_count on, and who waits."""
+
+
+@dataclass(slots=True, eq=False)
+class _Sealed:
+    """A sealed object on its way."""
+
+    wal: SealedWal
+    stored: bool = False
+    given_up: bool = False
+
+
+@dataclass(slots=True)
+class WalCounters:
+    """What the writer has done, for metrics.  Times are trio's, of the last success; None: none."""
+
+    objects: int = 0
+    bytes: int = 0
+    batches: int = 0
+    abandoned: int = 0
+    put_retries: int = 0
+    put_seconds: float = 0.0
+    stored_at: float | None = None
+    committed_at: float | None = None
+
+
+class WalWriter:
+    """Gathers batches of all connections into shared objects.
+
+    Args:
+      inflow: when produce requests come in; see seal_pace.py.
+      key_of: object key of a WAL identity.
+      is_append_time: tells if a topic has LogAppendTime.
+      on_stored: called with the identity and body of an object once it is stored, before its commit
+          can wake a reader, so that readers find it in a cache.
+      after_answers: called once after the answers of a commit were filled in.
+      upkeep: counts what was not foreseen.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        coordinator: Coordinator,
+        settings: WalSettings,
+        *,
+        node_id: int,
+        inflow: Inflow,
+        key_of: Callable[[WalIdentity], str],
+        is_append_time: Callable[[Topic], bool],
+        on_stored: Callable[[WalName, bytearray], None],
+        after_answers: Callable[[], None],
+        upkeep: Upkeep | None = None,
+    ) -> None:
+        self._upkeep = upkeep or Upkeep()
+        self._store = store
+        self._coordinator = coordinator
+        self._settings = settings
+        self._node_id = node_id
+        self._key_of = key_of
+        self._is_append_time = is_append_time
+        self._on_stored = on_stored
+        self._after_answers = after_answers
+        budget = settings.put_budget_per_second if store.requests_cost_money else 0.0
+        self._pace = SealPace(
+            PutBudget(budget, settings.efficient_object_bytes),
+            inflow,
+            min(settings.efficient_object_bytes, settings.max_object_bytes),
+            settings.linger_seconds,
+        )
+        self._max_batches = coordinator.max_entry_bytes // 4 // EVENT_BYTES_PER_BATCH
+        self._open = OpenWal()
+        self._pinned: list[Arena] = []
+        self._wake_at_bytes = 1
+        self._counter = 0
+        self._in_flight: deque[_Sealed] = deque()
+        self._in_flight_bytes = 0
+        self._uploading = 0
+        self._unsettled: set[int] = set()
+        self._work = trio.Event()
+        self._room = trio.Event()
+        self.counters = WalCounters()
+        inflow.on_end = lambda: self._work.set()
+
+    # -- stage one --------------------------------------------------------------------------------
+
+    @property
+    def has_room(self) -> bool:
+        """Tell whether append() may be called."""
+        return not self._is_full()
+
+    async def wait_for_room(self) -> None:
+        """Wait until append() may be called."""
+        while self._is_full():
+            await self._room.wait()
+
+    def append(
+        self, topic_id: bytes, partition: int, batch: Buffer, header: BatchHeader, token: BatchToken
+    ) -> None:
+        """Take a checked batch; its place in the log is now fixed.  The bytes must not change."""
+        if not self._open.size_bytes:
+            self._pace.opened(trio.current_time())
+        self._open.append(
+            topic_id,
+            partition,
+            batch,
+            header.record_count,
+            header.max_timestamp,
+            (_header_facts(header), token),
+        )
+        enough = self._open.size_bytes >= self._wake_at_bytes or not self.has_room
+        if enough and not self._work.is_set():
+            self._work.set()
+
+    def pin(self, arena: Arena) -> None:
+        """Keep an arena until the open object, which refers to it, is sealed.
+
+        Call it with every append() of bytes that lie in one: nothing may happen in between.
+        """
+        if not self._pinned or self._pinned[-1] is not arena:
+            arena.pin()
+            self._pinned.append(arena)
+
+    def _is_full(self) -> bool:
+        return (
+            self._open.size_bytes >= self._settings.max_object_bytes
+            or self._open.batch_count >= self._max_batches
+        )
+
+    # -- sealing ----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Seal, store and commit objects; forever.
+
+        Raises:
+          KeyTaken: another's object has the key of one of ours, whose batches are refused.
+        """
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._wait_until_sealable()
+                sealed = self._seal()
+                self._in_flight.append(sealed)
+                self._uploading += 1
+                nursery.start_soon(self._upload, sealed)
+
+    async def drain(self) -> None:
+        """Wait until everything appended before this call has been answered.
+
+        Clients that are still connected may go on; what they send later is not waited for.
+        """
+        end = self._counter + bool(self._open.size_bytes)
+        while self._counter < end or any(counter < end for counter in self._unsettled):
+            await self._room.wait()
+
+    async def _wait_until_sealable(self) -> None:
+        while True:
+            # Let every connection that is ready add its batches first.
+            await trio.lowlevel.checkpoint()
+            if self._may_seal():
+                pause = self._pause_seconds()
+                if pause <= 0:
+                    return
+                # Only an object that need not wait any longer is a reason to look again before.
+                self._wake_at_bytes = self._pace.efficient_bytes
+                with trio.move_on_after(pause):
+                    await self._work.wait()
+                self._wake_at_bytes = 1
+            else:
+                await self._work.wait()
+            self._work = trio.Event()
+
+    def _may_seal(self) -> bool:
+        """Tell whether there is something to seal, and a slot and memory for it.
+
+        Where the log is away, or one upload holds up the order, sealed objects would else pile up.
+        """
+        size_bytes = self._open.size_bytes
+        fits = self._in_flight_bytes + size_bytes <= self._settings.max_in_flight_bytes
+        return (
+            size_bytes > 0
+            and self._uploading < self._settings.upload_slots
+            and (fits or not self._in_flight_bytes)
+        )
+
+    def _pause_seconds(self) -> float:
+        if self._is_full():
+            return 0.0
+        return self._pace.pause_seconds(
+            self._open.size_bytes, trio.current_time(), is_alone=not self._unsettled
+        )
+
+    def _seal(self) -> _Sealed:
+        identity = WalIdentity(self._node_id, self._coordinator.incarnation, self._counter)
+        self._unsettled.add(self._counter)
+        self._counter += 1
+        self._pace.sealed(self._open.size_bytes, trio.current_time())
+        sealed = self._open.seal(identity)
+        self._open = OpenWal()
+        self._in_flight_bytes += len(sealed.body)
+        pinned, self._pinned = self._pinned, []
+        for arena in pinned:
+            arena.unpin()
+        self._notify_room()
+        return _Sealed(sealed)
+
+    def _notify_room(self) -> None:
+        self._room.set()
+        self._room = trio.Event()
+
+    # -- storing ----------------------------------------------------------------------------------
+
+    async def _upload(self, sealed: _Sealed) -> None:
+        began = trio.current_time()
+        try:
+            with trio.move_on_after(self._settings.put_timeout_seconds):
+                await self._put(sealed)
+                sealed.stored = True
+                self.counters.stored_at = trio.current_time()
+                seconds = self.counters.stored_at - began
+                self._pace.stored(seconds)
+                self.counters.put_seconds += seconds
+        except ObjectExists as error:
+            # Its id is never proposed.  Were it abandoned, another's object would be deleted.
+            self._in_flight.remove(sealed)
+            self._settle(sealed.wal, [_ABANDONED] * len(sealed.wal.batches))
+            raise KeyTaken(_WHY_TAKEN + self._key_of(sealed.wal.identity)) from error
+        if not sealed.stored:
+            sealed.given_up = True
+            self.counters.abandoned += 1
+            _log.error("gave up storing a WAL object", key=self._key_of(sealed.wal.identity))
+        self._uploading -= 1
+        self._work.set()
+        self._commit_in_order()
+
+    async def _put(self, sealed: _Sealed) -> None:
+        key = self._key_of(sealed.wal.identity)
+        delay = FIRST_RETRY_SECONDS
+        while True:
+            try:
+                # One that hangs is tried again; the store tells an equal object from another's.
+                with trio.move_on_after(self._settings.put_timeout_seconds / PUT_ATTEMPTS):
+                    await put_idempotent(self._store, key, sealed.wal.body)
+                    return
+                self.counters.put_retries += 1
+                _log.warning("object store does not answer", key=key)
+                continue
+            except (StoreUnavailable, StoreMisconfigured) as error:
+                # Credentials that expired can be mended by a person while this goes on.
+                self.counters.put_retries += 1
+                _log.warning("object store did not take a WAL object", key=key, error=str(error))
+            except ObjectExists:
+                raise
+            except Exception as error:
+                self.counters.put_retries += 1
+                self._upkeep.note("store a WAL object", error, key=key)
+            await trio.sleep(delay)
+            delay = min(delay * 2, LAST_RETRY_SECONDS)
+
+    # -- committing -------------------------------------------------------------------------------
+
+    def _commit_in_order(self) -> None:
+        while self._in_flight and (self._in_flight[0].stored or self._in_flight[0].given_up):
+            sealed = self._in_flight.popleft()
+            if sealed.stored:
+                self._commit(sealed.wal)
+            else:
+                self._abandon(sealed.wal)
+
+    def _commit(self, wal: SealedWal) -> None:
+        try:
+            proposal = self._proposal(wal)
+            # Where another gateway decides, waiting fetches wake before the answer is here.
+            self._on_stored(proposal.name, wal.body)
+        except Exception as error:
+            # Nothing was proposed, so nothing can come of it.
+            self._upkeep.note("commit a WAL object", error)
+            return self._abandon(wal)
+
+        def deliver(outcomes: list[BatchOutcome]) -> None:
+            self.counters.committed_at = trio.current_time()
+            self._settle(wal, outcomes)
+
+        def fail(failure: Failure) -> None:
+            if not isinstance(failure, ProposalFailed):
+                # It may be committed: who waits for it is told at its deadline that nobody knows.
+                _log.error("it is not known whether a WAL object is committed", error=str(failure))
+                return self._end(wal)
+            # Nothing was committed; once its id is abandoned the object can be collected.
+            _log.error("a WAL object could not be committed", error=str(failure))
+            self._abandon(wal)
+
+        self.counters.objects += 1
+        self.counters.bytes += len(wal.body)
+        self.counters.batches += len(wal.batches)
+        self._coordinator.submit(proposal, deliver, fail)
+
+    def _proposal(self, wal: SealedWal) -> CommitWal:
+        facts = [_facts(each) for each in wal.batches]
+        stamped = append_time_topics(self._coordinator.state, facts, self._is_append_time)
+        return CommitWal(_name(wal), len(wal.body), facts, stamped)
+
+    def _abandon(self, wal: SealedWal) -> None:
+        def deliver(abandoned: bool) -> None:
+            self._settle(wal, [_ABANDONED] * len(wal.batches))
+
+        def fail(failure: Failure) -> None:
+            deliver(abandoned=False)
+
+        self._coordinator.submit(AbandonWal(_name(wal)), deliver, fail)
+
+    def _settle(self, wal: SealedWal, outcomes: list[BatchOutcome]) -> None:
+        for batch, outcome in zip(wal.batches, outcomes, strict=True):
+            _, token = cast(_Appended, batch.token)
+            try:
+                token.settle(outcome)
+            except Exception as error:  # of one client: the others are answered
+                self._upkeep.note("answer a client that waits for a commit", error)
+                token.abort()
+        self._end(wal)
+
+    def _end(self, wal: SealedWal) -> None:
+        self._unsettled.discard(wal.identity.counter)
+        self._in_flight_bytes -= len(wal.body)
+        if self._open.size_bytes:
+            self._pace.answered(trio.current_time())
+        self._work.set()
+        self._after_answers()
+        self._notify_room()
+
+
+def _name(wal: SealedWal) -> WalName:
+    return WalName(wal.identity.incarnation, wal.identity.counter)
+
+
+def _header_facts(header: BatchHeader) -> tuple[int, ...]:
+    """Return the last fields of BatchFacts."""
+    crc, _, _, _, timestamp, producer_id, epoch, base_sequence, record_count = header[4:]
+    last = base_sequence if producer_id < 0 else last_sequence(base_sequence, record_count)
+    return record_count, timestamp, crc, producer_id, epoch, base_sequence, last
+
+
+def _facts(batch: PlacedBatch) -> BatchFacts:
+    header_facts, _ = cast(_Appended, batch.token)
+    return BatchFacts._make(batch[:4] + header_facts)

@@ -1,0 +1,20 @@
+"""What the request budget means for writes, in a sentence: it is what people meet first on S3."""
+
+from __future__ import annotations
+
+from tidegate_storage.load import requests_cost_money
+
+from ..settings.broker_settings import BrokerSettings
+
+
+def write_pace(settings: BrokerSettings) -> str:
+    """Return how long small writes take once the budget is used up; "" where there is none."""
+    budget = settings.float("wal.put.budget.per.second")
+    if not budget or not requests_cost_money(settings.text("object.store")):
+        return ""
+    wait_ms = min(1000 / budget, settings.int("wal.linger.ms"))
+    return (
+        f"Records sent one by one for more than a minute take some {wait_ms:.0f} ms each: small"
+        f" objects are limited to {budget:g} PUTs a second (wal.put.budget.per.second, 0 for no"
+        " limit)."
+    )

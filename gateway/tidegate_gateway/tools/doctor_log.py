@@ -1,0 +1,166 @@
+"""What `tidegate doctor` asks of the metadata log, and of what it says of other gateways."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import trio
+
+from tidegate_coordination.cluster_settings import ClusterSettings, Own
+from tidegate_coordination.entries import UnreadableEntry
+from tidegate_coordination.load import open_log
+from tidegate_coordination.metadata_log import (
+    LogCorrupt,
+    LogMisconfigured,
+    LogUnavailable,
+    MetadataLog,
+)
+from tidegate_coordination.metadata_versions import ReleaseTooOld
+from tidegate_coordination.state.broken import StateBroken
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.gateways import Gateway
+from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
+
+from ..settings.broker_settings import BrokerSettings
+from ..startup import check_cluster, load_state
+from ..upkeep.prefixes import see_prefix
+from .findings import Checked, Report
+
+LOG_SECONDS: Final = 60.0
+PREFIX_SECONDS: Final = 60.0
+# Far below the 10 s from which a gateway would no longer be allowed to expire anything.
+MAX_CLOCK_SKEW_SECONDS: Final = 3.0
+
+_LOG_ERRORS: Final = (
+    LogMisconfigured,
+    LogUnavailable,
+    LogCorrupt,
+    StateBroken,
+    UnreadableEntry,
+    ReleaseTooOld,
+)
+
+
+async def check_log(
+    settings: BrokerSettings, instance_key: str, store: ObjectStore | None, note: Report
+) -> None:
+    """Read the log to its end, and see whether this gateway may join what it tells of.
+
+    Args:
+      instance_key: of this gateway; "" for none yet.
+      store: None where it cannot be asked.
+    """
+    try:
+        with trio.fail_after(LOG_SECONDS):
+            log = await open_log(settings.text("metadata.log"))
+    except (LogMisconfigured, LogUnavailable, trio.TooSlowError) as error:
+        note(Checked("metadata log", "opens", False, str(error) or "it does not answer"))
+        return
+    try:
+        note(Checked("metadata log", "opens", True))
+        state = await _loaded(log, note)
+        if state is not None:
+            note(check_node_id(state, settings.int("node.id"), instance_key))
+            note(check_settings(state, settings))
+            note(_cluster(state, settings.text("cluster.id")))
+            note(_gateway_clocks(state))
+            if store is not None:
+                note(await _prefix(store, log, state, settings.int("node.id")))
+    finally:
+        with trio.CancelScope(shield=True):
+            await log.aclose()
+
+
+async def _loaded(log: MetadataLog, note: Report) -> ClusterState | None:
+    what = "can be read to its end"
+    started = time.monotonic()
+    try:
+        state = await load_state(log, deadline_seconds=LOG_SECONDS)
+    except (*_LOG_ERRORS, trio.TooSlowError) as error:
+        note(Checked("metadata log", what, False, str(error) or "not in time"))
+        return None
+    seconds = time.monotonic() - started
+    note(Checked("metadata log", f"{what} ({state.position} entries, {seconds:.1f} s)", True))
+    return state
+
+
+def check_settings(state: ClusterState, settings: BrokerSettings) -> Checked:
+    """See whether this gateway and the others were given the same of what is the cluster's."""
+    own = Own(settings.int("node.id"), settings.static)
+    differing = ClusterSettings(state, own).disagreements
+    what = "gateways were given the same settings of topics"
+    if not differing:
+        return Checked("metadata log", what, True)
+    shown = "; ".join(
+        f"{each.name}: {', '.join(f'{text} at {number}' for number, text in each.values.items())},"
+        f" so {each.holds} holds"
+        for each in differing
+    )
+    advice = f"{shown}. Give all gateways the same, or set it for all with kafka-configs.sh"
+    return Checked("metadata log", what, False, advice)
+
+
+def check_node_id(state: ClusterState, node_id: int, instance_key: str) -> Checked:
+    """See whether this gateway would be given its node id."""
+    taken = state.gateways.by_node_id(node_id)
+    if taken is None:
+        return Checked("metadata log", f"node.id {node_id} is not in use", True)
+    silent_seconds = time.time() - taken.clock_ms / 1000
+    why = _why_it_may_be_taken(taken, instance_key, silent_seconds, state.gateways.lease_ms / 1000)
+    if why:
+        what = f"node.id {node_id} can be had: a gateway of zone {taken.zone!r} has it, {why}"
+        return Checked("metadata log", what, True)
+    advice = (
+        f"a gateway of zone {taken.zone!r} has it and was heard of {max(silent_seconds, 0):.0f} s"
+        " ago. Give this one another node.id, or stop the other; if this is to be a restart of it,"
+        " give both the same instance.key"
+    )
+    return Checked("metadata log", f"node.id {node_id} can be had", False, advice)
+
+
+def _why_it_may_be_taken(
+    taken: Gateway, instance_key: str, silent_seconds: float, lease_seconds: float
+) -> str:
+    """As serve would: from its own earlier life, or from one whose lease is over."""
+    if taken.instance_key == instance_key:
+        return "this one by its instance.key"
+    if silent_seconds > lease_seconds:
+        return f"not heard of for {silent_seconds:.0f} s"
+    return ""
+
+
+def _cluster(state: ClusterState, wanted: str) -> Checked:
+    found = state.cluster_id or "none yet"
+    what = f"cluster is {found}"
+    if wanted and state.cluster_id and wanted != state.cluster_id:
+        return Checked("metadata log", what, False, f"cluster.id is set to {wanted}; one is wrong")
+    try:
+        check_cluster(state, wanted)
+    except LogMisconfigured as error:
+        return Checked("metadata log", what, False, str(error))
+    return Checked("metadata log", what, True)
+
+
+def _gateway_clocks(state: ClusterState) -> Checked:
+    """A live gateway's last entry lies at most a lease back, unless clocks differ."""
+    what = f"clocks of {len(state.gateways.live)} gateways agree with this machine's"
+    latest = max((each.clock_ms for each in state.gateways.live.values()), default=0) / 1000
+    ahead = latest - time.time()
+    if ahead <= MAX_CLOCK_SKEW_SECONDS:
+        return Checked("clock", what, True)
+    advice = f"one of them is {ahead:.0f} s ahead; run a time service such as chrony everywhere"
+    return Checked("clock", what, False, advice)
+
+
+async def _prefix(
+    store: ObjectStore, log: MetadataLog, state: ClusterState, node_id: int
+) -> Checked:
+    """What serve asks before it writes anything."""
+    what = "its prefix is free, or the log's"
+    try:
+        with trio.fail_after(PREFIX_SECONDS):
+            await see_prefix(store, log, state, node_id, deadline_seconds=LOG_SECONDS)
+    except (StoreMisconfigured, StoreUnavailable, *_LOG_ERRORS, trio.TooSlowError) as error:
+        return Checked("object store", what, False, str(error) or "not in time")
+    return Checked("object store", what, True)

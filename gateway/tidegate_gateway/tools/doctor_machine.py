@@ -1,0 +1,98 @@
+"""What `tidegate doctor` asks of this machine: ports that are free, folders that can be written.
+
+A gateway that runs on the data folder holds its ports and its disk cache, rightly.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from ..instance import LOCK_FILE, is_held, runs_on
+from ..network.server import CannotListen, PortInUse, bind_listener
+from ..peers.peer_listener import open_to_anyone, peer_address
+from ..settings.broker_settings import BrokerSettings, SettingsError
+from ..settings.listener_settings import (
+    ListenerAddress,
+    advertised_endpoints,
+    controller_listeners,
+    host_port,
+    listen_addresses,
+)
+from .findings import Checked, Report
+
+
+def check_machine(settings: BrokerSettings, data: Path | None, note: Report) -> None:
+    """Try ports and folders; what is missing of the folders is made."""
+    runs = data is not None and runs_on(data)
+    if runs:
+        what = f"the gateway of {data} runs; ports in use are taken for its own"
+        note(Checked("data folder", what, True))
+    _check_listeners(settings, note, runs=runs)
+    if data is not None:
+        note(_folder("data folder", data, "choose another with --data"))
+    if settings.text("disk.cache.dir") and settings.int("disk.cache.max.bytes"):
+        note(_cache_folder(Path(settings.text("disk.cache.dir")), runs=runs))
+
+
+def _check_listeners(settings: BrokerSettings, note: Report, *, runs: bool) -> None:
+    try:
+        addresses = list(listen_addresses(settings))
+        advertised_endpoints(settings, addresses, "localhost")
+        admin = settings.text("admin.listener")
+        if admin:
+            addresses.append(ListenerAddress("ADMIN", *host_port("admin.listener", admin)))
+    except SettingsError as error:
+        note(Checked("listeners", "can be read", False, str(error)))
+        return
+    for name in controller_listeners(settings):
+        what = f"{name} is not served: a gateway has no controller (controller.listener.names)"
+        note(Checked("listeners", what, True))
+    for each in addresses:
+        _check_port(each, note, runs=runs)
+    _check_peers(settings, note, runs=runs)
+
+
+def _check_peers(settings: BrokerSettings, note: Report, *, runs: bool) -> None:
+    try:
+        if (address := peer_address(settings)) is None:
+            return
+        danger = open_to_anyone(settings)
+    except SettingsError as error:
+        note(Checked("peer listener", "can be read", False, str(error)))
+        return
+    _check_port(address, note, runs=runs)
+    what = "only gateways of this cluster are answered"
+    note(Checked("peer listener", what, not danger, danger))
+
+
+def _check_port(address: ListenerAddress, note: Report, *, runs: bool) -> None:
+    what = f"port {address.port} of {address.name} is free"
+    try:
+        bind_listener(address).close()
+    except CannotListen as error:
+        if runs and isinstance(error, PortInUse):
+            return
+        advice = f"{error}; stop what listens there, or choose another port"
+        note(Checked("listeners", what, False, advice))
+        return
+    note(Checked("listeners", what, True))
+
+
+def _cache_folder(path: Path, *, runs: bool) -> Checked:
+    if not runs and is_held(path / LOCK_FILE):
+        advice = "another gateway uses it; give each a disk.cache.dir of its own"
+        return Checked("disk cache", f"{path} is free", False, advice)
+    advice = "nothing would be cached on disk; choose another disk.cache.dir"
+    return _folder("disk cache", path, advice, mode=0o700)
+
+
+def _folder(area: str, path: Path, advice: str, mode: int = 0o777) -> Checked:
+    what = f"{path} can be written"
+    try:
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(b"tidegate")
+    except OSError as error:
+        return Checked(area, what, False, f"{error.strerror}; {advice}")
+    return Checked(area, what, True)

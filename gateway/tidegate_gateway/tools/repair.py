@@ -1,0 +1,158 @@
+"""Looking for what cannot be read, and skipping it: what `tidegate topic repair` does.
+
+Only what was shown is skipped.  What was merged or expired between the look and the word of the
+operator is looked at again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+import trio
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.rules.skips import Skip, SkipRuns
+from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.ownership import check_owner
+from tidegate_storage.range_cache import RangeCache
+
+from ..fetch.log_reader import LogReader
+from .readability import WORKERS, BadRun, Found, ReadabilityCheck, proposed, stretches
+from .visitor import end_visit, keep_lease, register_visitor
+
+# Of one proposal.
+MAX_STRETCHES: Final = 200
+# What was merged meanwhile is looked at again, so often.
+ROUNDS: Final = 5
+
+
+@dataclass(slots=True)
+class Skipped:
+    """What became of runs that were to be skipped.
+
+    found: of the last look, None if there was no need of one.  left: what cannot be read still.
+    """
+
+    done: list[BadRun] = field(default_factory=list[BadRun])
+    found: Found | None = None
+    left: list[BadRun] = field(default_factory=list[BadRun])
+
+
+class Repair:
+    """See the module's head.
+
+    Args:
+      coordinator: of a state that holds the log so far; its run() is the caller's.
+      store: the cluster's; check_owner() has told.
+    """
+
+    def __init__(
+        self, coordinator: Coordinator, store: ObjectStore, *, rng: Random, software_version: str
+    ) -> None:
+        self._coordinator = coordinator
+        self._store = store
+        self._rng = rng
+        self._software_version = software_version
+        # What is in memory says nothing of the store.
+        reader = LogReader(coordinator, store, RangeCache[object](0))
+        self._check = ReadabilityCheck(coordinator, store, reader)
+
+    async def look(
+        self, partitions: Sequence[int], on_progress: Callable[[int], None] | None = None
+    ) -> Found:
+        """See ReadabilityCheck."""
+        return await self._check.look(partitions, on_progress)
+
+    async def skip(
+        self, wanted: Sequence[BadRun], partitions: Sequence[int], on_look: Callable[[Found], None]
+    ) -> Skipped:
+        """Skip what a look at these partitions found; on_look: called when they are looked at anew.
+
+        Raises:
+          CoordinatorUnavailable: some may be skipped and some not: look again.
+          ProposalFailed, TimelineOver, StoreUnavailable: the same.
+        """
+        skipped = Skipped()
+        confirmed = wanted
+        async with self._incarnation():
+            for _ in range(ROUNDS):
+                if not await self._skip_once(await self._still_bad(wanted), skipped):
+                    skipped.left = []
+                    break
+                skipped.found = await self.look(partitions)
+                on_look(skipped.found)
+                skipped.left = skipped.found.unreadable
+                wanted = _within(skipped.left, confirmed)
+                if not wanted:
+                    break
+        return skipped
+
+    async def _still_bad(self, wanted: Sequence[BadRun]) -> list[BadRun]:
+        """Look again: since the operator was asked, objects may have been put back."""
+        still: dict[int, BadRun] = {}
+        waiting = iter(enumerate(wanted))
+
+        async def work() -> None:
+            for at, each in waiting:
+                if await self._check.is_unreadable(each):
+                    still[at] = each
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(WORKERS):
+                nursery.start_soon(work)
+        return [still[at] for at in sorted(still)]
+
+    async def _skip_once(self, wanted: Sequence[BadRun], skipped: Skipped) -> bool:
+        """Tell whether something could not be skipped, since it is not what it was."""
+        state = self._coordinator.state
+        # Records of a store that is another cluster's by now are none of ours.
+        await check_owner(self._store, state.cluster_id, timeline=state.timeline)
+        has_changed = False
+        waiting = stretches(wanted)
+        for start in range(0, len(waiting), MAX_STRETCHES):
+            some = waiting[start : start + MAX_STRETCHES]
+            asked = tuple(proposed(each) for each in some)
+            proposal = SkipRuns(self._coordinator.incarnation, asked)
+            answers = await self._coordinator.propose(proposal)
+            for stretch, answer in zip(some, answers, strict=True):
+                if answer is Skip.SKIPPED:
+                    skipped.done += stretch
+                has_changed |= answer is Skip.CHANGED
+        return has_changed
+
+    @asynccontextmanager
+    async def _incarnation(self) -> AsyncGenerator[None, None]:
+        """Be known to the log, for as long as it takes."""
+        coordinator = self._coordinator
+        await register_visitor(
+            coordinator, "repair", rng=self._rng, software_version=self._software_version
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keep_lease, coordinator)
+            yield
+            nursery.cancel_scope.cancel()
+        await end_visit(coordinator)
+
+
+def _within(found: Sequence[BadRun], confirmed: Sequence[BadRun]) -> list[BadRun]:
+    """Return those that lie in one that was confirmed."""
+    by_partition: defaultdict[int, list[BadRun]] = defaultdict(list)
+    for each in sorted(confirmed, key=_base_offset):
+        by_partition[each.partition].append(each)
+    within: list[BadRun] = []
+    for each in found:
+        rows = by_partition[each.partition]
+        at = bisect_right(rows, each.row.base_offset, key=_base_offset) - 1
+        if at >= 0 and each.row.next_offset <= rows[at].row.next_offset:
+            within.append(each)
+    return within
+
+
+def _base_offset(each: BadRun) -> int:
+    return each.row.base_offset

@@ -1,0 +1,1 @@
+"""Creating topics and looking up their names, as several requests need it."""

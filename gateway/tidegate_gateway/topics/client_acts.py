@@ -1,0 +1,163 @@
+"""What clients did to topics, configs and groups, for a line at level INFO each.
+
+An operator asks for it later: who deleted the topic?  The line has the client's id and address.
+It is told of what the answer says was done; what was refused, or only tried, is not.  Of many
+names in a request the first are told, and how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import structlog
+
+from tidegate_coordination.rules.configs import ResourceType
+
+from ..network.call import Call
+
+_log = structlog.get_logger("tidegate.clients")
+
+MAX_NAMES: Final = 20
+
+
+class Act(NamedTuple):
+    """what: such as "topics deleted".  names: of all that it was done to."""
+
+    what: str
+    names: list[str]
+    fields: dict[str, object]
+
+
+def note_acts(api_key: int, call: Call, request: Any, response: Any) -> None:
+    """Tell what a request did, if its API is one of those that do something.
+
+    Args:
+      request, response: of the API, as decoded, and before it is encoded.
+    """
+    act_of = _ACTS.get(api_key)
+    if act_of is None or (act := act_of(request, response)) is None or not act.names:
+        return
+    tell_act(call, act)
+
+
+def tell_act(call: Call, act: Act) -> None:
+    """Write the line."""
+    more = {"count": len(act.names)} if len(act.names) > MAX_NAMES else {}
+    peer = f"{call.peer.host}:{call.peer.port}"
+    names = act.names[:MAX_NAMES]
+    _log.info(act.what, names=names, client_id=call.client_id, peer=peer, **act.fields, **more)
+
+
+def topics_created(names: list[str]) -> Act:
+    """Return what to tell of topics that came to be."""
+    return Act("topics created", names, {})
+
+
+def _created(request: Any, response: Any) -> Act | None:
+    if request.validate_only:
+        return None
+    return topics_created([each.name for each in response.topics if not each.error_code])
+
+
+def _deleted(request: Any, response: Any) -> Act:
+    done = [each for each in response.responses if not each.error_code]
+    return Act("topics deleted", [each.name or each.topic_id.hex() for each in done], {})
+
+
+def _extended(request: Any, response: Any) -> Act | None:
+    if request.validate_only:
+        return None
+    counts = {each.name: each.count for each in request.topics}
+    done = [each.name for each in response.results if not each.error_code]
+    names = [f"{name} to {counts[name]}" for name in done if name in counts]
+    return Act("partitions added", names, {})
+
+
+def _records_deleted(request: Any, response: Any) -> Act:
+    names = [
+        f"{topic.name}-{each.partition_index} below {each.low_watermark}"
+        for topic in response.topics
+        for each in topic.partitions
+        if not each.error_code
+    ]
+    return Act("records deleted", names, {})
+
+
+def _configured(request: Any, response: Any) -> Act | None:
+    """Names of configs only: a value may be a secret, and DescribeConfigs shows the others."""
+    if request.validate_only:
+        return None
+    done = {
+        (each.resource_type, each.resource_name)
+        for each in response.responses
+        if not each.error_code
+    }
+    names = [
+        f"{_resource(each.resource_type, each.resource_name)}: "
+        + ", ".join([config.name for config in each.configs][:MAX_NAMES])
+        for each in request.resources
+        if (each.resource_type, each.resource_name) in done
+    ]
+    return Act("configs altered", names, {})
+
+
+def _resource(kind: int, name: str) -> str:
+    known = {each.value: each.name.lower().replace("_", " ") for each in ResourceType}
+    return f"{known.get(kind, kind)} {name or '(all)'}"
+
+
+def _groups_deleted(request: Any, response: Any) -> Act:
+    done = [each.group_id for each in response.results if not each.error_code]
+    return Act("groups deleted", done, {})
+
+
+def _offsets_deleted(request: Any, response: Any) -> Act:
+    names = [
+        f"{topic.name}-{each.partition_index}"
+        for topic in response.topics
+        for each in topic.partitions
+        if not (response.error_code or each.error_code)
+    ]
+    return Act("group offsets deleted", names, {"group": request.group_id})
+
+
+def _joined(request: Any, response: Any) -> Act | None:
+    if response.error_code:
+        return None
+    fields = {"group": request.group_id, "generation": response.generation_id}
+    return Act("a member joined its group", [response.member_id], fields)
+
+
+def _left(request: Any, response: Any) -> Act | None:
+    if response.error_code:
+        return None
+    several = [each.member_id for each in response.members if not each.error_code]
+    names = several if request.members else [request.member_id]
+    return Act("members left their group", names, {"group": request.group_id})
+
+
+def _features_changed(request: Any, response: Any) -> Act | None:
+    refused = {each.feature for each in response.results if each.error_code}
+    if request.validate_only or response.error_code:
+        return None
+    updates = [each for each in request.feature_updates if each.feature not in refused]
+    return Act(
+        "features changed", [f"{each.feature}={each.max_version_level}" for each in updates], {}
+    )
+
+
+_ACTS: Final[Mapping[int, Callable[[Any, Any], Act | None]]] = {
+    11: _joined,  # JoinGroup
+    13: _left,  # LeaveGroup
+    19: _created,  # CreateTopics
+    20: _deleted,  # DeleteTopics
+    21: _records_deleted,  # DeleteRecords
+    33: _configured,  # AlterConfigs
+    37: _extended,  # CreatePartitions
+    42: _groups_deleted,  # DeleteGroups
+    44: _configured,  # IncrementalAlterConfigs
+    47: _offsets_deleted,  # OffsetDelete
+    57: _features_changed,  # UpdateFeatures
+}
+"""By API key."""

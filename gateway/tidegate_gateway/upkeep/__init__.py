@@ -1,0 +1,1 @@
+"""What a gateway repeats: leases, retention, collection, snapshots, copies of the log."""

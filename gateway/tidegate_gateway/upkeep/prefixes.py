@@ -1,0 +1,237 @@
+"""The store's prefix belongs to the cluster of the metadata log, or a gateway does not start.
+
+A gateway whose prefix or bucket is not that of the others would acknowledge records that nobody
+else finds.  So only the gateway that made the cluster marks a free prefix as the cluster's; all
+others wait until it is marked, and do not start where it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, TypeVar
+
+import structlog
+import trio
+
+from tidegate_coordination.backup.same_log import newest_mark, see_same
+from tidegate_coordination.backup.shelf import Shelf
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
+from tidegate_coordination.rules.gateways import Renew
+from tidegate_coordination.said_again import SaidAgain
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_storage.keys import OWNER_KEY
+from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
+from tidegate_storage.ownership import (
+    Owner,
+    check_owner,
+    claim_prefix,
+    read_owner,
+    see_mark_stays,
+)
+
+from ..startup import PATIENCE_SECONDS, RETRY_SECONDS, patiently, read_on
+
+_log = structlog.get_logger("tidegate.startup")
+
+# How often, RETRY_SECONDS apart, others look for the mark of whoever has just made the cluster.
+LOOKS: Final = 15
+_FIRST: Final = 1  # the incarnation that makes a cluster
+_NO_OBJECT_YET: Final = ClusterState().objects.next_number
+
+Answer = TypeVar("Answer")
+
+
+async def see_prefix(
+    store: ObjectStore,
+    log: MetadataLog,
+    state: ClusterState,
+    node_id: int,
+    *,
+    deadline_seconds: float,
+) -> ClusterState:
+    """See that the prefix is this log's, or that both are free; return the state.  Writes nothing.
+
+    The copies in the prefix must not reach beyond the log's end.
+
+    Raises:
+      StoreMisconfigured: the prefix is another cluster's, or another timeline's, or nobody's while
+        the log has a cluster.
+      StoreUnavailable: the store is away for too long.
+      LogMisconfigured: the log lost entries at its end; or as read_on().
+      TooSlowError: as read_on().
+    """
+    if not state.cluster_id:
+        owner = await _owner(store, _patience())
+        if owner is None:
+            return state
+        # Another gateway may have made the cluster since this one read the log.
+        state = await read_on(log, state, deadline_seconds=deadline_seconds)
+        if not state.cluster_id:
+            raise _log_is_empty(owner)
+    patience = _patience()
+    if await _owner(store, patience) is None and _may_mark(state, node_id):
+        return state
+    await _check(store, state, patience)
+    return await _see_end(store, log, state, patience, deadline_seconds)
+
+
+async def _see_end(
+    store: ObjectStore,
+    log: MetadataLog,
+    state: ClusterState,
+    patience: _Patience,
+    deadline_seconds: float,
+) -> ClusterState:
+    """See that the log holds what its copies hold, up to their end; return the state.
+
+    One that is cut short would give positions and incarnations out again, and to the orphan scan
+    the objects of what it lost are nobody's.
+    """
+    if state.timelines.is_restoring or state.log_moves.is_copy:
+        return state  # no gateway begins on it anyway
+    shelf = Shelf(store, state.cluster_id, state.timeline)
+    copies = await patience.answer_to(shelf.look)
+    mark = await patience.answer_to(lambda: newest_mark(shelf, copies.entries))
+    # While a slow store was asked, others may have appended, copied, and trimmed what this gateway
+    # has not read.  What is copied was in the log before.
+    state = await read_on(log, state, deadline_seconds=deadline_seconds)
+    if mark is not None and mark.position <= state.position:
+        with trio.fail_after(deadline_seconds):
+            await patiently(partial(see_same, log, mark), LogUnavailable)
+    if copies.last <= state.position:
+        return state
+    raise LogMisconfigured(
+        f"it ends at position {state.position}, but its copies in the object store reach up to"
+        f" {copies.last}: it lost entries. If it is an old copy, or a standby that lagged behind,"
+        " give the newer one; if there is none any more, `tidegate log restore` makes a new log"
+        " from the copies, and from the records written since"
+    )
+
+
+async def own_prefix(
+    store: ObjectStore, coordinator: Coordinator, node_id: int, *, version: str
+) -> None:
+    """As a gateway of the cluster: see whose prefix it is; mark it, if it is this one's to mark.
+
+    Raises:
+      StoreMisconfigured: it belongs to another, or the store overwrites what it holds.  This
+        incarnation has left.
+      StoreUnavailable: the store is away for too long.  It has left, too.
+    """
+    state = coordinator.state
+
+    async def renew() -> None:
+        # Nobody else renews the lease of a gateway that has not started.
+        with suppress(CoordinatorUnavailable):
+            await coordinator.propose(Renew(state.highest_version))
+
+    patience = _patience(renew)
+    try:
+        if coordinator.incarnation == _FIRST or _may_mark(state, node_id):
+            await patience.answer_to(
+                lambda: claim_prefix(
+                    store, state.cluster_id, timeline=state.timeline, created_by=version
+                )
+            )
+        await _check(store, state, patience)
+        await patience.answer_to(lambda: see_mark_stays(store))
+    except (StoreMisconfigured, StoreUnavailable):
+        # Nobody shall be sent to it, nor wait for its lease.
+        with suppress(CoordinatorUnavailable):
+            await coordinator.leave()
+        raise
+
+
+def _may_mark(state: ClusterState, node_id: int) -> bool:
+    """Tell whether the gateway that made the cluster died before it marked the prefix, and is back.
+
+    Nobody else is there, and no record ever was: whatever prefix it has now is the cluster's.
+    """
+    made_by, _ = state.gateways.homes.get(_FIRST, (None, ""))
+    is_alone = all(each.node_id == node_id for each in state.gateways.brokers())
+    return made_by == node_id and is_alone and state.objects.next_number == _NO_OBJECT_YET
+
+
+async def _nothing() -> None:
+    """Have nothing to do meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Patience:
+    """With a store that is away: all that is asked together ends at one time.
+
+    meanwhile: done again and again while it is waited.
+    """
+
+    until: float
+    meanwhile: Callable[[], Awaitable[None]]
+    said: SaidAgain = field(default_factory=SaidAgain)
+
+    async def answer_to(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Repeat an attempt until it is answered.
+
+        Raises:
+          StoreUnavailable: the store is away for too long.
+        """
+        while True:
+            try:
+                return await attempt()
+            except StoreUnavailable as error:
+                if trio.current_time() >= self.until:
+                    raise
+                if self.said.is_due(str(error), trio.current_time()):
+                    _log.warning(
+                        "the object store does not answer",
+                        error=str(error),
+                        tries_for_seconds=round(self.until - trio.current_time()),
+                    )
+                await self.pause()
+
+    async def pause(self) -> None:
+        """Wait a little."""
+        await self.meanwhile()
+        await trio.sleep(RETRY_SECONDS)
+
+
+def _patience(meanwhile: Callable[[], Awaitable[None]] = _nothing) -> _Patience:
+    return _Patience(trio.current_time() + PATIENCE_SECONDS, meanwhile)
+
+
+async def _check(store: ObjectStore, state: ClusterState, patience: _Patience) -> None:
+    for look in range(LOOKS):
+        if await _owner(store, patience) is not None:
+            break
+        if not look:
+            _log.warning(
+                "the prefix bears no mark of a cluster yet: is it that of the other gateways?",
+                missing=OWNER_KEY,
+                looks_for_seconds=round(LOOKS * RETRY_SECONDS),
+            )
+        await patience.pause()
+    else:
+        made_by, _ = state.gateways.homes.get(_FIRST, (None, ""))
+        raise StoreMisconfigured(
+            f"cluster {state.cluster_id} keeps its records elsewhere: there is no {OWNER_KEY} in"
+            " this prefix. Give the same bucket and prefix as the other gateways. If the records"
+            " were copied here, copy that object, too; if the cluster is new and was never used,"
+            f" start node.id={made_by} alone, which made it, or begin anew with an empty log"
+        )
+    await patience.answer_to(lambda: check_owner(store, state.cluster_id, timeline=state.timeline))
+
+
+async def _owner(store: ObjectStore, patience: _Patience) -> Owner | None:
+    """Read the mark; that there is none must not come of one wrong answer."""
+    found = await patience.answer_to(lambda: read_owner(store))
+    return found or await patience.answer_to(lambda: read_owner(store))
+
+
+def _log_is_empty(owner: Owner) -> StoreMisconfigured:
+    return StoreMisconfigured(
+        f"cluster {owner.cluster_id} owns this prefix, but the metadata log is empty. If the"
+        " log was lost, `tidegate log restore` makes a new one from its backup; otherwise give"
+        " the right log, or a prefix of its own to a new cluster"
+    )

@@ -1,0 +1,1 @@
+"""In which zone a client is, and to which gateways it is sent."""

@@ -1,0 +1,211 @@
+"""The cluster as the clients of one listener and zone see it, prepared until it changes.
+
+A gateway that does not advertise the client's listener is not shown and leads nothing there;
+neither is one that drains, as long as others do not.  One that does not answer (neighbours.py)
+leads nothing either, but stays a replica: consumers start a rebalance when the zones of a
+partition's replicas change (KIP-881), and it may still be the coordinator of their group.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TypeAlias
+
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.topics import Topic
+
+from ..network.call import Call
+from ..network.turns import PLACED_PARTITION, Turns
+from .placement import Placement, place, recommend
+from .zone_finder import ZoneFinder
+
+_Choices: TypeAlias = dict[tuple[bytes, str | None], list[int]]
+"""Topic id and zone (None: all of them) -> recommended gateway by partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A gateway as a broker.  rack: its zone, None without one."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gateways:
+    """The gateways of a listener.
+
+    version: of the cluster's gateways, and which of them are absent.
+    nodes: by node id.  leaders: the node ids of those that answer.
+    zone_of: of all, zones by their ids.  by_zone: the leaders; sorted, too.
+    replicas: as by_zone, and all of each zone where nobody answers.
+    """
+
+    version: tuple[int, frozenset[int]]
+    nodes: tuple[Node, ...]
+    leaders: tuple[int, ...]
+    zone_of: Mapping[int, str]
+    by_zone: Mapping[str, list[int]]
+    replicas: Mapping[str, list[int]]
+    _choices: _Choices = field(default_factory=_Choices)
+
+    def recommended(self, topic: Topic, zone: str | None) -> list[int]:
+        """Return the gateway of a zone for each partition; zone None: of all."""
+        key, count = (topic.topic_id, zone), len(topic.partition_numbers)
+        chosen = self._choices.get(key)
+        if chosen is None or len(chosen) != count:
+            node_ids = self.leaders if zone is None else self.replicas[zone]
+            chosen = self._choices[key] = recommend(topic.topic_id, count, node_ids)
+        return chosen
+
+    def forget_deleted(self, topic_count: int) -> None:
+        """Drop what is kept of deleted topics once it is much."""
+        if len(self._choices) > (2 * topic_count + 100) * (len(self.replicas) + 1):
+            self._choices.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerView:
+    """zone: of the clients who see this; None where it is not known or has no gateway.
+
+    controller_id: the lowest node id of the leaders; -1 where there is no gateway.
+    """
+
+    gateways: Gateways
+    zone: str | None
+    _placed: dict[bytes, list[Placement]] = field(default_factory=dict[bytes, list[Placement]])
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Return all gateways of the listener, by node id."""
+        return self.gateways.nodes
+
+    @property
+    def leaders(self) -> tuple[int, ...]:
+        """Return the node ids of those that take new work, of all zones."""
+        return self.gateways.leaders
+
+    @property
+    def controller_id(self) -> int:
+        """See the class."""
+        return self.leaders[0] if self.leaders else -1
+
+    def placements(self, topic: Topic) -> list[Placement]:
+        """Return where each partition of a topic is."""
+        placed = self._placed.get(topic.topic_id)
+        if placed is None or len(placed) != len(topic.partition_numbers):
+            placed = self._placed[topic.topic_id] = self._place(topic)
+        return placed
+
+    async def placements_in_turns(self, topic: Topic, turns: Turns) -> list[Placement]:
+        """Return the same; others run between the choices of two zones."""
+        placed = self._placed.get(topic.topic_id)
+        if placed is None or len(placed) != len(topic.partition_numbers):
+            for zone in (self.zone, *self.gateways.replicas):
+                chosen = self.gateways.recommended(topic, zone)
+                await turns.count(PLACED_PARTITION * len(chosen))
+        return self.placements(topic)
+
+    def _place(self, topic: Topic) -> list[Placement]:
+        """Partitions whose gateways are the same share a placement: those are few."""
+        gateways = self.gateways
+        leaders = gateways.recommended(topic, self.zone)
+        by_zone = [gateways.recommended(topic, zone) for zone in gateways.replicas]
+        to_produce = gateways.by_zone[self.zone] if self.zone is not None else []
+
+        @cache
+        def placed(leader: int, *of_zones: int) -> Placement:
+            return place(
+                leader,
+                dict(zip(gateways.replicas, of_zones, strict=True)),
+                gateways.zone_of,
+                topic.replication_factor,
+                to_produce=to_produce,
+            )
+
+        return list(map(placed, leaders, *by_zone))
+
+    def forget_deleted(self, topic_count: int) -> None:
+        """Drop what is kept of deleted topics once it is much."""
+        if len(self._placed) > 2 * topic_count + 100:
+            self._placed.clear()
+        self.gateways.forget_deleted(topic_count)
+
+
+class ClusterView:
+    """of() costs two dictionary look-ups while no gateway comes or goes.
+
+    absent: tells the incarnations that do not answer.
+    without_gateway: how many answers were made for clients whose zone has no gateway.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        zones: ZoneFinder,
+        absent: Callable[[], frozenset[int]] = frozenset,
+    ) -> None:
+        self.zones = zones
+        self.without_gateway = 0
+        self._state = state
+        self._absent = absent
+        self._gateways: dict[str, Gateways] = {}
+        self._views: dict[tuple[str, str | None], ListenerView] = {}
+
+    def of_client(self, call: Call) -> ListenerView:
+        """Return what the client of a call sees now."""
+        zone = self.zones.of(call.peer, call.client_id).zone
+        view = self.of(call.peer.listener, zone)
+        if zone and view.zone is None:
+            self.without_gateway += 1
+        return view
+
+    def of(self, listener: str, zone: str = "") -> ListenerView:
+        """Return what the clients of a listener and zone see now; "": zone unknown."""
+        gateways = self._gateways.get(listener)
+        if gateways is None or gateways.version != (self._state.gateways.version, self._absent()):
+            gateways = self._gateways[listener] = self._make(listener)
+            self._views = {key: view for key, view in self._views.items() if key[0] != listener}
+        served = zone if zone in gateways.by_zone else None
+        view = self._views.get((listener, served))
+        if view is None:
+            view = self._views[listener, served] = ListenerView(gateways, served)
+        view.forget_deleted(len(self._state.topics.by_id))
+        return view
+
+    def _make(self, listener: str) -> Gateways:
+        table, absent = self._state.gateways, self._absent()
+        serving = table.serving()
+        nodes = _nodes(serving, listener) or _nodes(table.brokers(), listener)
+        away = {each.node_id for each in table.brokers() if each.incarnation in absent}
+        leaders = tuple(each.node_id for each in nodes if each.node_id not in away)
+        leaders = leaders or tuple(each.node_id for each in nodes)
+        zone_of = {each.node_id: self.zones.maps.id_of(each.rack or "") for each in nodes}
+        by_zone = _by_zone(leaders, zone_of)
+        replicas = _by_zone(zone_of, zone_of) | by_zone
+        version = (table.version, absent)
+        return Gateways(version, tuple(nodes), leaders, zone_of, by_zone, replicas)
+
+
+def _by_zone(node_ids: Iterable[int], zone_of: Mapping[int, str]) -> dict[str, list[int]]:
+    """Return node ids by zone, both sorted."""
+    by_zone: defaultdict[str, list[int]] = defaultdict(list)
+    for node_id in sorted(node_ids):
+        by_zone[zone_of[node_id]].append(node_id)
+    return dict(sorted(by_zone.items()))
+
+
+def _nodes(gateways: Iterable[Gateway], listener: str) -> list[Node]:
+    nodes: list[Node] = []
+    for gateway in gateways:
+        endpoint = gateway.endpoint(listener)
+        if endpoint is not None:
+            rack = gateway.zone or None
+            nodes.append(Node(gateway.node_id, endpoint.host, endpoint.port, rack))
+    return nodes

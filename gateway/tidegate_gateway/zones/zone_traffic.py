@@ -1,0 +1,130 @@
+"""How many bytes clients produce and fetch in their own zone, and who crosses zones.
+
+The hot paths only add to two numbers of their connection (call.Peer).  Those are booked, under the
+client's zone as it is known then, when somebody asks for the figures and when the connection ends.
+
+Clients are told apart by client id.  MAX_CLIENTS have figures of their own.  Where one more comes,
+the one that crossed zones least gives its place up, and what it did is booked for others together:
+so client ids that are made at random do not hide who crosses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from heapq import heappop, heappush, heapreplace
+from typing import Final
+
+from ..network.call import Peer
+from .zone_finder import ZoneFinder
+from .zones import NOWHERE, ClientZone
+
+MAX_CLIENTS: Final = 1000
+MAX_NAME: Final = 256
+OTHERS: Final = "other clients"
+
+
+class Kind(Enum):
+    """Where a client's bytes went."""
+
+    SAME = "same"
+    CROSS = "cross"
+    UNKNOWN = "unknown"
+
+
+def _no_bytes() -> dict[Kind, int]:
+    return dict.fromkeys(Kind, 0)
+
+
+@dataclass(slots=True)
+class Bytes:
+    """Bytes of batches, by kind."""
+
+    produced: dict[Kind, int] = field(default_factory=_no_bytes)
+    fetched: dict[Kind, int] = field(default_factory=_no_bytes)
+
+
+@dataclass(slots=True)
+class ClientTraffic:
+    """One client id.  zone: as it was known last."""
+
+    client_id: str
+    zone: ClientZone = NOWHERE
+    bytes: Bytes = field(default_factory=Bytes)
+
+    def crossing(self) -> tuple[int, int]:
+        """Return how many of its bytes crossed zones, and how many may have."""
+        made, read = self.bytes.produced, self.bytes.fetched
+        return made[Kind.CROSS] + read[Kind.CROSS], made[Kind.UNKNOWN] + read[Kind.UNKNOWN]
+
+
+class ZoneTraffic:
+    """See the module's head."""
+
+    def __init__(self, finder: ZoneFinder, own_zone: str) -> None:
+        self.own_zone = finder.maps.id_of(own_zone)
+        self.totals = Bytes()
+        self.clients: dict[str, ClientTraffic] = {}
+        self._finder = finder
+        # Each client but OTHERS once, with what crossing() was some time ago; a number for ties.
+        self._by_crossing: list[tuple[tuple[int, int], int, str]] = []
+        self._came = 0
+
+    def book_all(self, peers: Iterable[Peer]) -> None:
+        """Book what the open connections did, before the figures are read."""
+        for peer in peers:
+            self.book(peer)
+
+    def book(self, peer: Peer) -> None:
+        """Book what a connection did since it was booked last."""
+        produced, fetched = peer.produced_bytes, peer.fetched_bytes
+        if not produced and not fetched:
+            return
+        peer.produced_bytes = peer.fetched_bytes = 0
+        found = self._finder.of(peer, peer.client_id or "")
+        kind = self._kind(found.zone)
+        client = self._client(peer.client_id or "")
+        client.zone = found if client.client_id != OTHERS else NOWHERE
+        for each in (self.totals, client.bytes):
+            each.produced[kind] += produced
+            each.fetched[kind] += fetched
+
+    def _kind(self, zone: str) -> Kind:
+        if not zone:
+            return Kind.UNKNOWN
+        return Kind.SAME if zone == self.own_zone else Kind.CROSS
+
+    def _client(self, client_id: str) -> ClientTraffic:
+        name = client_id[:MAX_NAME]
+        client = self.clients.get(name)
+        if client is None:
+            client = self.clients[name] = ClientTraffic(name)
+            if name != OTHERS:
+                self._make_room()
+                self._came += 1
+                heappush(self._by_crossing, (client.crossing(), self._came, name))
+        return client
+
+    def _make_room(self) -> None:
+        """Forget the client that crossed least, once there are too many.
+
+        What crossed only grows, so the first of the heap that is up to date is the least of all;
+        and each that is not was booked since it was looked at last, which pays for the look.
+        """
+        if len(self._by_crossing) < MAX_CLIENTS:
+            return
+        while True:
+            then, number, name = self._by_crossing[0]
+            now = self.clients[name].crossing()
+            if now == then:
+                break
+            heapreplace(self._by_crossing, (now, number, name))
+        heappop(self._by_crossing)
+        self._book_for_others(self.clients.pop(name).bytes)
+
+    def _book_for_others(self, gone: Bytes) -> None:
+        others = self._client(OTHERS).bytes
+        for kind in Kind:
+            others.produced[kind] += gone.produced[kind]
+            others.fetched[kind] += gone.fetched[kind]
