@@ -18,33 +18,39 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.network.call import Call, Peer
-from tidegate_gateway.requests.acls import (
+from tidegate_gateway.requests.cluster.acls import (
     CreateAclsHandler,
     DeleteAclsHandler,
     DescribeAclsHandler,
 )
-from tidegate_gateway.requests.alter_configs import AlterConfigsHandler
-from tidegate_gateway.requests.alter_partition_reassignments import (
+from tidegate_gateway.requests.cluster.api_versions import ApiVersions
+from tidegate_gateway.requests.cluster.describe_cluster import DescribeClusterHandler
+from tidegate_gateway.requests.cluster.describe_quorum import DescribeQuorumHandler
+from tidegate_gateway.requests.cluster.metadata import MetadataHandler
+from tidegate_gateway.requests.cluster.update_features import UpdateFeaturesHandler
+from tidegate_gateway.requests.configs.alter_configs import AlterConfigsHandler
+from tidegate_gateway.requests.configs.describe_configs import DescribeConfigsHandler
+from tidegate_gateway.requests.configs.incremental_alter_configs import (
+    IncrementalAlterConfigsHandler,
+)
+from tidegate_gateway.requests.configs.list_config_resources import ListConfigResourcesHandler
+from tidegate_gateway.requests.records.delete_records import DeleteRecordsHandler
+from tidegate_gateway.requests.records.describe_producers import DescribeProducersHandler
+from tidegate_gateway.requests.topics.alter_partition_reassignments import (
     AlterPartitionReassignmentsHandler,
 )
-from tidegate_gateway.requests.alter_replica_log_dirs import AlterReplicaLogDirsHandler
-from tidegate_gateway.requests.api_versions import ApiVersions
-from tidegate_gateway.requests.create_partitions import CreatePartitionsHandler
-from tidegate_gateway.requests.create_topics import CreateTopicsHandler
-from tidegate_gateway.requests.delete_records import DeleteRecordsHandler
-from tidegate_gateway.requests.delete_topics import DeleteTopicsHandler
-from tidegate_gateway.requests.describe_cluster import DescribeClusterHandler
-from tidegate_gateway.requests.describe_configs import DescribeConfigsHandler
-from tidegate_gateway.requests.describe_log_dirs import DescribeLogDirsHandler
-from tidegate_gateway.requests.describe_producers import DescribeProducersHandler
-from tidegate_gateway.requests.describe_quorum import DescribeQuorumHandler
-from tidegate_gateway.requests.describe_topic_partitions import DescribeTopicPartitionsHandler
-from tidegate_gateway.requests.elect_leaders import ElectLeadersHandler
-from tidegate_gateway.requests.incremental_alter_configs import IncrementalAlterConfigsHandler
-from tidegate_gateway.requests.list_config_resources import ListConfigResourcesHandler
-from tidegate_gateway.requests.list_partition_reassignments import ListPartitionReassignmentsHandler
-from tidegate_gateway.requests.metadata import MetadataHandler
-from tidegate_gateway.requests.update_features import UpdateFeaturesHandler
+from tidegate_gateway.requests.topics.alter_replica_log_dirs import AlterReplicaLogDirsHandler
+from tidegate_gateway.requests.topics.create_partitions import CreatePartitionsHandler
+from tidegate_gateway.requests.topics.create_topics import CreateTopicsHandler
+from tidegate_gateway.requests.topics.delete_topics import DeleteTopicsHandler
+from tidegate_gateway.requests.topics.describe_log_dirs import DescribeLogDirsHandler
+from tidegate_gateway.requests.topics.describe_topic_partitions import (
+    DescribeTopicPartitionsHandler,
+)
+from tidegate_gateway.requests.topics.elect_leaders import ElectLeadersHandler
+from tidegate_gateway.requests.topics.list_partition_reassignments import (
+    ListPartitionReassignmentsHandler,
+)
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.zones.cluster_view import ClusterView
 from tidegate_gateway.zones.zone_finder import ZoneFinder

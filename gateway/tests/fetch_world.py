@@ -34,7 +34,7 @@ from tidegate_gateway.fetch.zone_reads import ObjectPeers, ZoneReads
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.network.reply_memory import ReplyMemory
 from tidegate_gateway.network.transport import Part
-from tidegate_gateway.requests.fetch import Fetch
+from tidegate_gateway.requests.records.fetch import Fetch
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.zones.cluster_view import ClusterView
 from tidegate_gateway.zones.read_steering import ReadSteering

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.admin_world import AdminGateway, admin_world
-from tidegate_gateway.requests.describe_log_dirs import LOG_DIR
+from tidegate_gateway.requests.topics.describe_log_dirs import LOG_DIR
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

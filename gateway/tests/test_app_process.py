@@ -21,7 +21,7 @@ from tests.app_world import (
     tidegate,
 )
 from tests.greetings import consume, produce
-from tidegate_gateway.local_cluster.server import free_ports
+from tidegate_gateway.cli.dev_zones.server import free_ports
 
 DEV = ("dev", "--port", "0", "--admin-port", "0")
 

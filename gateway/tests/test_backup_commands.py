@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.app_world import PATIENCE_SECONDS, Process, serving, tidegate
-from tidegate_gateway.cli.log_repair_file import put_in_place
+from tidegate_gateway.cli.log.repair_file import put_in_place
 
 DEV = ("dev", "--port", "0", "--admin-port", "0")
 TOPIC = "greetings"

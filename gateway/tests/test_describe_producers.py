@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.fetch_world import NOW_MS, World, batch, fetch_world
 from tidegate_gateway.network.call import Call, Peer
-from tidegate_gateway.requests.describe_producers import DescribeProducersHandler
+from tidegate_gateway.requests.records.describe_producers import DescribeProducersHandler
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import describe_producers as wire
 from tidegate_protocol.messages.describe_producers import (

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import trio
 
-from tidegate_gateway.local_cluster import lifeline, postgres, seaweed
-from tidegate_gateway.local_cluster.keyboard import typed_lines
-from tidegate_gateway.local_cluster.moves import Phase, Refused, Step, ending, is_wanted, steps
-from tidegate_gateway.local_cluster.plan import Places, Shape, make_plans, properties_text
-from tidegate_gateway.local_cluster.server import ServerFailed
-from tidegate_gateway.local_cluster.text import Member, banner, status_text
-from tidegate_gateway.local_cluster.words import Command, NotUnderstood, Verb, help_text, parse
+from tidegate_gateway.cli.dev_zones import lifeline, postgres, seaweed
+from tidegate_gateway.cli.dev_zones.keyboard import typed_lines
+from tidegate_gateway.cli.dev_zones.moves import Phase, Refused, Step, ending, is_wanted, steps
+from tidegate_gateway.cli.dev_zones.plan import Places, Shape, make_plans, properties_text
+from tidegate_gateway.cli.dev_zones.server import ServerFailed
+from tidegate_gateway.cli.dev_zones.text import Member, banner, status_text
+from tidegate_gateway.cli.dev_zones.words import Command, NotUnderstood, Verb, help_text, parse
 from tidegate_gateway.settings.settings_sources import BadSource, read_properties
 
 

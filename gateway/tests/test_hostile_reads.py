@@ -19,7 +19,7 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.metadata_log import LogEntry, Trimmed
 from tidegate_gateway.fetch.fetch_sessions import FetchContext, FetchSessions, SessionProblem
 from tidegate_gateway.network.call import Call, Peer
-from tidegate_gateway.requests.describe_configs import DescribeConfigsHandler
+from tidegate_gateway.requests.configs.describe_configs import DescribeConfigsHandler
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.topics.internal_topics import OFFSETS_TOPIC
 from tidegate_protocol.batches import CRC_POSITION, CRC_START

@@ -14,7 +14,7 @@ from tidegate_coordination.object_standing import Standing, standing_of
 from tidegate_coordination.rules.wal import AbandonWal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.objects import WalName
-from tidegate_gateway.cli.inspect import InspectOptions, run_inspect
+from tidegate_gateway.cli.inspect.command import InspectOptions, run_inspect
 from tidegate_gateway.tools.inspection import NotOurs, Scanned, look_at, scan
 from tidegate_gateway.tools.object_sources import StoredObject, Windowed, stored_object
 from tidegate_protocol.batches import set_base_offset
@@ -52,7 +52,7 @@ def segment(batches: int = 6) -> bytearray:
 @pytest.fixture(autouse=True)
 def logs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command sets up logs for its process, and this one is not its own."""
-    monkeypatch.setattr("tidegate_gateway.cli.inspect.configure_logs", lambda _: None)
+    monkeypatch.setattr("tidegate_gateway.cli.inspect.command.configure_logs", lambda _: None)
 
 
 async def source_of(body: bytes | bytearray) -> StoredObject:

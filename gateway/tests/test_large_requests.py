@@ -20,7 +20,7 @@ from tests.wire_client import (
 )
 from tidegate_gateway.network import arenas, large_requests
 from tidegate_gateway.network.large_requests import LARGE_BODY_BYTES, LargeRequests
-from tidegate_gateway.requests import fetch
+from tidegate_gateway.requests.records import fetch
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.messages import api_versions as av

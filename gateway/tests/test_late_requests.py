@@ -20,12 +20,9 @@ from tidegate_coordination.coordinator import CoordinatorUnavailable
 from tidegate_coordination.logs.faulty import LogFaults
 from tidegate_coordination.rules.gateways import Renew
 from tidegate_coordination.standstill import AFTER_SECONDS
-from tidegate_gateway.requests import (
-    config_changes,
-    create_partitions,
-    delete_records,
-    delete_topics,
-)
+from tidegate_gateway.requests.configs import config_changes
+from tidegate_gateway.requests.records import delete_records
+from tidegate_gateway.requests.topics import create_partitions, delete_topics
 from tidegate_gateway.topics import topic_creation
 from tidegate_gateway.topics.looks import LOOK_SECONDS
 from tidegate_protocol.error_codes import ErrorCode

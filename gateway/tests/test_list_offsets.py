@@ -11,8 +11,8 @@ from tidegate_coordination.logs.faulty import LogFaults
 from tidegate_coordination.state.objects import WalName
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.network.call import Call, Peer
-from tidegate_gateway.requests.list_offsets import ListOffsets
-from tidegate_gateway.requests.offset_for_leader_epoch import OffsetForLeaderEpoch
+from tidegate_gateway.requests.records.list_offsets import ListOffsets
+from tidegate_gateway.requests.records.offset_for_leader_epoch import OffsetForLeaderEpoch
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import list_offsets as codec
 from tidegate_protocol.messages.list_offsets import (

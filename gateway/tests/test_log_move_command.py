@@ -9,8 +9,8 @@ import trio.testing
 
 from tests.move_world import MoveWorld, gateways, replayed
 from tidegate_coordination.metadata_log import AppendResult, MetadataLog
-from tidegate_gateway.cli import log_move
-from tidegate_gateway.cli.log_backup_running import Progress
+from tidegate_gateway.cli.log import move
+from tidegate_gateway.cli.log.backup_running import Progress
 from tidegate_gateway.tools.visitor import LEAVE_SECONDS
 
 
@@ -37,9 +37,9 @@ async def test_a_new_log_that_does_not_take_the_leaving_is_no_failure(
     async with gateways(world, 2) as found:
         log = world.movable(-2, lambda each: SilentLog(each, world.logs["a"]))
         coordinator = await world.coordinator(-2, log)
-        options = log_move.LogMoveOptions("a", "b", False, 60, 3)
+        options = move.LogMoveOptions("a", "b", False, 60, 3)
         opened = world.opened("a", 7), world.opened("b", 8)
         with trio.fail_after(LEAVE_SECONDS + 2):
-            report = await log_move._move(coordinator, *opened, options, Progress(quiet=True))
+            report = await move._move(coordinator, *opened, options, Progress(quiet=True))
         assert report.sealed_at == (await replayed(world.logs["a"])).position
         await world.work(found[0], 3)

@@ -24,7 +24,7 @@ from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_gateway.network.arenas import Arena
 from tidegate_gateway.network.connection import Connection
 from tidegate_gateway.network.transport import TransportBroken
-from tidegate_gateway.requests.plain_produce import PlainProducePath
+from tidegate_gateway.requests.records.produce_fast_path import PlainProducePath
 from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.headers import encode_request_header

@@ -20,7 +20,7 @@ from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.rules.wal import BatchFacts, CommitWal, Refusal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.objects import WalName
-from tidegate_gateway.requests.init_producer_id import (
+from tidegate_gateway.requests.records.init_producer_id import (
     BLOCK,
     MAX_HOLD_SECONDS,
     ProducerIds,

@@ -16,7 +16,7 @@ from tests.wire_client import NOW_MS, WireWorld, records_batch, wire_world
 from tidegate_coordination.backup.restore import RestoreReport
 from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_gateway.cli.log_restore import lines_of
+from tidegate_gateway.cli.log.restore import lines_of
 from tidegate_gateway.startup import load_state
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.limits import MergeSettings

@@ -15,7 +15,8 @@ from tidegate_coordination.rules.proposal import Decided
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_gateway.groups.group_table import HostedGroups
-from tidegate_gateway.requests import find_coordinator, produce
+from tidegate_gateway.requests.groups import find_coordinator
+from tidegate_gateway.requests.records import produce
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_simulation.drain_plan import DRAIN_KIND
 from tidegate_simulation.faults import FaultPlan

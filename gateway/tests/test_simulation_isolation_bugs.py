@@ -8,7 +8,7 @@ import pytest
 
 from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator import Coordinator
-from tidegate_gateway.requests.fetch_look import Look
+from tidegate_gateway.requests.records.fetch_answer import Look
 from tidegate_simulation.faults import FaultPlan
 
 

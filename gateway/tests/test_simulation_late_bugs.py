@@ -16,8 +16,8 @@ from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.rules.topics import DeleteRecords, Deletion, DeletionRefusal
 from tidegate_coordination.state.name_changes import NameChanges
-from tidegate_gateway.requests import delete_topics
-from tidegate_gateway.requests.delete_records import DeleteRecordsHandler
+from tidegate_gateway.requests.records.delete_records import DeleteRecordsHandler
+from tidegate_gateway.requests.topics import delete_topics
 from tidegate_gateway.topics.looks import Look
 from tidegate_simulation import actors, beginnings
 from tidegate_simulation.faults import FaultPlan

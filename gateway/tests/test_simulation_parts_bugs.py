@@ -10,10 +10,10 @@ import pytest
 from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination.rules import offset_expiry
 from tidegate_coordination.rules.topics import TopicKey
-from tidegate_gateway.requests import create_topics
-from tidegate_gateway.requests.delete_records import DeleteRecordsHandler
-from tidegate_gateway.requests.delete_topics import DeleteTopicsHandler
-from tidegate_gateway.requests.offset_commit import OffsetCommit
+from tidegate_gateway.requests.groups.offset_commit import OffsetCommit
+from tidegate_gateway.requests.records.delete_records import DeleteRecordsHandler
+from tidegate_gateway.requests.topics import create_topics
+from tidegate_gateway.requests.topics.delete_topics import DeleteTopicsHandler
 from tidegate_gateway.topics import topic_creation
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.delete_topics import DeletableTopicResult

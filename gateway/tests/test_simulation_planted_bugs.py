@@ -30,7 +30,7 @@ from tidegate_gateway.fetch.prepared_runs import PreparedRun, prepare_run
 from tidegate_gateway.fetch.time_search import find_first
 from tidegate_gateway.produce import wal_writer
 from tidegate_gateway.produce.wal_writer import WalWriter
-from tidegate_gateway.requests import fetch, produce
+from tidegate_gateway.requests.records import fetch, produce
 from tidegate_gateway.upkeep import housekeeper
 from tidegate_protocol.records import set_base_offset
 from tidegate_storage.object_store import StoreUnavailable, put_idempotent
@@ -224,7 +224,7 @@ def searches_past_the_record(patch: pytest.MonkeyPatch) -> None:
         found = await find_first(*arguments)
         return found and found._replace(offset=found.offset + 1)
 
-    patch.setattr("tidegate_gateway.requests.list_offsets.find_first", wrong)
+    patch.setattr("tidegate_gateway.requests.records.list_offsets.find_first", wrong)
 
 
 # -- deleting -------------------------------------------------------------------------------------

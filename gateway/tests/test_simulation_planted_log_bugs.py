@@ -25,7 +25,7 @@ from tidegate_coordination.snapshots import save_verified
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import TopicTable
 from tidegate_gateway.groups.hosted_group import HostedGroup
-from tidegate_gateway.requests import fetch_look
+from tidegate_gateway.requests.records import fetch_answer
 from tidegate_gateway.topics.looks import Look
 from tidegate_gateway.upkeep import housekeeper
 
@@ -277,7 +277,7 @@ def writes_to_the_topic_of_that_name(patch: pytest.MonkeyPatch) -> None:
 
 def reads_the_topic_of_that_name(patch: pytest.MonkeyPatch) -> None:
     _remember_names(patch)
-    real = fetch_look.Look._partition
+    real = fetch_answer.Look._partition
 
     def partition(self: Any, wanted: Any) -> Any:
         topics = self._state.topics
@@ -286,12 +286,12 @@ def reads_the_topic_of_that_name(patch: pytest.MonkeyPatch) -> None:
             wanted = replace(wanted, topic_id=successor.topic_id)
         return real(self, wanted)
 
-    patch.setattr(fetch_look.Look, "_partition", partition)
+    patch.setattr(fetch_answer.Look, "_partition", partition)
 
 
 def keeps_deleted_topics(patch: pytest.MonkeyPatch) -> None:
     """A partition that is gone is served from what was known of it."""
-    real = fetch_look.Look._partition
+    real = fetch_answer.Look._partition
     known: dict[tuple[bytes, int], Any] = {}
 
     def partition(self: Any, wanted: Any) -> Any:
@@ -299,7 +299,7 @@ def keeps_deleted_topics(patch: pytest.MonkeyPatch) -> None:
         known[key] = real(self, wanted) or known.get(key)
         return known[key]
 
-    patch.setattr(fetch_look.Look, "_partition", partition)
+    patch.setattr(fetch_answer.Look, "_partition", partition)
 
 
 # first_seed: one that finds it, so that it does not take long.

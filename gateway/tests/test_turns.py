@@ -16,13 +16,15 @@ from tidegate_coordination.group_events import CommittedOffset, GroupDeleted, Of
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.call import Call, Handler, Peer
 from tidegate_gateway.network.turns import ROWS_AT_ONCE
-from tidegate_gateway.requests.describe_groups import DescribeGroups
-from tidegate_gateway.requests.describe_log_dirs import DescribeLogDirsHandler
-from tidegate_gateway.requests.describe_topic_partitions import DescribeTopicPartitionsHandler
-from tidegate_gateway.requests.find_coordinator import FindCoordinator
-from tidegate_gateway.requests.list_groups import ListGroups
-from tidegate_gateway.requests.metadata import MetadataHandler
-from tidegate_gateway.requests.offset_fetch import OffsetFetch
+from tidegate_gateway.requests.cluster.metadata import MetadataHandler
+from tidegate_gateway.requests.groups.describe_groups import DescribeGroups
+from tidegate_gateway.requests.groups.find_coordinator import FindCoordinator
+from tidegate_gateway.requests.groups.list_groups import ListGroups
+from tidegate_gateway.requests.groups.offset_fetch import OffsetFetch
+from tidegate_gateway.requests.topics.describe_log_dirs import DescribeLogDirsHandler
+from tidegate_gateway.requests.topics.describe_topic_partitions import (
+    DescribeTopicPartitionsHandler,
+)
 from tidegate_gateway.topics.internal_topics import OffsetsTopic
 from tidegate_protocol.messages import describe_groups as dg
 from tidegate_protocol.messages import describe_log_dirs as ld

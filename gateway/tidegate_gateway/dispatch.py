@@ -53,7 +53,7 @@ class ProduceHandler(Protocol):
 
 
 class PlainProduceHandler(Protocol):
-    """What takes produce requests without waiting; see requests/plain_produce.py."""
+    """What takes produce requests without waiting; see requests/records/produce_fast_path.py."""
 
     def start(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
         """Take the request in a frame, or leave it alone and return False."""

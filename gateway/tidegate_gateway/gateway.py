@@ -75,8 +75,8 @@ from .produce.record_checks import RecordChecks
 from .produce.seal_pace import Inflow
 from .produce.wal_writer import WalWriter
 from .refused_features import RefusedFeatures
-from .requests.plain_produce import PlainProducePath
-from .requests.produce import Produce
+from .requests.records.produce import Produce
+from .requests.records.produce_fast_path import PlainProducePath
 from .settings.broker_settings import BrokerSettings
 from .startup import check_cluster, load_state, register, tell_settings
 from .upkeep.backup_schedule import BackupSchedule

@@ -18,7 +18,9 @@ from tidegate_coordination.state.columns import MAX_UINT32
 from tidegate_coordination.state.object_rows import ObjectRows
 from tidegate_gateway.network import turns
 from tidegate_gateway.produce.wal_writer import WalWriter
-from tidegate_gateway.requests import delete_records, delete_topics, fetch, offset_commit
+from tidegate_gateway.requests.groups import offset_commit
+from tidegate_gateway.requests.records import delete_records, fetch
+from tidegate_gateway.requests.topics import delete_topics
 from tidegate_gateway.topics import topic_creation
 
 HIGH_SHARE: Final = 0.04

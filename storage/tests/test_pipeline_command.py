@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner
 
 from tests.app_world import PATIENCE_SECONDS, deadline, serving, tidegate
-from tidegate_gateway.cli.dev_pipeline import default_log, default_store, shown_command
+from tidegate_gateway.cli.dev.pipeline import default_log, default_store, shown_command
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_pipeline.command import app
 from tidegate_pipeline.java import NoJava, find_java, java_version, pid_of_java, write_wrapper

@@ -20,7 +20,7 @@ from tidegate_coordination.coordinator import Coordinator
 from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.cli.banner import shown_log, shown_store
-from tidegate_gateway.cli.log_backup_running import (
+from tidegate_gateway.cli.log.backup_running import (
     open_existing_store,
     open_followed_log,
     sqlite_path,

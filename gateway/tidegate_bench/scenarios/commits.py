@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 import trio
 
-from tidegate_gateway.local_cluster.postgres import password_file, running_postgres
+from tidegate_gateway.cli.dev_zones.postgres import password_file, running_postgres
 
 from .. import workers
 from ..committer import Spec, Told

@@ -13,8 +13,10 @@ from typing import Annotated, Final
 
 import typer
 
-from . import gateway_command, log_command, topic_command
+from . import gateway_command
+from .log import command as log_command
 from .options import DEV_DATA, SERVE_DATA, Json, LogThatExists, StoreThatExists
+from .topic import command as topic_command
 
 COMMANDS: Final = "tidegate.commands"
 
@@ -87,11 +89,11 @@ def dev(
     log_level: LogLevel = "warning",
 ) -> None:
     """Run one gateway on this machine, or several, with nothing to set up."""
-    from .dev import DevOptions, run_dev
+    from .dev.command import DevOptions, run_dev
 
     options = DevOptions(port, host, admin_port, data, object_store, log, memory, pipeline)
     if zones or real:
-        from .dev_zones import run_dev_zones
+        from .dev_zones.command import run_dev_zones
 
         raise typer.Exit(
             run_dev_zones(
@@ -171,7 +173,7 @@ def inspect(
     With --log also whether the cluster needs it. The exit code is 1 if it is damaged, 2 if that
     cannot be told.
     """
-    from .inspect import InspectOptions, run_inspect
+    from .inspect.command import InspectOptions, run_inspect
 
     options = InspectOptions(what, object_store, data, log, records)
     raise typer.Exit(run_inspect(options, as_json=json))

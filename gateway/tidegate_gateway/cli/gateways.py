@@ -25,9 +25,9 @@ from tidegate_coordination.state.gateways import Gateway
 from ..admin.logs import configure_logs
 from ..settings.listener_settings import url_host
 from ..settings.settings_sources import BadSource
-from .dev_pipeline import default_log
+from .dev.pipeline import default_log
 from .existing_cluster import coordinator_of
-from .log_backup_running import open_followed_log
+from .log.backup_running import open_followed_log
 from .telling import was_told
 
 LOOK_SECONDS: Final = 0.2

@@ -72,7 +72,7 @@ class Connection:
     ) -> None:
         self.peer = peer
         self.receiver = Receiver(transport, pool, limits, inflow)
-        self.plain_prefix_end = 0  # a hint of requests/plain_produce.py to itself
+        self.plain_prefix_end = 0  # a hint of requests/records/produce_fast_path.py to itself
         self._transport = transport
         self._handler = handler
         self._limits = limits

@@ -1,0 +1,109 @@
+"""The pipeline beside `tidegate dev`: a process of its own, found as any `tidegate` command is.
+
+It ends when its standard input does, so it cannot outlive this process, however that ends.  Ctrl+C
+in the terminal is for the gateway alone, which tells it.  Where log and store are it learns from
+its environment: their URLs may hold what nobody shall read in a list of processes.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
+from typing import IO, Final, cast
+from urllib.parse import quote
+
+from tidegate_coordination.url_secrets import without_secrets
+
+from ...settings.broker_settings import BrokerSettings
+
+STOP_SECONDS: Final = 60.0
+# Read by `tidegate pipeline` where --log and --object-store are not given.
+LOG_VARIABLE: Final = "TIDEGATE_PIPELINE_LOG"
+STORE_VARIABLE: Final = "TIDEGATE_PIPELINE_STORE"
+
+
+def default_store(data: Path) -> str:
+    """Return the URL of the object store below a folder."""
+    return f"file:{quote(str(data))}/objects"
+
+
+def default_log(data: Path) -> str:
+    """Return the URL of the metadata log below a folder."""
+    return f"sqlite:{data}/metadata.db"
+
+
+def what_is_in_memory(settings: BrokerSettings) -> str:
+    """Return the first setting whose things no other process can see; "" if there is none."""
+    for name in ("object.store", "metadata.log"):
+        if settings.text(name).startswith("memory:"):
+            return name
+    return ""
+
+
+def shown_command(settings: BrokerSettings, data: Path, called: str) -> str:
+    """Return what starts a pipeline by hand, without what must not be shown.
+
+    called: see called_as.py.
+    """
+    store, log = settings.text("object.store"), settings.text("metadata.log")
+    if (store, log) == (default_store(data), default_log(data)):
+        return f"{called} {shlex.join(['pipeline', 'run', '--data', str(data)])}"
+    shown = without_secrets(log)
+    urls = ["--object-store", without_secrets(store), "--log", shown]
+    left_out = "" if shown == log else f" (or the log's whole URL as {LOG_VARIABLE})"
+    return f"{called} {shlex.join(['pipeline', 'run', *urls])}{left_out}"
+
+
+class PipelineProcess:
+    """`tidegate pipeline run`, from start() to the end of the block."""
+
+    def __init__(self, *, log_level: str) -> None:
+        self._log_level = log_level
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._is_told = Event()
+
+    def start(self, settings: BrokerSettings) -> None:
+        """Start it on a gateway's log and store; what it has to say goes to stderr."""
+        command = [sys.executable, "-m", "tidegate_gateway", "pipeline", "run", "--stop-at-eof"]
+        places = {
+            LOG_VARIABLE: settings.text("metadata.log"),
+            STORE_VARIABLE: settings.text("object.store"),
+        }
+        popen = self._popen = subprocess.Popen(
+            [*command, "--log-level", self._log_level],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env=os.environ | places,
+            process_group=0,
+        )
+        Thread(target=self._watch, args=(popen,), daemon=True).start()
+
+    def _watch(self, popen: subprocess.Popen[bytes]) -> None:
+        code = popen.wait()
+        if not self._is_told.is_set():
+            text = f"tidegate: the pipeline ended (exit code {code}); the gateway goes on without"
+            print(text, file=sys.stderr, flush=True)
+
+    def __enter__(self) -> PipelineProcess:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._is_told.set()
+        if self._popen is None:
+            return
+        cast("IO[bytes]", self._popen.stdin).close()
+        try:
+            _ = self._popen.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            _ = self._popen.wait()

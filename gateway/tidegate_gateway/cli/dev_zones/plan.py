@@ -1,0 +1,157 @@
+"""Which gateways there are, and the settings of each: files that one could start them with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from ...peers.peer_listener import EVERYWHERE
+from ...settings.listener_settings import url_host
+from ...settings.settings_sources import BadSource, gather
+
+MAX_ZONES: Final = 9
+MAX_PORT: Final = 65_535
+_CACHE_BYTES: Final = 1 << 30
+_OF_EACH: Final = frozenset(
+    {
+        "admin.listener",
+        "advertised.listeners",
+        "broker.rack",
+        "disk.cache.dir",
+        "instance.key",
+        "listeners",
+        "metadata.log",
+        "node.id",
+        "object.store",
+        "peer.listener",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What was asked for.  port, admin_port: of the first gateway; 0 for free ones."""
+
+    zones: int
+    host: str
+    port: int
+    admin_port: int
+    data: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What all gateways share, as URLs, and the secret they know each other by."""
+
+    object_store: str
+    log: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayPlan:
+    """One gateway.  texts: its settings by name."""
+
+    node_id: int
+    zone: str
+    data: Path
+    texts: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """Return what it is called in sentences."""
+        return f"gateway {self.node_id} ({self.zone})"
+
+    @property
+    def folder(self) -> Path:
+        """Return where it keeps what is its own."""
+        return self.data / f"gateway-{self.node_id}"
+
+    @property
+    def settings_file(self) -> Path:
+        """Return where its settings are written."""
+        return self.folder / "server.properties"
+
+    @property
+    def log_file(self) -> Path:
+        """Return where what it has to say is written."""
+        return self.data / "logs" / f"gateway-{self.node_id}.log"
+
+    def settled(self, said: Mapping[str, Any]) -> GatewayPlan:
+        """Return the same at the ports it got, so that it comes back there.
+
+        Args:
+          said: what it printed as JSON when it served.
+        """
+        found = {
+            "listeners": f"PLAINTEXT://{said['bootstrap_servers']}",
+            "admin.listener": str(said["admin_url"]).removeprefix("http://"),
+            "peer.listener": str(said["peer"]),
+        }
+        return replace(self, texts={**self.texts, **found})
+
+
+def make_plans(shape: Shape, places: Places, assignments: Iterable[str]) -> tuple[GatewayPlan, ...]:
+    """Return all gateways.
+
+    Raises:
+      BadSource: an assignment that is wrong, or cannot be the same for all.
+    """
+    kept = tuple(assignments)
+    _check(shape, kept)
+    return tuple(_plan(shape, places, kept, number) for number in range(1, shape.zones + 1))
+
+
+def _check(shape: Shape, assignments: Iterable[str]) -> None:
+    for each in assignments:
+        name = each.partition("=")[0].strip()
+        if name in _OF_EACH:
+            raise BadSource(f"--set {name}: --zones gives each gateway its own; leave it out")
+    if shape.host in EVERYWHERE:
+        raise BadSource(f"--host {shape.host}: name the address that clients are to be told")
+    for option, port in (("--port", shape.port), ("--admin-port", shape.admin_port)):
+        if port + shape.zones - 1 > MAX_PORT:
+            raise BadSource(
+                f"{option} {port}: {shape.zones} gateways need as many ports from there"
+            )
+
+
+def _plan(shape: Shape, places: Places, assignments: tuple[str, ...], number: int) -> GatewayPlan:
+    plan = GatewayPlan(number, f"az-{number}", shape.data, {})
+    host = url_host(shape.host)
+    texts = {
+        "node.id": str(number),
+        "broker.rack": plan.zone,
+        "listeners": f"PLAINTEXT://{host}:{_nth(shape.port, number)}",
+        "admin.listener": f"{host}:{_nth(shape.admin_port, number)}",
+        "peer.listener": "127.0.0.1:0",
+        "peer.token": places.token,
+        "object.store": places.object_store,
+        "metadata.log": places.log,
+        "disk.cache.dir": f"{plan.folder}/cache",
+        "disk.cache.max.bytes": str(_CACHE_BYTES),
+        # A label; Java clients read in their own zone only if there is a replica in it.
+        "default.replication.factor": str(shape.zones),
+        "group.initial.rebalance.delay.ms": "0",
+        # One who tries things out does not want to wait long for clients to go.
+        "drain.timeout.ms": "12000",
+    }
+    settings = gather(defaults=texts, environ={}, assignments=assignments)
+    return replace(plan, texts=dict(settings.static))
+
+
+def _nth(first: int, number: int) -> int:
+    return first + number - 1 if first else 0
+
+
+def properties_text(texts: Mapping[str, str]) -> str:
+    """Return settings as a server.properties."""
+    lines = [_line(name, text) for name, text in texts.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, text: str) -> str:
+    escaped = text.replace("\\", "\\\\")
+    return f"{name}={escaped}"

@@ -1,0 +1,1 @@
+"""`tidegate inspect`: what one object holds."""

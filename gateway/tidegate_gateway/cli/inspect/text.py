@@ -1,0 +1,222 @@
+"""How `tidegate inspect` tells what it finds, as it finds it: for a person, and for a script."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from tidegate_coordination.object_standing import Known
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_protocol.compression import Codec
+from tidegate_storage.batch_scan import SeenBatch
+from tidegate_storage.wal_format import Slice
+
+from ...tools.inspection import Frame, Scanned, Stretch
+
+_KINDS: Final = {"wal": "WAL object", "segment": "segment"}
+_NO_PRODUCER: Final = -1
+
+
+class Printer(Protocol):
+    """Told of an object from its beginning to its end."""
+
+    def frame(
+        self, what: str, frame: Frame, state: ClusterState | None, known: Known | None
+    ) -> None:
+        """What it says of itself, and what the log says of it."""
+        ...
+
+    def stretch(self, stretch: Stretch) -> None:
+        """A slice or chunk begins."""
+        ...
+
+    def batch(self, batch: SeenBatch) -> None:
+        """A batch of it."""
+        ...
+
+    def scanned(self, found: Scanned) -> None:
+        """It ends."""
+        ...
+
+    def end(self, problems: int) -> None:
+        """That was all."""
+        ...
+
+
+class TextPrinter:
+    """A line per finding."""
+
+    def __init__(self, *, shows_batches: bool) -> None:
+        self._shows_batches = shows_batches
+        self._line = ""
+        self._state: ClusterState | None = None
+
+    def frame(
+        self, what: str, frame: Frame, state: ClusterState | None, known: Known | None
+    ) -> None:
+        """See Printer."""
+        self._state = state
+        version = "" if frame.version is None else f", format {frame.version[0]}.{frame.version[1]}"
+        print(f"{what}\n{_KINDS[frame.kind]}{version}, {frame.size_bytes} bytes")
+        if frame.identity is not None:
+            node, incarnation, counter = frame.identity
+            print(f"gateway   node {node}, incarnation {incarnation}, counter {counter}")
+        if frame.place is not None:
+            topic_id, partition, base, behind = frame.place
+            name = _topic_name(state, topic_id)
+            end = "?" if behind < 0 else behind - 1
+            print(f"topic     {name}, partition {partition}, offsets {base} to {end}")
+        for each in frame.aborted:
+            offsets = f"offsets {each.first_offset} to {each.last_offset}"
+            print(f"aborted   producer {each.producer_id}, {offsets}")
+        if known is not None:
+            _print_known(known)
+        for problem in frame.problems:
+            print(f"DAMAGED   {problem}")
+
+    def stretch(self, stretch: Stretch) -> None:
+        """See Printer."""
+        self._line = self._described(stretch)
+        if self._shows_batches:
+            print(self._line)
+
+    def _described(self, stretch: Stretch) -> str:
+        place = f"bytes {stretch.position} to {stretch.position + stretch.length - 1}"
+        entry = stretch.entry
+        if entry is None:
+            return f"unknown   {place}"
+        if isinstance(entry, Slice):
+            name = _topic_name(self._state, entry.topic_id)
+            times = f"{time_text(entry.min_timestamp)} to {time_text(entry.max_timestamp)}"
+            what = f"slice     {name} {entry.partition}"
+            return f"{what}: {place}, {entry.record_count} records, {times}"
+        offsets = f"offsets {entry.base_offset} to {entry.next_offset - 1}"
+        newest = f"newest {time_text(entry.max_timestamp)}"
+        return f"chunk     {offsets}: {place}, {entry.record_count} records, {newest}"
+
+    def batch(self, batch: SeenBatch) -> None:
+        """See Printer."""
+        if self._shows_batches:
+            print(_batch_line(batch))
+
+    def scanned(self, found: Scanned) -> None:
+        """See Printer."""
+        verdict = "ok" if not found.problems else "DAMAGED"
+        counts = f"{found.batches} batches, {verdict}"
+        print(f"          {counts}" if self._shows_batches else f"{self._line}, {counts}")
+        for problem in found.problems:
+            print(f"DAMAGED   {problem}")
+
+    def end(self, problems: int) -> None:
+        """See Printer."""
+        print("whole" if not problems else f"damaged in {problems} places")
+
+
+def _print_known(known: Known) -> None:
+    print(f"cluster   {known.standing.value}")
+    for topic, partition, row in known.runs:
+        offsets = f"offsets {row.base_offset} to {row.next_offset - 1}"
+        place = f"bytes {row.position} to {row.position + row.length - 1}"
+        print(f"  read    {topic} {partition}: {offsets}, {place}")
+
+
+class JsonPrinter:
+    """One document at the end; with batches, before it a line each, as they are met."""
+
+    def __init__(self, *, shows_batches: bool) -> None:
+        self._shows_batches = shows_batches
+        self._values: dict[str, object] = {}
+        self._stretches: list[dict[str, object]] = []
+
+    def frame(
+        self, what: str, frame: Frame, state: ClusterState | None, known: Known | None
+    ) -> None:
+        """See Printer."""
+        self._values = {
+            "object": what,
+            "kind": frame.kind,
+            "version": frame.version,
+            "size_bytes": frame.size_bytes,
+            "identity": None if frame.identity is None else frame.identity._asdict(),
+            "place": None
+            if frame.place is None
+            else {**frame.place._asdict(), "topic_id": frame.place.topic_id.hex()},
+            "aborted": [each._asdict() for each in frame.aborted],
+            "problems": frame.problems,
+        }
+        if known is not None:
+            runs = [
+                {"topic": topic, "partition": partition, **row._asdict()}
+                for topic, partition, row in known.runs
+            ]
+            self._values["cluster"] = {"standing": known.standing.name.lower(), "runs": runs}
+
+    def stretch(self, stretch: Stretch) -> None:
+        """See Printer."""
+        entry = stretch.entry
+        values: dict[str, object] = {"position": stretch.position, "length": stretch.length}
+        if entry is not None:
+            values.update(entry._asdict())
+        if isinstance(entry, Slice):
+            values["topic_id"] = entry.topic_id.hex()
+        self._stretches.append(values)
+
+    def batch(self, batch: SeenBatch) -> None:
+        """See Printer."""
+        if self._shows_batches:
+            header = batch.header._asdict()
+            values = {"position": batch.position, "ok": batch.is_whole, **header}
+            print(json.dumps({"batch": values}))
+
+    def scanned(self, found: Scanned) -> None:
+        """See Printer."""
+        values = {"found_batches": found.batches, "found_records": found.records}
+        self._stretches[-1].update(ok=not found.problems, problems=found.problems, **values)
+
+    def end(self, problems: int) -> None:
+        """See Printer."""
+        name = "slices" if self._values["kind"] == "wal" else "chunks"
+        print(json.dumps({"ok": not problems, **self._values, name: self._stretches}))
+
+
+def _batch_line(batch: SeenBatch) -> str:
+    header = batch.header
+    parts = [
+        f"  batch   byte {batch.position}, {header.size_bytes} bytes",
+        f"offsets {header.base_offset} to {header.last_offset}",
+        f"{header.record_count} records",
+        _codec(header.codec),
+        f"{time_text(header.base_timestamp)} to {time_text(header.max_timestamp)}",
+    ]
+    if header.producer_id != _NO_PRODUCER:
+        parts.append(
+            f"producer {header.producer_id} epoch {header.producer_epoch}"
+            f" sequence {header.base_sequence}"
+        )
+    parts += ["transactional"] if header.is_transactional else []
+    parts += ["control"] if header.is_control else []
+    parts += [] if batch.is_whole else ["CRC WRONG"]
+    return ", ".join(parts)
+
+
+def _codec(number: int) -> str:
+    known = {each.value: each.name.lower() for each in Codec}
+    return known.get(number, f"codec {number}")
+
+
+def _topic_name(state: ClusterState | None, topic_id: bytes) -> str:
+    """Return the name, where it is known, and the id."""
+    topic = state.topics.by_id.get(topic_id) if state is not None else None
+    return topic_id.hex() if topic is None else f"{topic.name} ({topic_id.hex()})"
+
+
+def time_text(timestamp_ms: int) -> str:
+    """Return a time stamp of Kafka's as people write it; -1 is none."""
+    if timestamp_ms < 0:
+        return "no time"
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03}Z"

@@ -1,0 +1,1 @@
+"""`tidegate log ...`: backup, restore, repair, move, verify and serve a metadata log."""

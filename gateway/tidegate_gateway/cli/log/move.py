@@ -1,0 +1,180 @@
+"""`tidegate log move`: the metadata log of a live cluster goes to another log."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from typing import Final
+from urllib.parse import quote
+
+import trio
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.load import open_log
+from tidegate_coordination.log_mover import LogMover, MovePlan, MoveReport, check_logs
+from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.rules.log_moves import CancelLogMove
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.url_secrets import without_secrets
+from tidegate_storage.keys import OWNER_KEY
+from tidegate_storage.ownership import check_owner
+
+from ...settings.settings_sources import BadSource
+from ...tools.visitor import end_visit, keep_lease, register_visitor
+from ..existing_cluster import coordinator_of
+from .backup_running import (
+    Lines,
+    Progress,
+    open_existing_log,
+    open_existing_store,
+    run_log_command,
+    sqlite_path,
+)
+
+STORE_FOLDER: Final = "objects"
+
+
+@dataclass(frozen=True, slots=True)
+class LogMoveOptions:
+    """As they were typed.  to: "" only with cancels.  object_store: "" where it is not known."""
+
+    source: str
+    to: str
+    cancels: bool
+    ready_seconds: int
+    stall_seconds: int
+    object_store: str = ""
+
+
+def run_log_move(options: LogMoveOptions, *, as_json: bool) -> int:
+    """Move, or cancel a move; return the exit code."""
+
+    async def work(say: Progress) -> tuple[int, Lines, dict[str, object]]:
+        if bool(options.to) == options.cancels:
+            raise BadSource("give the log to move and the new one; with --cancel only the first")
+        return await (_cancelled(options) if options.cancels else _moved(options, say))
+
+    return run_log_command(work, as_json=as_json)
+
+
+async def _cancelled(options: LogMoveOptions) -> tuple[int, Lines, dict[str, object]]:
+    async with AsyncExitStack() as stack:
+        coordinator, _ = await _opened(stack, options)
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        nursery.start_soon(coordinator.run)
+        was = await coordinator.propose(CancelLogMove())
+        nursery.cancel_scope.cancel()
+    line = "the move is cancelled: the log stays" if was else "no move was under way"
+    return 0, [line], {"cancelled": was}
+
+
+async def _moved(options: LogMoveOptions, say: Progress) -> tuple[int, Lines, dict[str, object]]:
+    began = time.monotonic()
+    async with AsyncExitStack() as stack:
+        say("reading the log")
+        source = await open_existing_log(options.source)
+        stack.push_async_callback(source.aclose)
+        coordinator, log = await _opened(stack, options)
+        if log.moves:
+            return _moved_before(coordinator)
+        await _see_not_over(coordinator.state, options)
+        target = await open_log(options.to)
+        stack.push_async_callback(target.aclose)
+        check_logs(source, target)
+        report = await _move(coordinator, source, target, options, say)
+    seconds = round(time.monotonic() - began, 2)
+    url = _everywhere(options.to)
+    shown = without_secrets(url)
+    left_out = "" if shown == url else " (with its password, which is left out here)"
+    lines = [
+        f"the metadata log has moved: {report.copied} entries behind its snapshot,"
+        f" {report.gateways} gateways, {seconds} s",
+        f"Set metadata.log={shown}{left_out} for every gateway and command. Running gateways use"
+        " it already; until all have the setting keep the old log, which says where to go.",
+    ]
+    return 0, lines, {"moved": True, **asdict(report), "seconds": seconds, "metadata_log": shown}
+
+
+async def _see_not_over(state: ClusterState, options: LogMoveOptions) -> None:
+    """See that the log is still the cluster's: no restore made another one since.
+
+    Only the object store tells.  That of `tidegate dev` lies beside its log.
+
+    Raises:
+      StoreMisconfigured: a restore did, or the store is another cluster's.
+      StoreUnavailable: it cannot be told now.
+    """
+    url = options.object_store or _store_beside(options.source)
+    if not url:
+        return
+    store = open_existing_store(url)
+    try:
+        await check_owner(store, state.cluster_id, timeline=state.timeline)
+    finally:
+        await store.aclose()
+
+
+def _store_beside(log_url: str) -> str:
+    path = sqlite_path(log_url)
+    folder = None if path is None else path.parent.absolute() / STORE_FOLDER
+    return f"file:{quote(str(folder))}" if folder and (folder / OWNER_KEY).exists() else ""
+
+
+def _moved_before(coordinator: Coordinator) -> tuple[int, Lines, dict[str, object]]:
+    """An earlier call came as far as that, and by now the copy is whole."""
+    moves = coordinator.state.log_moves
+    url = without_secrets(moves.last.url)
+    line = f"this log has moved to {url} at position {moves.sealed_at}"
+    return 0, [line], {"moved": True, "sealed_at": moves.sealed_at, "metadata_log": url}
+
+
+async def _move(
+    coordinator: Coordinator,
+    source: MetadataLog,
+    target: MetadataLog,
+    options: LogMoveOptions,
+    say: Progress,
+) -> MoveReport:
+    plan = MovePlan(
+        os.urandom(8).hex(),
+        _everywhere(options.to),
+        ready_seconds=options.ready_seconds,
+        stall_seconds=options.stall_seconds,
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(coordinator.run)
+        await register_visitor(
+            coordinator,
+            "log-move",
+            rng=Random(os.urandom(32)),
+            software_version=version("tidegate"),
+        )
+        nursery.start_soon(keep_lease, coordinator)
+        report = await LogMover(coordinator, source, target, plan, say).run()
+        # The first entry in the new log, unless a gateway was faster.
+        await end_visit(coordinator)
+        nursery.cancel_scope.cancel()
+    return report
+
+
+async def _opened(stack: AsyncExitStack, options: LogMoveOptions) -> tuple[Coordinator, MovableLog]:
+    async def open_next(url: str) -> MetadataLog:
+        """The log knows no password of the new one; who typed the command does."""
+        is_typed = url == without_secrets(_everywhere(options.to))
+        return await open_existing_log(options.to if is_typed else url)
+
+    log = MovableLog(await open_existing_log(options.source), open_next)
+    stack.push_async_callback(log.aclose)
+    return await coordinator_of(log, Random(os.urandom(32))), log
+
+
+def _everywhere(url: str) -> str:
+    """Gateways of this machine may run in other folders."""
+    path = sqlite_path(url)
+    return url if path is None else f"sqlite:{Path.cwd() / path}"

@@ -1,0 +1,205 @@
+"""`tidegate log restore`: a new metadata log from the newest backup and the objects behind it."""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+
+from tidegate_coordination.backup.recovery import (
+    NothingToRestore,
+    Recovered,
+    recover_from_copies,
+)
+from tidegate_coordination.backup.restore import (
+    RestoreReport,
+    Work,
+    look_at_target,
+    restore,
+)
+from tidegate_coordination.load import open_log
+from tidegate_coordination.metadata_log import LogMisconfigured
+from tidegate_coordination.metadata_versions import EPOCHS, FEATURE_NAME
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.ownership import Owner, newest_timeline, read_owner
+
+from ...peers.answering import Answering, GatewaysRun, those_that_answer
+from ...peers.name_lookups import NameLookups
+from ...settings.listener_settings import url_host
+from .backup_running import Lines, Progress, open_existing_store, run_log_command
+
+SHOWN_UNPLACED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """As they were typed; "" where there is no such option."""
+
+    from_store: str
+    log: str
+    object_store: str
+    cluster: str
+    while_gateways_run: bool = False
+
+
+def run_restore(options: RestoreOptions, *, as_json: bool) -> int:
+    """Restore; return the exit code."""
+
+    async def work(say: Progress) -> tuple[int, Lines, dict[str, object]]:
+        report = await _restored(options, say)
+        return 0, [f"cluster {report.cluster_id} is restored", *lines_of(report)], asdict(report)
+
+    return run_log_command(work, as_json=as_json)
+
+
+async def _restored(options: RestoreOptions, say: Progress) -> RestoreReport:
+    async with AsyncExitStack() as stack:
+        copies = open_existing_store(options.from_store)
+        stack.push_async_callback(copies.aclose)
+        store = copies
+        if options.object_store not in ("", options.from_store):
+            store = open_existing_store(options.object_store)
+            stack.push_async_callback(store.aclose)
+        owner = await owner_of(copies, options.cluster)
+        data_owner = await owner_of(store, owner.cluster_id)
+        newest = await newest_timeline(store, data_owner)
+        recovered = await recover_from_copies(copies, owner, say, newest=newest)
+        if store is not copies:
+            await _see_none_newer(store, data_owner, recovered, say)
+        if not options.while_gateways_run:
+            say("asking the gateways whether they run")
+            await see_that_none_runs(recovered.state)
+        # Not before: opening makes it.
+        log = await open_log(options.log)
+        stack.push_async_callback(log.aclose)
+        target = await look_at_target(log)
+        work = Work(
+            store,
+            data_owner,
+            log,
+            random.SystemRandom(),
+            time.time,
+            say,
+            version("tidegate"),
+            must_have_objects=store is not copies,
+        )
+        return await restore(work, recovered, target)
+
+
+async def _see_none_newer(
+    store: ObjectStore, owner: Owner, recovered: Recovered, say: Progress
+) -> None:
+    """See that the records' own store has no newer copies than those from elsewhere.
+
+    Objects are only kept for the copies beside them: what was merged since an older copy elsewhere
+    is gone where that one looks for it.
+
+    Raises:
+      NothingToRestore: it has, and they can be read.  Nothing was written.
+    """
+    try:
+        own = await recover_from_copies(store, owner, say)
+    except NothingToRestore:
+        return
+    if (own.state.timeline, own.position) > (recovered.state.timeline, recovered.position):
+        raise NothingToRestore(
+            f"the object store of the records has newer copies, up to position {own.position} of"
+            f" timeline {own.state.timeline}, than the store named with --from, which reach up to"
+            f" {recovered.position} of timeline {recovered.state.timeline}; objects that older"
+            " copies need may be gone. Name the store of the records with --from. Nothing was"
+            " written"
+        )
+
+
+async def see_that_none_runs(state: ClusterState) -> None:
+    """Ask the gateways that were live.  One that does not answer may run all the same.
+
+    Raises:
+      GatewaysRun: some answer.  Nothing was written.
+    """
+    found = await those_that_answer(state.gateways.brokers(), NameLookups().dial)
+    if found:
+        raise GatewaysRun(
+            f"gateways of cluster {state.cluster_id} run: {', '.join(map(_where, found))}. A"
+            " restore opens a new timeline, which ends them within a minute, and what they"
+            " acknowledge until then is not in the new log: stop them first. For a trial copy all"
+            " that lies below the prefix elsewhere, and restore from there with"
+            " --while-gateways-run. That option also goes on here all the same. Nothing was"
+            " written"
+        )
+
+
+def _where(found: Answering) -> str:
+    gateway, endpoint = found
+    return f"{gateway.node_id} at {url_host(endpoint.host)}:{endpoint.port}"
+
+
+async def owner_of(store: ObjectStore, cluster: str) -> Owner:
+    """Return the marker of a store that must be a cluster's; "" is any.
+
+    Raises:
+      NothingToRestore, LogMisconfigured: it is nobody's, or another's.
+    """
+    owner = await read_owner(store)
+    if owner is None:
+        raise NothingToRestore(
+            "the object store at this URL belongs to no cluster: give the URL that the gateways"
+            " have, with its prefix"
+        )
+    if cluster and owner.cluster_id != cluster:
+        raise LogMisconfigured(
+            f"the object store is that of cluster {owner.cluster_id}, not of {cluster}"
+        )
+    return owner
+
+
+def lines_of(report: RestoreReport) -> Lines:
+    """Tell a person what was restored, and what was not."""
+    salvage = report.salvage
+    lines = [f"  timeline    {report.timeline}; gateways of the old log can delete nothing more"]
+    if report.continued:
+        lines.append("  backup      as told before: this went on with a restore that was cut short")
+    else:
+        age = max(0, round(time.time() - report.backup_time_ms / 1000))
+        lines.append(
+            f"  backup      up to position {report.backup_position} of the lost log, {age} s ago;"
+            " what groups committed since is lost"
+        )
+    if report.raised_from:
+        lines.append(
+            f"  raised      {FEATURE_NAME} from {report.raised_from} to {EPOCHS}, so that consumers"
+            " notice offsets that were given anew; older releases cannot use this log"
+        )
+    lines.append(
+        f"  salvaged    {salvage.records} records in {salvage.batches} batches of"
+        f" {salvage.objects} objects; {salvage.duplicates} batches were there already"
+    )
+    lines += [f"  refused     {count} batches: {why}" for why, count in salvage.refused.items()]
+    if report.cut_partitions:
+        lines.append(
+            f"  cut         {report.cut_partitions} partitions began with records that were deleted"
+            " after the backup"
+        )
+    if report.lost_runs:
+        lines.append(
+            f"  LOST        {report.lost_runs} stretches of records: their objects are gone"
+            " (see `tidegate topic repair TOPIC`)"
+        )
+    lines += _unplaced(report)
+    lines += [f"  damaged     {each}" for each in (*salvage.damaged, *report.complaints)]
+    return lines
+
+
+def _unplaced(report: RestoreReport) -> Lines:
+    unplaced = report.salvage.unplaced
+    lines = [
+        f"  not placed  {each.records} records of unknown topic {each.topic_id} partition"
+        f" {each.partition}, kept in {each.key}"
+        for each in unplaced[:SHOWN_UNPLACED]
+    ]
+    if len(unplaced) > SHOWN_UNPLACED:
+        lines.append(f"  not placed  {len(unplaced) - SHOWN_UNPLACED} more; --json shows all")
+    return lines

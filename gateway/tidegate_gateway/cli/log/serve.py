@@ -1,0 +1,97 @@
+"""`tidegate log serve`: any metadata log over HTTP, for gateways that open it as http://..."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+import trio
+
+from tidegate_coordination.http.server import serve_http
+from tidegate_coordination.load import open_log
+from tidegate_coordination.log_service import LogService
+from tidegate_coordination.logs.http_url import read_token
+
+from ...admin.logs import configure_logs
+from ...network.server import ConnectionSlots, Listener, accept_forever, bind_listener
+from ...settings.listener_settings import ListenerAddress, host_port, url_host
+from ..banner import shown_log
+from ..telling import was_told
+
+_log = structlog.get_logger("tidegate.log_serve")
+
+MAX_CONNECTIONS: Final = 1024
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class LogServeOptions:
+    """As they were typed."""
+
+    url: str
+    listen: str
+    token_file: Path | None
+    read_only: bool
+
+
+def run_log_serve(options: LogServeOptions, *, as_json: bool) -> int:
+    """Serve until a signal; return the exit code."""
+    configure_logs("warning")
+    try:
+        trio.run(_serve, options, as_json)
+    except Exception as error:
+        if not was_told(error):
+            raise
+        return 1
+    return 0
+
+
+async def _serve(options: LogServeOptions, as_json: bool) -> None:
+    token = read_token(options.token_file) if options.token_file is not None else None
+    listener = bind_listener(ListenerAddress("LOG", *host_port("--listen", options.listen)))
+    try:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            log = await open_log(options.url)
+            try:
+                listener.listen()
+                _announce(listener, options, as_json=as_json)
+                async with trio.open_nursery() as nursery:
+                    service = LogService(log, token=token, read_only=options.read_only)
+                    nursery.start_soon(_accept, listener, service)
+                    await anext(signals)
+                    nursery.cancel_scope.cancel()
+            finally:
+                await log.aclose()
+    finally:
+        listener.close()
+
+
+async def _accept(listener: Listener, service: LogService) -> None:
+    async def serve(accepted: socket.socket) -> None:
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+        await serve_http(
+            stream,
+            service.handle,
+            max_body_bytes=service.max_body_bytes,
+            takes_body=service.takes_body,
+        )
+
+    await accept_forever(listener, serve, ConnectionSlots(MAX_CONNECTIONS, MAX_CONNECTIONS))
+
+
+def _announce(listener: Listener, options: LogServeOptions, *, as_json: bool) -> None:
+    host, port = listener.address.host, listener.address.port
+    url = f"http://{url_host(host or socket.gethostname())}:{port}"
+    if host not in _LOOPBACK and options.token_file is None:
+        _log.warning("whoever reaches this port can write the log: give --token-file FILE")
+    if as_json:
+        print(json.dumps({"url": url}), flush=True)
+        return
+    what = shown_log(options.url)
+    how = f"{url}?token-file={options.token_file}" if options.token_file else url
+    print(f"{what} is served; gateways use it with --set 'metadata.log={how}'", flush=True)

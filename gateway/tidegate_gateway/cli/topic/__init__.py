@@ -1,0 +1,1 @@
+"""`tidegate topic ...`: repair of topics whose records cannot be read."""

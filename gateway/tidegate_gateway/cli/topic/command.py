@@ -1,0 +1,42 @@
+"""The command `tidegate topic repair`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..options import Json, LogThatExists, StoreThatExists
+
+app = typer.Typer(
+    help="Topics, beside what Kafka's own tools do.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@app.command("repair")
+def repair_topic(
+    topic: Annotated[str, typer.Argument(help="Its name.")],
+    partition: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Only this one.")
+    ] = None,
+    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the gateway's data.")] = Path(
+        "tidegate-data"
+    ),
+    object_store: StoreThatExists = None,
+    log: LogThatExists = None,
+    skip: Annotated[
+        bool, typer.Option("--skip", help="Take what cannot be read out of the topic, for good.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Read a topic, show which records cannot be read, and with --skip go on without them.
+
+    Gateways may run meanwhile. The exit code is 1 while something cannot be read, 2 if that could
+    not be determined.
+    """
+    from .repair import TopicRepairOptions, run_topic_repair
+
+    options = TopicRepairOptions(topic, partition, data, object_store, log, skip, yes)
+    raise typer.Exit(run_topic_repair(options, as_json=json))

@@ -1,0 +1,149 @@
+"""`tidegate topic repair`: which records of a topic cannot be read, and going on without them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+
+import trio
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.state.topics import Topic
+from tidegate_storage.ownership import check_owner, read_owner
+
+from ...admin.logs import configure_logs
+from ...settings.settings_sources import BadSource
+from ...tools.readability import Found
+from ...tools.repair import Repair
+from ..bar import BytesBar
+from ..dev.pipeline import default_log, default_store
+from ..existing_cluster import coordinator_of
+from ..log.backup_running import open_existing_store, open_followed_log
+from ..telling import was_told
+from .repair_text import NOT_TOLD, Outcome, as_json_text, as_text, summary
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRepairOptions:
+    """As they were typed.  partition: None for all."""
+
+    topic: str
+    partition: int | None
+    data: Path
+    object_store: str | None
+    log: str | None
+    skip: bool
+    yes: bool
+
+
+def run_topic_repair(options: TopicRepairOptions, *, as_json: bool) -> int:
+    """Show, or skip; return the exit code."""
+    configure_logs("critical")
+    try:
+        if options.skip and as_json and not options.yes:
+            raise BadSource("--json asks nobody: give --yes, too")
+        confirm = _confirmed if not options.yes else _always
+        outcome = trio.run(_repair, options, confirm, not as_json)
+    except Exception as error:
+        if not was_told(error):
+            raise
+        return NOT_TOLD
+    print(as_json_text(outcome) if as_json else summary(outcome, skip=options.skip))
+    return outcome.exit_code
+
+
+def _always(question: str) -> bool:
+    return True
+
+
+def _confirmed(question: str) -> bool:
+    """Ask a person; where there is none, the answer is no."""
+    if not sys.stdin.isatty():
+        print(f"{question} Nobody is there to answer: give --yes.", file=sys.stderr)
+        return False
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    coordinator: Coordinator
+    repair: Repair
+
+
+@asynccontextmanager
+async def _opened(options: TopicRepairOptions) -> AsyncGenerator[_Opened, None]:
+    """Log and store of a cluster, which must be each other's: else all would seem to be missing."""
+    async with AsyncExitStack() as stack:
+        log = await open_followed_log(options.log or default_log(options.data))
+        stack.push_async_callback(log.aclose)
+        store = open_existing_store(options.object_store or default_store(options.data))
+        stack.push_async_callback(store.aclose)
+        rng = Random(os.urandom(32))
+        coordinator = await coordinator_of(log, rng)
+        state = coordinator.state
+        if await read_owner(store) is None:
+            raise BadSource(
+                "the object store belongs to no cluster: give the same --data or --object-store as"
+                " the gateways have"
+            )
+        await check_owner(store, state.cluster_id, timeline=state.timeline)
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        nursery.start_soon(coordinator.run)
+        repair = Repair(coordinator, store, rng=rng, software_version=version("tidegate"))
+        yield _Opened(coordinator, repair)
+        nursery.cancel_scope.cancel()
+
+
+async def _repair(
+    options: TopicRepairOptions, confirm: Callable[[str], bool], says: bool
+) -> Outcome:
+    async with _opened(options) as opened:
+        topic, numbers = _partitions(opened.coordinator, options)
+        outcome = await _look(opened, topic, numbers, says)
+        if not options.skip or not outcome.left or outcome.found.looks_like_the_wrong_store:
+            return outcome  # the summary says why
+        lost = sum(each.lost for each in outcome.left)
+        question = f"Skip {lost} records for good?"
+        if await trio.to_thread.run_sync(confirm, question, abandon_on_cancel=True):
+            await _skip(opened.repair, outcome, numbers, says)
+        return outcome
+    raise AssertionError
+
+
+async def _look(opened: _Opened, topic: Topic, numbers: list[int], says: bool) -> Outcome:
+    partitions = opened.coordinator.state.partitions
+    total = sum(partitions[number].size_bytes for number in numbers)
+    with BytesBar("reading", total, is_shown=says) as bar:
+        found = await opened.repair.look(numbers, bar.add)
+    outcome = Outcome(topic, found, left=found.unreadable)
+    if says:
+        print(as_text(outcome), flush=True)
+    return outcome
+
+
+def _partitions(coordinator: Coordinator, options: TopicRepairOptions) -> tuple[Topic, list[int]]:
+    topic = coordinator.state.topics.by_name.get(options.topic)
+    if topic is None:
+        raise BadSource(f"there is no topic {options.topic}")
+    if options.partition is None:
+        return topic, list(topic.partition_numbers)
+    if options.partition >= len(topic.partition_numbers):
+        count = len(topic.partition_numbers)
+        raise BadSource(f"--partition {options.partition}: {options.topic} has {count} partitions")
+    return topic, [topic.partition_numbers[options.partition]]
+
+
+async def _skip(repair: Repair, outcome: Outcome, numbers: list[int], says: bool) -> None:
+    def show(found: Found) -> None:
+        if says:
+            print(as_text(Outcome(outcome.topic, found)), flush=True)
+
+    skipped = await repair.skip(outcome.left, numbers, show)
+    outcome.skipped, outcome.left = skipped.done, skipped.left
+    outcome.found = skipped.found or outcome.found

@@ -1,0 +1,111 @@
+"""What `tidegate topic repair` found and did, for a person and for a script.  Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidegate_coordination.state.topics import Topic
+
+from ...tools.readability import BadRun, Found, Problem
+
+UNREADABLE: Final = 1
+NOT_TOLD: Final = 2
+SHOWN: Final = 200
+
+
+@dataclass(slots=True)
+class Outcome:
+    """found: of the last look.  skipped: of all rounds.  left: what cannot be read still."""
+
+    topic: Topic
+    found: Found
+    skipped: list[BadRun] = field(default_factory=list[BadRun])
+    left: list[BadRun] = field(default_factory=list[BadRun])
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 if all can be read, or was skipped."""
+        if self.found.unknown or not self.found.is_complete:
+            return NOT_TOLD
+        return UNREADABLE if self.left else 0
+
+
+def as_text(outcome: Outcome) -> str:
+    """Return a line for each range that was not read."""
+    bad = outcome.found.bad
+    lines = [_line(each) for each in bad[:SHOWN]]
+    if len(bad) > SHOWN:
+        lines.append(f"and {len(bad) - SHOWN} more; --json lists all")
+    lost = sum(each.lost for each in outcome.found.unreadable)
+    looked = f"{outcome.found.runs} ranges of {outcome.topic.name} were read"
+    lines.append(f"{looked}; {lost} records cannot be read")
+    return "\n".join(lines)
+
+
+def _line(each: BadRun) -> str:
+    offsets = f"offsets {each.row.base_offset} to {each.row.next_offset - 1}"
+    is_lost = each.problem is not Problem.UNKNOWN
+    records = f"{each.lost} records {'are lost' if is_lost else 'in doubt'}"
+    return f"partition {each.index}, {offsets}: {records}; {each.object_key}: {each.reason}"
+
+
+def summary(outcome: Outcome, *, skip: bool) -> str:
+    """Return what came of it, and what to do."""
+    lines: list[str] = []
+    if outcome.skipped:
+        lost = sum(each.lost for each in outcome.skipped)
+        lines.append(f"{lost} records were skipped; consumers go on behind them")
+    if outcome.found.unknown or not outcome.found.is_complete:
+        lines.append("The object store did not answer for all of them: try again later.")
+    if outcome.found.looks_like_the_wrong_store:
+        lines.append(_wrong_store(outcome, skip=skip))
+    elif outcome.left and skip:
+        lines.append("Not all was skipped." if outcome.skipped else "Nothing was skipped.")
+    elif outcome.left:
+        lines.append(
+            "Nothing was changed. Put the objects back if there is a copy. --skip takes the records"
+            " out of the topic, for good, so that consumers go on behind them."
+        )
+    return "\n".join(lines) or "All of it can be read."
+
+
+def _wrong_store(outcome: Outcome, *, skip: bool) -> str:
+    found = outcome.found
+    return (
+        f"Of the {len(found.objects)} objects that hold them {found.present or 'none'} are in the"
+        " object store: this looks like the wrong prefix or bucket. Give the --object-store that"
+        f" the gateways have. {'Nothing was skipped.' if skip else 'Nothing was changed.'}"
+    )
+
+
+def as_json_text(outcome: Outcome) -> str:
+    """Return all of it."""
+    skipped = [{**_values(each), "skipped": True} for each in outcome.skipped]
+    left = [{**_values(each), "skipped": False} for each in outcome.left]
+    return json.dumps(
+        {
+            "ok": outcome.exit_code == 0,
+            "topic": outcome.topic.name,
+            "topic_id": outcome.topic.topic_id.hex(),
+            "looked_at": {"runs": outcome.found.runs, "bytes": outcome.found.bytes},
+            "is_complete": outcome.found.is_complete,
+            "looks_like_the_wrong_store": outcome.found.looks_like_the_wrong_store,
+            "unreadable": [*skipped, *left],
+            "undetermined": [_values(each) for each in outcome.found.unknown],
+            "skipped_records": sum(each.lost for each in outcome.skipped),
+        }
+    )
+
+
+def _values(each: BadRun) -> dict[str, object]:
+    return {
+        "partition": each.index,
+        "base_offset": each.row.base_offset,
+        "next_offset": each.row.next_offset,
+        "records": each.lost,
+        "object": each.object_key,
+        "problem": each.problem.name.lower(),
+        "reason": each.reason,
+    }

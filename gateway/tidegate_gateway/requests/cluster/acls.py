@@ -1,0 +1,70 @@
+"""DescribeAcls, CreateAcls, DeleteAcls: versions 1-3, where there is no authorizer.
+
+There is none yet, so all answer SECURITY_DISABLED, as Kafka does without one; what is asked for is
+not looked at.  Tools know that answer: MirrorMaker 2 goes on without ACLs, where it calls an API
+that is not offered an error at every round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar, Final
+
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import create_acls, delete_acls, describe_acls
+from tidegate_protocol.messages.create_acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from tidegate_protocol.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from tidegate_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+from ...network.call import Call
+
+_CODE: Final = ErrorCode.SECURITY_DISABLED
+_TEXT: Final = "There is no authorizer, so there are no ACLs."
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeAclsHandler:
+    """See the module's head."""
+
+    api_key: ClassVar[int] = 29
+    messages: ClassVar[ModuleType] = describe_acls
+
+    async def handle(self, call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
+        """Refuse."""
+        return DescribeAclsResponse(error_code=_CODE, error_message=_TEXT)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAclsHandler:
+    """See the module's head."""
+
+    api_key: ClassVar[int] = 30
+    messages: ClassVar[ModuleType] = create_acls
+
+    async def handle(self, call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
+        """Refuse each."""
+        return CreateAclsResponse(
+            results=[AclCreationResult(_CODE, _TEXT)] * len(request.creations)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAclsHandler:
+    """See the module's head."""
+
+    api_key: ClassVar[int] = 31
+    messages: ClassVar[ModuleType] = delete_acls
+
+    async def handle(self, call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
+        """Refuse each."""
+        refused = DeleteAclsFilterResult(_CODE, _TEXT)
+        return DeleteAclsResponse(filter_results=[refused] * len(request.filters))

@@ -1,0 +1,68 @@
+"""ApiVersions: versions 0-4.
+
+The answer is built from the table of handlers, so what is announced is what is served.  One feature
+is finalized (KIP-584), under a name of our own: clients that act on Kafka's names find none of them
+(no transactions, no KIP-848 groups yet), and decision 18 says why `metadata.version` is none of
+ours.  A version above ours is answered in version 0 with UNSUPPORTED_VERSION and the list
+(dispatch.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.metadata_versions import FEATURE_NAME, FIRST
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_protocol.apis import APIS
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import api_versions as wire
+from tidegate_protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+from ...network.call import Call
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # KIP-511
+
+
+@dataclass(frozen=True, slots=True)
+class ApiVersions:
+    """See the module's head.  served: keys of all APIs with a handler."""
+
+    served: Iterable[int]
+    state: ClusterState
+    api_key: ClassVar[int] = 18
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(self, call: Call, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
+        """Answer the list; request is None where its version is unknown."""
+        if request is None:
+            return self._answer(ErrorCode.UNSUPPORTED_VERSION)
+        if call.version >= 3:
+            name, version = request.client_software_name, request.client_software_version
+            if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
+                return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        return self._answer(ErrorCode.NONE)
+
+    def _answer(self, error: ErrorCode) -> ApiVersionsResponse:
+        keys = [
+            ApiVersion(key, APIS[key].announced_min_version, APIS[key].max_version)
+            for key in sorted(self.served)
+        ]
+        state, version = self.state, self.state.metadata_version
+        return ApiVersionsResponse(
+            error_code=error,
+            api_keys=keys,
+            supported_features=[SupportedFeatureKey(FEATURE_NAME, FIRST, state.highest_version)],
+            # Clients keep the features of the highest epoch that they have seen.
+            finalized_features_epoch=state.position,
+            finalized_features=[FinalizedFeatureKey(FEATURE_NAME, version, version)],
+        )

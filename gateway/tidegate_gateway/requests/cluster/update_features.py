@@ -1,0 +1,82 @@
+"""UpdateFeatures: versions 0-2 (KIP-584).  There is one feature: see metadata_versions.py.
+
+Differs from Kafka: the feature is `tidegate.metadata.version`, never falls, and any gateway may be
+asked.  As in Kafka since 4.0 a request is done as a whole or not at all, so the error that counts
+is the one of the whole answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar, Final
+
+from tidegate_coordination.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.metadata_versions import FEATURE_NAME
+from tidegate_coordination.rules.metadata_versions import SetMetadataVersion
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import update_features as wire
+from tidegate_protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+from ...network.call import Call
+
+UPGRADE: Final = 1
+SAFE_DOWNGRADE: Final = 2
+UNSAFE_DOWNGRADE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeaturesHandler:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    api_key: ClassVar[int] = 57
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(self, call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+        """Answer for all updates together.
+
+        Raises:
+          CoordinatorUnavailable: the outcome is unknown.
+        """
+        # What others raised may not have come here yet.
+        await self.coordinator.catch_up()
+        names = [each.feature for each in request.feature_updates]
+        if len(set(names)) < len(names):
+            text = "Nothing was changed: the request names a feature more than once."
+            return UpdateFeaturesResponse(0, ErrorCode.INVALID_REQUEST, text)
+        for each in request.feature_updates:
+            if refusal := self._why_not(each):
+                return _refused(each, refusal)
+        for each in request.feature_updates:
+            wish = SetMetadataVersion(each.max_version_level, only_checks=request.validate_only)
+            try:
+                refusal = await self.coordinator.propose(wish)
+            except ProposalFailed as failure:
+                text = f"Nothing was changed: {failure}"
+                return UpdateFeaturesResponse(0, ErrorCode.FEATURE_UPDATE_FAILED, text)
+            if refusal:
+                return _refused(each, refusal)
+        done = [UpdatableFeatureResult(each.feature, 0, None) for each in request.feature_updates]
+        return UpdateFeaturesResponse(error_message=None, results=done)
+
+    def _why_not(self, update: FeatureUpdateKey) -> str:
+        """Return what is wrong with an update by itself; "" if nothing is."""
+        if update.feature != FEATURE_NAME:
+            return f"There is no such feature here; there is {FEATURE_NAME}."
+        if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+            return "The upgrade type is not known."
+        present = self.coordinator.state.metadata_version
+        if update.upgrade_type != UPGRADE and update.max_version_level > present:
+            return f"It is {present}; a downgrade does not raise it."
+        return ""
+
+
+def _refused(update: FeatureUpdateKey, why: str) -> UpdateFeaturesResponse:
+    what = f"Invalid update version {update.max_version_level} for feature {update.feature}."
+    return UpdateFeaturesResponse(0, ErrorCode.INVALID_UPDATE_VERSION, f"{what} {why}")

@@ -1,0 +1,68 @@
+"""What AlterConfigs and IncrementalAlterConfigs share: many resources, one answer each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tidegate_coordination.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.rules.configs import (
+    ConfigRefusal,
+    ConfigRefused,
+    ResourceChange,
+    ResourceType,
+    SetConfigs,
+)
+
+from ...topics.looks import Look, is_config_changed
+
+TOPIC = ResourceType.TOPIC.value
+RESOURCES_PER_PROPOSAL = 8
+"""So many resources fit in an entry even if each has all the configs it may have."""
+
+
+async def set_configs(
+    coordinator: Coordinator, resources: Sequence[ResourceChange], *, validate_only: bool
+) -> list[ConfigRefused | None]:
+    """Change resources.  result[i] belongs to resources[i]; one that stands twice is refused.
+
+    Raises:
+      CoordinatorUnavailable: the outcome is unknown.
+    """
+    counts = Counter((each.resource_type, each.resource_name) for each in resources)
+    twice = {key for key, count in counts.items() if count > 1}
+    wanted = [each for each in resources if _key(each) not in twice]
+    answers = iter(await _propose(coordinator, wanted, validate_only=validate_only))
+    refused = ConfigRefused(
+        ConfigRefusal.INVALID_REQUEST, "Each resource must appear at most once."
+    )
+    return [refused if _key(each) in twice else next(answers) for each in resources]
+
+
+def _key(resource: ResourceChange) -> tuple[int, str]:
+    return resource.resource_type, resource.resource_name
+
+
+async def _propose(
+    coordinator: Coordinator, resources: Sequence[ResourceChange], *, validate_only: bool
+) -> list[ConfigRefused | None]:
+    answers: list[ConfigRefused | None] = []
+    look = Look(coordinator)
+    await look.take(each.resource_name for each in resources)
+
+    def proposal(part: Sequence[ResourceChange], seen: int) -> SetConfigs:
+        named = (each.resource_name for each in part if each.resource_type == TOPIC)
+        return SetConfigs(part, validate_only, seen, look.topic_ids(named))
+
+    for part in _parts(resources):
+        try:
+            answers += await look.propose(part, proposal, is_config_changed)
+        except ProposalFailed as failure:
+            text = f"Nothing was changed: {failure}"
+            answers += [ConfigRefused(ConfigRefusal.INVALID_REQUEST, text)] * len(part)
+    return answers
+
+
+def _parts(resources: Sequence[ResourceChange]) -> Iterator[Sequence[ResourceChange]]:
+    for first in range(0, len(resources), RESOURCES_PER_PROPOSAL):
+        yield resources[first : first + RESOURCES_PER_PROPOSAL]

@@ -1,0 +1,212 @@
+"""DescribeConfigs: versions 1-4.
+
+Topics, gateways, groups and client metrics subscriptions; every config with its source, synonyms
+and documentation when asked.  Differs from Kafka: a gateway has Tidegate's own settings, too, and
+no loggers; settings that are the cluster's are shown as they hold, whichever gateway was given them
+(decision 23); min.insync.replicas has its default as Kafka's has without KIP-966, which writes a
+dynamic default of all into the log, and then lets nobody remove it: no leader is elected here.
+Only the gateway itself knows the rest of what was set at its start, so others refuse to tell.
+
+Four bytes of a request can ask for forty kilobytes of answer, so what stands twice is answered
+once, others get their turn between two resources, and there is a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar, Final
+
+import trio
+
+from tidegate_coordination.cluster_settings import ClusterSettings
+from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
+from tidegate_coordination.configs.definition import Update
+from tidegate_coordination.configs.effective import (
+    BrokerLayers,
+    Effective,
+    Source,
+    Synonym,
+    effective_broker_config,
+    effective_client_metrics_config,
+    effective_group_config,
+)
+from tidegate_coordination.configs.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.rules.configs import NODE_ID, ResourceType
+from tidegate_coordination.rules.topic_names import illegal_topic_name
+from tidegate_protocol.error_codes import ErrorCode, error_text
+from tidegate_protocol.messages import describe_configs as wire
+from tidegate_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+from ...network.call import Call
+from ...settings.broker_settings import BrokerSettings
+
+MAX_MESSAGE_CHARACTERS: Final = 1000
+
+
+class _Refusal(Exception):
+    """The resource cannot be described."""
+
+    def __init__(self, code: ErrorCode, text: str = "") -> None:
+        super().__init__(text or error_text(code))
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigsHandler:
+    """max_rows: of one answer; a topic has some 35."""
+
+    coordinator: Coordinator
+    settings: BrokerSettings
+    cluster: ClusterSettings
+    max_rows: int = 500_000
+    api_key: ClassVar[int] = 32
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(self, call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        """Answer resource by resource."""
+        if any(self._is_unknown_topic(each) for each in request.resources):
+            await self.coordinator.catch_up()
+        once = {(each.resource_type, each.resource_name): each for each in request.resources}
+        results: list[DescribeConfigsResult] = []
+        rows = 0
+        for each in once.values():
+            result = self._describe(each, request) if rows < self.max_rows else _too_much(each)
+            results.append(result)
+            rows += len(result.configs)
+            await trio.lowlevel.checkpoint()
+        return DescribeConfigsResponse(results=results)
+
+    def _is_unknown_topic(self, resource: DescribeConfigsResource) -> bool:
+        is_topic = resource.resource_type == ResourceType.TOPIC.value
+        return is_topic and resource.resource_name not in self.coordinator.state.topics.by_name
+
+    def _describe(
+        self, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    ) -> DescribeConfigsResult:
+        result = DescribeConfigsResult(
+            error_message="",
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        try:
+            shown = list(self._effective(resource))
+        except _Refusal as refusal:
+            result.error_code = refusal.code
+            # It may quote a name that is as long as a string can be, and must fit one itself.
+            result.error_message = str(refusal)[:MAX_MESSAGE_CHARACTERS]
+            return result
+        keys = frozenset(resource.configuration_keys or ())
+        result.configs = [
+            _row(each, resource, request)
+            for each in shown
+            if not keys or each.definition.name in keys
+        ]
+        return result
+
+    def _effective(self, resource: DescribeConfigsResource) -> Iterable[Effective]:
+        name = resource.resource_name
+        layers = self.settings.layers(self.coordinator.state.configs)
+        match resource.resource_type:
+            case ResourceType.TOPIC.value:
+                return self._topic(name)
+            case ResourceType.BROKER.value:
+                return self._broker(name, layers)
+            case ResourceType.BROKER_LOGGER.value:
+                self._check_node_id(name)
+                return ()
+            case ResourceType.GROUP.value:
+                return self._group(name, layers)
+            case ResourceType.CLIENT_METRICS.value:
+                return self._client_metrics(name)
+            case other:
+                text = f"Unexpected resource type {other} for resource {name}"
+                raise _Refusal(ErrorCode.INVALID_REQUEST, text)
+
+    def _topic(self, name: str) -> Iterable[Effective]:
+        wrong = illegal_topic_name(name)
+        if wrong is not None:
+            raise _Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
+        topic = self.coordinator.state.topics.by_name.get(name)
+        if topic is None:
+            raise _Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return (
+            self.cluster.topic_config(topic.configs, each.name)
+            for each in TOPIC_CONFIGS.values()
+            if each.listed or each.name in topic.configs
+        )
+
+    def _broker(self, name: str, layers: BrokerLayers) -> Iterable[Effective]:
+        if name:
+            self._check_node_id(name)
+            return (self.cluster.broker_config(each) for each in BROKER_CONFIGS)
+        of_all = (effective_broker_config(layers, each) for each in layers.dynamic_default)
+        return (_as_default_of_all(each, layers) for each in of_all)
+
+    def _check_node_id(self, name: str) -> None:
+        if not NODE_ID.fullmatch(name):
+            text = f"Broker id must be an integer, but it is: {name}"
+            raise _Refusal(ErrorCode.INVALID_REQUEST, text)
+        own = self.settings.int("node.id")
+        if int(name) != own:
+            text = f"Unexpected broker id, expected {own} or empty string, but received {name}"
+            raise _Refusal(ErrorCode.INVALID_REQUEST, text)
+
+    def _group(self, name: str, layers: BrokerLayers) -> Iterable[Effective]:
+        if not name:
+            raise _Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        configs = self.coordinator.state.configs.get(ResourceType.GROUP.value, name)
+        return (effective_group_config(configs, layers, each) for each in GROUP_CONFIGS)
+
+    def _client_metrics(self, name: str) -> Iterable[Effective]:
+        if not name:
+            text = "Client metrics subscription name must not be empty"
+            raise _Refusal(ErrorCode.INVALID_REQUEST, text)
+        configs = self.coordinator.state.configs.get(ResourceType.CLIENT_METRICS.value, name)
+        return (effective_client_metrics_config(configs, each) for each in CLIENT_METRICS_CONFIGS)
+
+
+def _too_much(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=ErrorCode.POLICY_VIOLATION,
+        error_message="Too much for one answer: ask for fewer resources at once.",
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _as_default_of_all(effective: Effective, layers: BrokerLayers) -> Effective:
+    """Show only what is set for all gateways, as Kafka does for the empty name."""
+    name = effective.definition.name
+    value = None if effective.definition.is_sensitive else layers.dynamic_default[name]
+    source = Source.DYNAMIC_DEFAULT_BROKER
+    return Effective(effective.definition, value, source, (Synonym(name, value, source),))
+
+
+def _row(
+    effective: Effective, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
+    definition = effective.definition
+    is_broker = resource.resource_type == ResourceType.BROKER.value
+    row = DescribeConfigsResourceResult(
+        name=definition.name,
+        value=effective.value,
+        read_only=is_broker and definition.update is Update.READ_ONLY,
+        config_source=effective.source,
+        is_sensitive=definition.is_sensitive,
+        config_type=definition.type,
+        documentation=definition.documentation if request.include_documentation else None,
+    )
+    if request.include_synonyms:
+        row.synonyms = [DescribeConfigsSynonym(*each) for each in effective.synonyms]
+    return row

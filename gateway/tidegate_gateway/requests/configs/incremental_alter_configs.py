@@ -1,0 +1,80 @@
+"""IncrementalAlterConfigs: versions 0-1.  Only what is named changes (KIP-339).
+
+Differs from Kafka: see `rules.configs`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.rules.configs import (
+    Change,
+    ConfigRefusal,
+    ConfigRefused,
+    Operation,
+    ResourceChange,
+)
+from tidegate_protocol.messages import incremental_alter_configs as wire
+from tidegate_protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+from ...network.call import Call
+from ..topics.topic_errors import config_error
+from .config_changes import set_configs
+
+_OPERATIONS = {each.value for each in Operation}
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalAlterConfigsHandler:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    api_key: ClassVar[int] = 44
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(
+        self, call: Call, request: IncrementalAlterConfigsRequest
+    ) -> IncrementalAlterConfigsResponse:
+        """Answer resource by resource."""
+        refusals = [_unknown_operation(each) for each in request.resources]
+        resources = [
+            _change(each)
+            for each, refused in zip(request.resources, refusals, strict=True)
+            if refused is None
+        ]
+        answers = iter(
+            await set_configs(self.coordinator, resources, validate_only=request.validate_only)
+        )
+        return IncrementalAlterConfigsResponse(
+            responses=[
+                AlterConfigsResourceResponse(
+                    *config_error(next(answers) if refused is None else refused),
+                    each.resource_type,
+                    each.resource_name,
+                )
+                for each, refused in zip(request.resources, refusals, strict=True)
+            ]
+        )
+
+
+def _unknown_operation(resource: AlterConfigsResource) -> ConfigRefused | None:
+    for each in resource.configs:
+        if each.config_operation not in _OPERATIONS:
+            text = f"Unknown operations type {each.config_operation}"
+            return ConfigRefused(ConfigRefusal.INVALID_REQUEST, text)
+    return None
+
+
+def _change(resource: AlterConfigsResource) -> ResourceChange:
+    changes = [
+        Change(each.name, Operation(each.config_operation), each.value) for each in resource.configs
+    ]
+    return ResourceChange(resource.resource_type, resource.resource_name, changes)

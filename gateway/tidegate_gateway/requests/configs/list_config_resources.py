@@ -1,0 +1,59 @@
+"""ListConfigResources: versions 0-1.  Version 0 knows client metrics subscriptions only (KIP-1142).
+
+Topics and gateways are listed whether or not anything is set; groups and subscriptions if there is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.rules.configs import ResourceType
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import list_config_resources as wire
+from tidegate_protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+from ...network.call import Call
+
+_ALL = tuple(each.value for each in ResourceType)
+
+
+@dataclass(frozen=True, slots=True)
+class ListConfigResourcesHandler:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    api_key: ClassVar[int] = 74
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(
+        self, call: Call, request: ListConfigResourcesRequest
+    ) -> ListConfigResourcesResponse:
+        """No types asked for: all."""
+        if call.version == 0:
+            types: tuple[int, ...] = (ResourceType.CLIENT_METRICS.value,)
+        else:
+            types = tuple(dict.fromkeys(request.resource_types)) or _ALL
+        if not set(types) <= set(_ALL):
+            return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        return ListConfigResourcesResponse(
+            config_resources=[
+                ConfigResource(name, kind) for kind in types for name in self._names(kind)
+            ]
+        )
+
+    def _names(self, kind: int) -> list[str]:
+        state = self.coordinator.state
+        match ResourceType(kind):
+            case ResourceType.TOPIC:
+                return sorted(state.topics.by_name)
+            case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+                return [str(each.node_id) for each in state.gateways.brokers()]
+            case _:
+                return state.configs.names(kind)

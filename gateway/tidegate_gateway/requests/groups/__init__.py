@@ -1,0 +1,1 @@
+"""Requests of consumer groups, and about them."""

@@ -1,0 +1,164 @@
+"""FindCoordinator: versions 0-6.
+
+A group belongs to the gateway that holds its claim, or, when no live gateway does, to the one its
+id hashes to among those that answer and have the asker's listener.  Where the holder lacks it, the
+group cannot be reached from there, so all gateways should have all listeners.  A gateway that is
+cut off from the metadata log names others as far as it knows them: clients that ask only the
+address they were given (kafka-go) get no further else.
+
+Differs from Kafka: there are no transactions yet, so a transactional id is refused.  The Java
+client, which asks with version 3 or later, shows our text at a code that it does not expect here,
+such as UNSUPPORTED_VERSION, and none at TRANSACTIONAL_ID_AUTHORIZATION_FAILED, so that people look
+for ACLs.  librdkafka, which asks with versions up to 2, takes that one alone as fatal, with our
+text; at any other it asks again for ever.  A share group's key gets INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+import structlog
+
+from tidegate_coordination.coordinator import Coordinator as MetadataCoordinator
+from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.groups.placement import chosen, server
+from tidegate_coordination.state.gateways import Gateway
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import find_coordinator as messages
+from tidegate_protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+from ...groups.group_manager import GroupManager
+from ...network.call import Call
+from ...network.turns import Turns
+from ...topics.internal_topics import OFFSETS_TOPIC, OffsetsTopic
+from ...unserved import TRANSACTIONS
+
+_log = structlog.get_logger("tidegate.groups")
+
+SEVERAL_SINCE = 4
+GROUP = 0
+TRANSACTION = 1
+# librdkafka asks with lower ones; see the module's head.
+TEXT_SHOWN_SINCE = 3
+NO_NODE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FindCoordinator:
+    """See the module's head."""
+
+    coordinator: MetadataCoordinator
+    offsets_topic: OffsetsTopic
+    groups: GroupManager
+    api_key: ClassVar[int] = 10
+    messages: ClassVar[ModuleType] = messages
+
+    async def handle(self, call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        """Name a gateway per key."""
+        listener = call.peer.listener
+        keys = request.coordinator_keys if call.version >= SEVERAL_SINCE else [request.key]
+        if request.key_type == TRANSACTION:
+            call.note_refused(TRANSACTIONS)
+            found = _no_transactions(keys, call.version)
+        else:
+            found = await self._find_all(keys, request.key_type, listener)
+        if call.version >= SEVERAL_SINCE:
+            return FindCoordinatorResponse(coordinators=found)
+        [one] = found
+        return FindCoordinatorResponse(
+            error_code=one.error_code,
+            error_message=one.error_message,
+            node_id=one.node_id,
+            host=one.host,
+            port=one.port,
+        )
+
+    async def _ensure_offsets_topic(self) -> None:
+        """Groups do without the topic, so a log that is away fails nobody here."""
+        try:
+            await self.offsets_topic.ensure()
+        except (CoordinatorUnavailable, ProposalFailed) as error:
+            _log.warning("could not make a topic", topic=OFFSETS_TOPIC, reason=str(error))
+
+    async def _find_all(
+        self, keys: Sequence[str], key_type: int, listener: str
+    ) -> list[Coordinator]:
+        if key_type == GROUP:
+            await self._ensure_offsets_topic()
+        turns = Turns()
+        among = self.groups.candidates(listener)
+        found: list[Coordinator] = []
+        for key in keys:
+            found.append(self._find(key, key_type, listener, among))
+            if await turns.count():
+                among = self.groups.candidates(listener)
+        return found
+
+    def _find(
+        self, key: str, key_type: int, listener: str, among: Mapping[int, Gateway]
+    ) -> Coordinator:
+        if key_type == GROUP:
+            return self._find_group(key, listener, among)
+        return _refused(
+            key, ErrorCode.INVALID_REQUEST, f"Coordinators of type {key_type} are not supported"
+        )
+
+    def _find_group(
+        self, group_id: str, listener: str, among: Mapping[int, Gateway]
+    ) -> Coordinator:
+        gateway = self._server(group_id, among)
+        if gateway is None and self.coordinator.is_cut_off:
+            return _refused(
+                group_id,
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                "This gateway does not reach its metadata log",
+            )
+        endpoint = gateway.endpoint(listener) if gateway is not None else None
+        if gateway is None or endpoint is None:
+            return _refused(
+                group_id,
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"No gateway for the group has a listener {listener!r}",
+            )
+        return Coordinator(
+            key=group_id,
+            node_id=gateway.node_id,
+            host=endpoint.host,
+            port=endpoint.port,
+            error_code=ErrorCode.NONE,
+            error_message=None,
+        )
+
+    def _server(self, group_id: str, among: Mapping[int, Gateway]) -> Gateway | None:
+        """Return whom to name.
+
+        While this gateway is cut off, that is another one that it hears: it does not learn whose
+        lease is over.
+        """
+        found = server(self.coordinator.state, group_id, among)
+        if not self.coordinator.is_cut_off:
+            return found
+        me = self.coordinator.incarnation
+        others = {node: each for node, each in among.items() if each.incarnation != me}
+        return found if found in others.values() else chosen(group_id, others)
+
+
+def _no_transactions(keys: Sequence[str], version: int) -> list[Coordinator]:
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if version >= TEXT_SHOWN_SINCE:
+        code = ErrorCode.UNSUPPORTED_VERSION
+    text = f"Tidegate does not support transactions yet: {TRANSACTIONS.advice}"
+    return [_refused(key, code, text) for key in keys]
+
+
+def _refused(key: str, code: ErrorCode, message: str) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=NO_NODE, host="", port=NO_NODE, error_code=code, error_message=message
+    )

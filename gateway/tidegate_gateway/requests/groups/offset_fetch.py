@@ -1,0 +1,196 @@
+"""OffsetFetch: versions 1-10.
+
+Differs from Kafka: any gateway answers, not the group's alone, from a replica that has read the
+metadata log to its end; require_stable changes nothing while there are no transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.group_events import CommittedOffset
+from tidegate_coordination.state.groups import PartitionOffsets
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import offset_fetch as messages
+from tidegate_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+from ...network.call import Call
+from ...network.turns import Turns
+
+SEVERAL_SINCE = 8
+TOPIC_IDS_SINCE = 10
+NO_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetch:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    api_key: ClassVar[int] = 9
+    messages: ClassVar[ModuleType] = messages
+
+    async def handle(self, call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
+        """Answer for each group; versions that know one group are turned into the newer form."""
+        wanted = [_single_group(request)]
+        if call.version >= SEVERAL_SINCE:
+            wanted = list(_without_repeats(request.groups))
+        code = ErrorCode.NONE
+        try:
+            await self.coordinator.catch_up()
+        except CoordinatorUnavailable:
+            # Not COORDINATOR_NOT_AVAILABLE: Java consumers below 3.9 give up at that one here.
+            code = ErrorCode.NOT_COORDINATOR
+        by_id = call.version >= TOPIC_IDS_SINCE
+        turns = Turns()
+        groups: list[OffsetFetchResponseGroup] = []
+        for each in wanted:
+            refused = _refused(each, code) if code else None
+            groups.append(refused or await self._group(each, by_id, turns))
+            await turns.count()
+        if call.version >= SEVERAL_SINCE:
+            return OffsetFetchResponse(groups=groups)
+        return _single_response(groups[0])
+
+    async def _group(
+        self, wanted: OffsetFetchRequestGroup, by_id: bool, turns: Turns
+    ) -> OffsetFetchResponseGroup:
+        answer = OffsetFetchResponseGroup(group_id=wanted.group_id)
+        if wanted.topics is None:
+            answer.topics = await self._all_topics(wanted.group_id, by_id, turns)
+            return answer
+        for each in wanted.topics:
+            answer.topics.append(await self._topic(wanted.group_id, each, by_id, turns))
+            await turns.count()
+        return answer
+
+    async def _all_topics(
+        self, group_id: str, by_id: bool, turns: Turns
+    ) -> list[OffsetFetchResponseTopics]:
+        rows: list[OffsetFetchResponseTopics] = []
+        for topic_id in list(self._offsets(group_id)):
+            # Others may have run since the last one.
+            of_topic = self._offsets(group_id).get(topic_id, {})
+            topic = self.coordinator.state.topics.by_id.get(topic_id)
+            if topic is not None and of_topic:
+                partitions = [_partition(index, each) for index, each in sorted(of_topic.items())]
+                rows.append(_topic_row(topic.name, topic_id, partitions, by_id))
+            await turns.count(1 + len(of_topic))
+        return rows
+
+    def _offsets(self, group_id: str) -> Mapping[bytes, PartitionOffsets]:
+        group = self.coordinator.state.groups.get(group_id)
+        return group.offsets if group is not None else {}
+
+    async def _topic(
+        self, group_id: str, wanted: OffsetFetchRequestTopics, by_id: bool, turns: Turns
+    ) -> OffsetFetchResponseTopics:
+        partitions: list[OffsetFetchResponsePartitions] = []
+        of_topic, code = self._of_topic(group_id, wanted, by_id)
+        for index in wanted.partition_indexes:
+            partitions.append(_partition(index, of_topic.get(index), code))
+            if await turns.count():
+                of_topic, code = self._of_topic(group_id, wanted, by_id)
+        return _topic_row(wanted.name, wanted.topic_id, partitions, by_id)
+
+    def _of_topic(
+        self, group_id: str, wanted: OffsetFetchRequestTopics, by_id: bool
+    ) -> tuple[PartitionOffsets, ErrorCode]:
+        topics = self.coordinator.state.topics
+        topic = topics.by_id.get(wanted.topic_id) if by_id else topics.by_name.get(wanted.name)
+        if topic is None:
+            return {}, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.NONE
+        return self._offsets(group_id).get(topic.topic_id, {}), ErrorCode.NONE
+
+
+def _without_repeats(
+    groups: Iterable[OffsetFetchRequestGroup],
+) -> Iterator[OffsetFetchRequestGroup]:
+    """Leave out the second question for all offsets of a group, whose answer has no bound."""
+    whole: set[str] = set()
+    for each in groups:
+        if each.topics is None:
+            if each.group_id in whole:
+                continue
+            whole.add(each.group_id)
+        yield each
+
+
+def _single_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes)
+            for each in request.topics
+        ]
+    return OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+
+
+def _refused(wanted: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
+    """Version 1 has no field for a group's error, so each partition carries it as well."""
+    topics = [
+        OffsetFetchResponseTopics(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[_partition(index, None, code) for index in topic.partition_indexes],
+        )
+        for topic in wanted.topics or ()
+    ]
+    return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=topics, error_code=code)
+
+
+def _topic_row(
+    name: str, topic_id: bytes, partitions: list[OffsetFetchResponsePartitions], by_id: bool
+) -> OffsetFetchResponseTopics:
+    row = OffsetFetchResponseTopics(partitions=partitions)
+    if by_id:
+        row.topic_id = topic_id
+    else:
+        row.name = name
+    return row
+
+
+def _partition(
+    index: int, committed: CommittedOffset | None, code: ErrorCode = ErrorCode.NONE
+) -> OffsetFetchResponsePartitions:
+    if committed is None:
+        return OffsetFetchResponsePartitions(index, NO_OFFSET, -1, "", code)
+    return OffsetFetchResponsePartitions(
+        index, committed.offset, committed.leader_epoch, committed.metadata, code
+    )
+
+
+def _single_response(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    topics = [
+        OffsetFetchResponseTopic(each.name, _older_form(each.partitions)) for each in group.topics
+    ]
+    return OffsetFetchResponse(topics=topics, error_code=group.error_code)
+
+
+def _older_form(
+    partitions: Sequence[OffsetFetchResponsePartitions],
+) -> list[OffsetFetchResponsePartition]:
+    return [
+        OffsetFetchResponsePartition(
+            each.partition_index,
+            each.committed_offset,
+            each.committed_leader_epoch,
+            each.metadata,
+            each.error_code,
+        )
+        for each in partitions
+    ]

@@ -1,0 +1,47 @@
+"""SyncGroup: versions 0-5.
+
+The leader's assignment is in the metadata log before anybody gets a part of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.groups.values import SyncRequest
+from tidegate_protocol.messages import sync_group as messages
+from tidegate_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+from ...groups.group_manager import GroupManager
+from ...network.call import Call
+from .group_errors import refusal_code
+
+
+@dataclass(frozen=True, slots=True)
+class SyncGroup:
+    """See the module's head."""
+
+    groups: GroupManager
+    api_key: ClassVar[int] = 14
+    messages: ClassVar[ModuleType] = messages
+
+    async def handle(self, call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
+        """Take or give the assignment, and wait."""
+        wanted = SyncRequest(
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            generation=request.generation_id,
+            protocol_type=request.protocol_type,
+            protocol=request.protocol_name,
+            assignments=tuple(
+                (each.member_id, bytes(each.assignment)) for each in request.assignments
+            ),
+        )
+        answer = await self.groups.sync(request.group_id, wanted)
+        return SyncGroupResponse(
+            error_code=refusal_code(answer.refusal),
+            protocol_type=answer.protocol_type,
+            protocol_name=answer.protocol,
+            assignment=answer.assignment,
+        )

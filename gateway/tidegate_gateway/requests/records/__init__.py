@@ -1,0 +1,1 @@
+"""Requests that write, read, find or delete records."""

@@ -1,0 +1,108 @@
+"""DeleteRecords: versions 0-2.
+
+Differs from Kafka: any gateway answers for any partition, at once; timeout_ms is ignored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.cluster_settings import ClusterSettings
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.rules.topics import (
+    HIGH_WATERMARK,
+    DeleteRecords,
+    Deletion,
+    DeletionRefusal,
+)
+from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import delete_records as wire
+from tidegate_protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+from ...network.call import Call
+from ...network.turns import Turns
+from ...topics.looks import Look
+
+PARTITIONS_PER_PROPOSAL = 2_000
+NO_LOW_WATERMARK = -1
+
+_CODES = {
+    DeletionRefusal.UNKNOWN_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    DeletionRefusal.OUT_OF_RANGE: ErrorCode.OFFSET_OUT_OF_RANGE,
+    DeletionRefusal.POLICY: ErrorCode.POLICY_VIOLATION,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsHandler:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    cluster: ClusterSettings
+    api_key: ClassVar[int] = 21
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(self, call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+        """Answer each partition with its new low watermark."""
+        turns = Turns()
+        deletions: list[Deletion] = []
+        for topic in request.topics:
+            for each in topic.partitions:
+                deletions.append(Deletion(topic.name, each.partition_index, each.offset))
+                await turns.count()
+        answers = iter(await self._delete(deletions))
+        response = DeleteRecordsResponse()
+        for topic in request.topics:
+            result = DeleteRecordsTopicResult(topic.name)
+            response.topics.append(result)
+            for each in topic.partitions:
+                result.partitions.append(_result(each.partition_index, next(answers)))
+                await turns.count()
+        return response
+
+    async def _delete(self, deletions: list[Deletion]) -> list[int | DeletionRefusal]:
+        """Delete below offsets that are known now: what is acknowledged later must stay."""
+        look = Look(self.coordinator)
+        await look.take({each.topic for each in deletions})
+        known = await self._with_offsets(look, deletions)  # of all, before any is waited for
+        answers: list[int | DeletionRefusal] = []
+        policy = self.cluster.default_of("cleanup.policy")
+        for first in range(0, len(known), PARTITIONS_PER_PROPOSAL):
+            part = known[first : first + PARTITIONS_PER_PROPOSAL]
+            topic_ids = look.topic_ids(each.topic for each in part)
+            answers += await look.told(DeleteRecords(part, policy, topic_ids))
+        return answers
+
+    async def _with_offsets(self, look: Look, deletions: list[Deletion]) -> list[Deletion]:
+        """Put the ends of partitions in the place of HIGH_WATERMARK."""
+        turns = Turns()
+        known: list[Deletion] = []
+        for each in deletions:
+            if each.before_offset == HIGH_WATERMARK:
+                end = self._end(look.topic(each.topic), each.partition)
+                known.append(each._replace(before_offset=end))
+            else:
+                known.append(each)
+            await turns.count()
+        return known
+
+    def _end(self, topic: Topic | None, index: int) -> int:
+        """Return where a partition ends; 0 for none, for one that is made later must stay whole."""
+        if topic is None or not 0 <= index < len(topic.partition_numbers):
+            return 0
+        partition = self.coordinator.state.partitions.get(topic.partition_numbers[index])
+        return partition.next_offset if partition is not None else 0
+
+
+def _result(partition: int, answer: int | DeletionRefusal) -> DeleteRecordsPartitionResult:
+    if isinstance(answer, DeletionRefusal):
+        return DeleteRecordsPartitionResult(partition, NO_LOW_WATERMARK, _CODES[answer])
+    return DeleteRecordsPartitionResult(partition, answer)

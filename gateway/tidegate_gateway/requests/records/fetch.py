@@ -1,0 +1,324 @@
+"""Fetch: versions 4-18.
+
+Partitions are served in the order asked, whole batches only, the one that holds the offset first.
+Data that is there is answered at once; else the fetch waits for the metadata log to grow.
+
+A consumer that says its rack and is of another zone is sent to a gateway there (KIP-392), which
+answers at once and without records, as Kafka does; see read_steering.py.  A gateway that drains
+answers NOT_LEADER_OR_FOLLOWER, so that consumers look for the leader anew; so does one that is cut
+off from the metadata log, once its wait is over, for partitions of which it knows no more.
+
+Differs from Kafka: an answer never ends in a cut batch; an OFFSET_OUT_OF_RANGE names high watermark
+and log start; a fetch with a replica id is refused, since gateways do not follow each other, and
+changes nothing (CVE-2018-1288).
+
+A client that says the epoch of its last record, and read beyond the end of that epoch, is told the
+end (KIP-595).  Consumers ask OffsetForLeaderEpoch for it, once a new epoch fences them (KIP-320).
+
+INCONSISTENT_TOPIC_ID cannot arise: a topic is looked up by its id alone, so one that was deleted
+and created again is UNKNOWN_TOPIC_ID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar, Final
+
+import trio
+
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import fetch as codec
+from tidegate_protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+from ...fetch.fetch_plan import FetchSettings, Known, Miss, ReadPass, ReadProblem
+from ...fetch.fetch_sessions import FetchContext, FetchSessions, SessionProblem, Wanted
+from ...fetch.fetch_waiters import FetchWaiters
+from ...fetch.log_reader import Loaded, LogReader
+from ...fetch.read_ahead import ReadAhead
+from ...fetch.segment_rows import bytes_to_load
+from ...network.call import Call
+from ...network.reply_memory import ReplyMemory
+from ...zones.read_steering import Elsewhere, ReadSteering
+from .fetch_answer import Look
+
+TOPIC_IDS_FROM: Final = 13
+# Before that clients did not know them, and would take them for final.
+STORAGE_ERRORS_FROM: Final = 6
+READ_COMMITTED: Final = 1
+# One of them may bring only the index of a segment.
+_LOAD_ROUNDS: Final = 4
+LOOKED_AT_ONCE: Final = 2_000
+
+_SESSION_CODES: Final = {
+    SessionProblem.NOT_FOUND: ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    SessionProblem.WRONG_EPOCH: ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    SessionProblem.OTHER_TOPIC_KEYS: ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    reader: LogReader
+    waiters: FetchWaiters
+    sessions: FetchSessions
+    settings: FetchSettings
+    read_ahead: ReadAhead
+    steering: ReadSteering
+    reply_memory: ReplyMemory
+    api_key: ClassVar[int] = 1
+    messages: ClassVar[ModuleType] = codec
+
+    @property
+    def sends_away(self) -> bool:
+        """Whether clients should turn to others."""
+        coordinator = self.coordinator
+        return coordinator.state.gateways.sends_away(coordinator.incarnation)
+
+    def on_change(self, touched: set[int]) -> None:
+        """Wake the fetches that wait for what changed; a listener of the coordinator."""
+        self.waiters.on_change(touched)
+        if self.sends_away:
+            self.waiters.wake_all()
+
+    async def handle(self, call: Call, request: FetchRequest) -> FetchResponse:
+        """Answer with records, or with none once max_wait_ms is over."""
+        version = call.version
+        if _replica_id(request) >= 0:
+            return _refuse_replica(request)
+        now = trio.current_time()
+        context = self.sessions.begin(request, version, now)
+        if isinstance(context, SessionProblem):
+            return FetchResponse(0, _SESSION_CODES[context])
+        elsewhere = self.steering.of(call, request.rack_id)
+        look = await self._read(request, version, context, now, elsewhere)
+        if version < STORAGE_ERRORS_FROM:
+            look.without_storage_errors()
+        self.steering.moved += look.moves
+        call.peer.fetched_bytes += look.bytes_read
+        self.read_ahead.want(look.behind, id(call.peer))
+        self.reader.unreadable.note(look.unread, trio.current_time())
+        finished = self.sessions.finish(
+            context, look.answers, version=version, now=trio.current_time()
+        )
+        if isinstance(finished, SessionProblem):
+            return FetchResponse(0, _SESSION_CODES[finished])
+        session_id, pairs = finished
+        return FetchResponse(0, ErrorCode.NONE, session_id, _by_topic(pairs, version))
+
+    async def _read(
+        self,
+        request: FetchRequest,
+        version: int,
+        context: FetchContext,
+        now: float,
+        elsewhere: Elsewhere | None,
+    ) -> Look:
+        """Look until there is enough, something is wrong, or the time is over."""
+        max_wait_ms = min(request.max_wait_ms, self.settings.max_wait_ms)
+        min_bytes = min(request.min_bytes, request.max_bytes, self.settings.max_bytes)
+        deadline = now + max_wait_ms / 1000
+        reading = _Reading(self, request, version, context.wanted, min_bytes, elsewhere)
+        while True:
+            look = await reading.read()
+            # What is there and could not be loaded yet is not what a fetch should wait for.
+            is_enough = (
+                look.bytes_read >= reading.min_bytes
+                or look.is_cut_short
+                or look.has_error
+                or look.moves
+                or not context.wanted
+            )
+            if is_enough or max_wait_ms <= 0 or trio.current_time() >= deadline:
+                if self.coordinator.is_cut_off:
+                    look.disown_ends()
+                return look
+            look.let_go()
+            await self.waiters.wait(
+                look.seen,
+                reading.min_bytes - look.bytes_read,
+                deadline,
+                is_committed_only=request.isolation_level == READ_COMMITTED,
+            )
+
+
+class _Reading:
+    """One fetch, over all its looks.
+
+    min_bytes: what is enough, as of the last look.  _room_bytes: how large the reply may become.
+    _proof: that the replica was at the log's end; False when the log could not be read.
+    """
+
+    __slots__ = (
+        "_elsewhere",
+        "_fetch",
+        "_last",
+        "_min_bytes",
+        "_proof",
+        "_request",
+        "_room_bytes",
+        "_version",
+        "_wanted",
+        "min_bytes",
+    )
+
+    def __init__(
+        self,
+        fetch: Fetch,
+        request: FetchRequest,
+        version: int,
+        wanted: Sequence[Wanted],
+        min_bytes: int,
+        elsewhere: Elsewhere | None,
+    ) -> None:
+        self._fetch = fetch
+        self._elsewhere = elsewhere
+        self._request = request
+        self._version = version
+        self._wanted = wanted
+        self._min_bytes = min_bytes
+        self._proof: bool | None = None
+        self._last: Look | None = None
+        self._room_bytes = 0
+        self.min_bytes = min_bytes
+
+    async def read(self) -> Look:
+        """Look, load what is missing, and look again."""
+        if self._last is None and len(self._wanted) > LOOKED_AT_ONCE:
+            self._last = await self._glance()
+        known: Loaded = {}
+        rounds = loading_bytes = 0
+        memory = self._fetch.reply_memory
+        self._room_bytes = memory.reply_bytes
+        # Half of it, for the next batch may be one that does not fit.
+        self.min_bytes = min(self._min_bytes, self._room_bytes // 2)
+        try:
+            while True:
+                look = self._look(known)
+                if look.is_doubtful and self._proof is None:
+                    look.let_go()
+                    await self._catch_up()
+                    continue
+                misses = look.misses(self.min_bytes, is_first=not rounds)
+                if not misses or rounds == _LOAD_ROUNDS:
+                    return look
+                look.let_go()
+                rounds += 1
+                size_bytes = _size_bytes(misses)
+                loading_bytes += size_bytes
+                memory.used_bytes += size_bytes
+                loaded = await self._fetch.read_ahead.load(misses)
+                known.update(loaded)
+                if ReadProblem.MISSING in loaded.values():
+                    # Our replica may not know yet that they were deleted or moved elsewhere.
+                    await self._catch_up()
+        finally:
+            # The reply is made, and booked by its connection, before anybody else looks.
+            memory.used_bytes -= loading_bytes
+
+    async def _glance(self) -> Look:
+        """Look at many partitions in turns, and read nothing.
+
+        The look that counts waits for nobody (fetch_waiters.py).  It finds most as they are now.
+        """
+        reader = self._fetch.reader
+        look = self._look_with(ReadPass(reader.ready, reader.index_of, {}, 0, bytes_read=1))
+        for at, wanted in enumerate(self._wanted, start=1):
+            look.add(wanted)
+            if not at % LOOKED_AT_ONCE:
+                await trio.lowlevel.checkpoint()
+        return look
+
+    def _look(self, known: Known) -> Look:
+        fetch, request = self._fetch, self._request
+        settings = fetch.settings
+        plan = ReadPass(
+            fetch.reader.ready,
+            fetch.reader.index_of,
+            known,
+            min(request.max_bytes, settings.max_bytes, self._room_bytes),
+            min(settings.max_load_bytes, self._room_bytes),
+            settings.max_load_runs,
+        )
+        look = self._look_with(plan)
+        last = self._last if not fetch.sends_away else None
+        for at, wanted in enumerate(self._wanted):
+            if last is None or not look.repeat(last, at):
+                look.add(wanted)
+        self._last = look
+        return look
+
+    def _look_with(self, plan: ReadPass) -> Look:
+        fetch = self._fetch
+        return Look(
+            fetch.coordinator.state,
+            plan,
+            uses_topic_ids=self._version >= TOPIC_IDS_FROM,
+            is_committed_only=self._request.isolation_level == READ_COMMITTED,
+            is_proven=self._proof is not False,
+            elsewhere=self._elsewhere,
+            min_file_bytes=fetch.settings.min_file_bytes,
+            sends_away=fetch.sends_away,
+        )
+
+    async def _catch_up(self) -> None:
+        try:
+            await self._fetch.coordinator.catch_up()
+        except CoordinatorUnavailable:
+            self._proof = False
+        else:
+            self._proof = True
+
+
+def _by_topic(
+    pairs: Iterable[tuple[Wanted, PartitionData]], version: int
+) -> list[FetchableTopicResponse]:
+    """Put neighbours of one topic together."""
+    topics: list[FetchableTopicResponse] = []
+    last: str | bytes | None = None
+    for wanted, data in pairs:
+        key = wanted.topic_id if version >= TOPIC_IDS_FROM else wanted.name
+        if key != last:
+            topics.append(FetchableTopicResponse(wanted.name, wanted.topic_id, []))
+            last = key
+        topics[-1].partitions.append(data)
+    return topics
+
+
+def _size_bytes(misses: Iterable[Miss]) -> int:
+    return sum(bytes_to_load(row) for miss in misses for row in miss.rows)
+
+
+def _replica_id(request: FetchRequest) -> int:
+    if request.replica_state is not None:
+        return request.replica_state.replica_id
+    return request.replica_id
+
+
+def _refuse_replica(request: FetchRequest) -> FetchResponse:
+    """Answer as Kafka does to one who may not follow."""
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    topics = [
+        FetchableTopicResponse(
+            topic.topic,
+            topic.topic_id,
+            [
+                PartitionData(
+                    each.partition, code, -1, -1, -1, aborted_transactions=None, records=b""
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return FetchResponse(0, ErrorCode.NONE, 0, topics)

@@ -1,0 +1,291 @@
+"""One look of a fetch: what all its partitions answer at one moment."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages.fetch import EpochEndOffset, FetchPartition, PartitionData
+from tidegate_protocol.primitives import Buffer
+from tidegate_storage.file_part import FileChanged, FilePart
+
+from ...fetch.fetch_plan import Miss, Piece, ReadPass, ReadProblem, Unread
+from ...fetch.fetch_sessions import Wanted
+from ...zones.read_steering import STAY, Elsewhere
+
+_OK: Final = ErrorCode.NONE
+_NO_EPOCH: Final = -1
+_HAS_MORE: Final = -1
+
+_READ_CODES: Final = {
+    ReadProblem.MISSING: ErrorCode.KAFKA_STORAGE_ERROR,
+    ReadProblem.UNAVAILABLE: ErrorCode.KAFKA_STORAGE_ERROR,
+    ReadProblem.CORRUPT: ErrorCode.CORRUPT_MESSAGE,
+}
+_UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_UNPROVEN: Final = frozenset(
+    {
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+"""What a replica that is behind may not say."""
+
+
+class Look:
+    """See the module's head.
+
+    seen: partition number -> end looked at.  is_doubtful: says what only a replica that is at the
+    log's end may say.  moves: how many partitions are to be read elsewhere.  _read_up: the number
+    of each partition that has nothing to read; -1 of the others.
+    """
+
+    __slots__ = (
+        "_elsewhere",
+        "_is_committed_only",
+        "_is_proven",
+        "_min_file_bytes",
+        "_plan",
+        "_read_up",
+        "_sends_away",
+        "_state",
+        "_uses_topic_ids",
+        "answers",
+        "has_error",
+        "is_doubtful",
+        "moves",
+        "seen",
+    )
+
+    def __init__(
+        self,
+        state: ClusterState,
+        plan: ReadPass,
+        *,
+        uses_topic_ids: bool,
+        is_committed_only: bool,
+        is_proven: bool,
+        elsewhere: Elsewhere | None,
+        min_file_bytes: int,
+        sends_away: bool,
+    ) -> None:
+        self._sends_away = sends_away
+        self._elsewhere = elsewhere
+        self._state = state
+        self._plan = plan
+        self._uses_topic_ids = uses_topic_ids
+        self._is_committed_only = is_committed_only
+        self._is_proven = is_proven
+        self._min_file_bytes = min_file_bytes
+        self._read_up: list[int] = []
+        self.answers: list[PartitionData] = []
+        self.seen: dict[int, int] = {}
+        self.has_error = False
+        self.is_doubtful = False
+        self.moves = 0
+
+    @property
+    def bytes_read(self) -> int:
+        """Return the bytes of all records."""
+        return self._plan.bytes_read
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Tell whether more is there than it gives, since that is not in memory."""
+        return self._plan.is_cut_short
+
+    @property
+    def behind(self) -> list[tuple[Partition, int]]:
+        """See ReadPass."""
+        return self._plan.behind
+
+    @property
+    def unread(self) -> list[Unread]:
+        """See ReadPass."""
+        return self._plan.unread
+
+    def misses(self, min_bytes: int, *, is_first: bool) -> list[Miss]:
+        """Return what is to be loaded; after a first load only if there is nothing to say yet."""
+        if not is_first and (self.has_error or self.bytes_read >= max(min_bytes, 1)):
+            return []
+        return self._plan.misses(min_bytes)
+
+    def let_go(self) -> None:
+        """Hold no records any more: there will be another look, however late."""
+        self._plan.known = {}
+        if self._plan.bytes_read:
+            for answer in self.answers:
+                answer.records = b""
+
+    def repeat(self, earlier: Look, at: int) -> bool:
+        """Answer the partition at that place as before if it has not changed; most have not."""
+        number = earlier._read_up[at]
+        partition = self._state.partitions.get(number)
+        answer = earlier.answers[at]
+        if (
+            partition is None
+            or answer.high_watermark != partition.next_offset
+            or answer.last_stable_offset != partition.last_stable_offset
+            or answer.log_start_offset != partition.log_start
+        ):
+            return False
+        self.seen[number] = earlier.seen[number]
+        self._read_up.append(number)
+        self.answers.append(answer)
+        return True
+
+    def add(self, wanted: Wanted) -> None:
+        """Answer one partition."""
+        self._read_up.append(_HAS_MORE)
+        request = wanted.request
+        partition = self._partition(wanted)
+        if partition is None:
+            unknown_id = self._uses_topic_ids and wanted.topic_id not in self._state.topics.by_id
+            self._fail(request.partition, _UNKNOWN[unknown_id], None)
+            return
+        found = _check(request, partition)
+        if self._sends_away:
+            # Retriable, and consumers look for the leader anew: the metadata name another by now.
+            found = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if isinstance(found, EpochEndOffset):
+            self._tell_diverging(request.partition, found, partition)
+            return
+        if found:
+            self._fail(request.partition, found, partition)
+            return
+        high_watermark = partition.next_offset
+        stable = partition.last_stable_offset
+        end = stable if self._is_committed_only else high_watermark
+        offset = request.fetch_offset
+        records: list[Piece] | ReadProblem = []
+        preferred = STAY
+        if self._elsewhere is not None and (topic := self._topic(wanted)) is not None:
+            preferred = self._elsewhere.preferred(topic, request.partition)
+        if preferred != STAY:
+            self.moves += 1
+        elif offset >= end:
+            self._read_up[-1] = partition.number
+        else:
+            records = self._plan.read(partition, offset, end, max(request.partition_max_bytes, 0))
+        if isinstance(records, ReadProblem):
+            self._fail(request.partition, _READ_CODES[records], partition)
+            return
+        try:
+            pieces = _pieces(records, self._min_file_bytes)
+        except FileChanged:
+            # It is read from elsewhere when the client asks again, which is at once.
+            self._fail(request.partition, ErrorCode.KAFKA_STORAGE_ERROR, partition)
+            return
+        self.seen[partition.number] = end
+        self.answers.append(
+            PartitionData(
+                request.partition,
+                _OK,
+                high_watermark,
+                stable,
+                partition.log_start,
+                None,
+                None,
+                None,
+                [] if self._is_committed_only else None,
+                preferred,
+                pieces or b"",
+            )
+        )
+
+    def _tell_diverging(self, index: int, end: EpochEndOffset, partition: Partition) -> None:
+        """Nothing is read before the client has cut what it holds: it must know at once."""
+        self.has_error = True
+        answer = _failed(index, _OK, partition)
+        answer.diverging_epoch = end
+        self.answers.append(answer)
+
+    def without_storage_errors(self) -> None:
+        """Answer NOT_LEADER_OR_FOLLOWER instead: it is as retriable, and older."""
+        for answer in self.answers:
+            if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def disown_ends(self) -> None:
+        """Send who has read all that is known here to others; nothing may follow.
+
+        There may be more, of which only they know.
+        """
+        for at, number in enumerate(self._read_up):
+            partition = self._state.partitions.get(number)
+            if partition is not None:
+                index = self.answers[at].partition_index
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                self.answers[at] = _failed(index, code, partition)
+
+    def _topic(self, wanted: Wanted) -> Topic | None:
+        topics = self._state.topics
+        if self._uses_topic_ids:
+            return topics.by_id.get(wanted.topic_id)
+        return topics.by_name.get(wanted.name)
+
+    def _partition(self, wanted: Wanted) -> Partition | None:
+        topic, index = self._topic(wanted), wanted.request.partition
+        if topic is None or not 0 <= index < len(topic.partition_numbers):
+            return None
+        return self._state.partitions.get(topic.partition_numbers[index])
+
+    def _fail(self, index: int, code: ErrorCode, partition: Partition | None) -> None:
+        self.has_error = True
+        if code in _UNPROVEN:
+            self.is_doubtful = True
+            if not self._is_proven:
+                code = ErrorCode.KAFKA_STORAGE_ERROR
+        self.answers.append(_failed(index, code, partition))
+
+
+def _failed(index: int, code: ErrorCode, partition: Partition | None) -> PartitionData:
+    answer = PartitionData(index, code, -1, -1, -1, aborted_transactions=None, records=b"")
+    if partition is not None:
+        answer.high_watermark = partition.next_offset
+        answer.last_stable_offset = partition.last_stable_offset
+        answer.log_start_offset = partition.log_start
+    return answer
+
+
+def epoch_error(current_leader_epoch: int, partition: Partition) -> ErrorCode:
+    """Return what is wrong with the epoch a client knows; -1 is none."""
+    if current_leader_epoch in (_NO_EPOCH, partition.leader_epoch):
+        return ErrorCode.NONE
+    is_newer = current_leader_epoch > partition.leader_epoch
+    return ErrorCode.UNKNOWN_LEADER_EPOCH if is_newer else ErrorCode.FENCED_LEADER_EPOCH
+
+
+def _check(request: FetchPartition, partition: Partition) -> ErrorCode | EpochEndOffset:
+    """Return the error of a partition's request, in Kafka's order of checks.
+
+    Or where the epoch of the client's last record ended, if it read beyond.  The present epoch has
+    no end that is proven here: beyond it is out of range, where Kafka calls that diverging, too.
+    """
+    present, fetched = partition.leader_epoch, request.last_fetched_epoch
+    if request.current_leader_epoch not in (_NO_EPOCH, present):
+        return epoch_error(request.current_leader_epoch, partition)
+    offset = request.fetch_offset
+    if fetched > present or offset < partition.log_start:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    end = partition.epoch_end(fetched) if fetched < present else None
+    if end is not None and (end.epoch < fetched or end.offset < offset):
+        return EpochEndOffset(*end)
+    return _OK if offset <= partition.next_offset else ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def _pieces(pieces: list[Piece], min_file_bytes: int) -> list[Buffer]:
+    """Read small parts of files.
+
+    Of the others the codec asks but for their length; the transport knows what they are.
+    """
+    return [
+        piece.read()
+        if isinstance(piece, FilePart) and len(piece) < min_file_bytes
+        else cast("memoryview", piece)
+        for piece in pieces
+    ]

@@ -1,0 +1,101 @@
+"""InitProducerId: versions 0-5, without transactions.
+
+Ids come in blocks from the coordinator and are unique for ever; what is left of a block when the
+gateway stops is never used, nor what is left an hour after it came: the log knows the age of a
+block, not of its ids, and a new id must not count as old.  Of an old one the state may have
+expired, so any first batch is taken, and a gap in front of it would not be noticed.
+
+A transactional id is refused with a code that all clients take as fatal, should one come so far: it
+asks for its coordinator first (find_coordinator.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from types import ModuleType
+from typing import ClassVar, Final
+
+import trio
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import init_producer_id as wire
+from tidegate_protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+
+from ...network.call import Call
+from ...unserved import TRANSACTIONS
+
+BLOCK: Final = 1000
+MAX_HOLD_SECONDS: Final = 3600.0
+# Of the time after which producers' states expire: ids are young for the rest of it at least.
+_HOLD_SHARE: Final = 1 / 24
+
+
+class ProducerIds:
+    """This gateway's block of producer ids.
+
+    hold_seconds: how long ids of one are given out.
+    """
+
+    def __init__(self, coordinator: Coordinator, hold_seconds: float = MAX_HOLD_SECONDS) -> None:
+        self._coordinator = coordinator
+        self._hold_seconds = hold_seconds
+        self._left = range(0)
+        self._good_until = -inf
+        self._reserving = trio.Lock()
+
+    async def take(self) -> int:
+        """Return a producer id nobody has had.
+
+        Raises:
+          CoordinatorUnavailable: no block could be reserved.
+          ProposalFailed: there are none left.
+        """
+        if not self._has_one:
+            async with self._reserving:
+                if not self._has_one:
+                    await self._reserve()
+                return self._give()  # however long that took
+        return self._give()
+
+    @property
+    def _has_one(self) -> bool:
+        return bool(self._left) and trio.current_time() < self._good_until
+
+    async def _reserve(self) -> None:
+        begun = trio.current_time()
+        first = await self._coordinator.propose(ReserveProducerIds(BLOCK))
+        self._left, self._good_until = range(first, first + BLOCK), begun + self._hold_seconds
+
+    def _give(self) -> int:
+        given, self._left = self._left[0], self._left[1:]
+        return given
+
+
+def hold_seconds(expiration_ms: int) -> float:
+    """Return how long ids of a block may be given out where states expire after so long."""
+    return min(MAX_HOLD_SECONDS, expiration_ms / 1000 * _HOLD_SHARE)
+
+
+@dataclass(frozen=True, slots=True)
+class InitProducerId:
+    """See the module's head."""
+
+    producer_ids: ProducerIds
+    api_key: ClassVar[int] = 22
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(self, call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
+        """Give out an id with epoch 0."""
+        if request.transactional_id is not None:
+            call.note_refused(TRANSACTIONS)
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            if not request.transactional_id:
+                code = ErrorCode.INVALID_REQUEST
+            return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+        return InitProducerIdResponse(producer_id=await self.producer_ids.take(), producer_epoch=0)

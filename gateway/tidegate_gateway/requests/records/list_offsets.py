@@ -1,0 +1,212 @@
+"""ListOffsets: versions 1-11.
+
+All is answered once the replica is proven to be at the log's end: what was acknowledged anywhere
+before the request came is in the answer.  By time it is exact to the record (time_search.py).
+
+Differs from Kafka: nothing is tiered, so earliest local (-4) is earliest, and latest tiered (-5)
+and earliest pending upload (-6) are -1, as in Kafka without remote storage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar, Final
+
+import structlog
+import trio
+
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.partitions import Partition
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import list_offsets as codec
+from tidegate_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from tidegate_storage.corrupt import UnknownVersion
+from tidegate_storage.object_store import NoSuchObject, StoreMisconfigured, StoreUnavailable
+
+from ...blocking import Blocking
+from ...fetch.fetch_plan import FetchSettings
+from ...fetch.log_reader import LogReader
+from ...fetch.prepared_runs import CorruptRun
+from ...fetch.time_search import Found, find_first, find_largest
+from ...network.call import Call
+from ...network.turns import Turns
+from .fetch_answer import epoch_error
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+READ_COMMITTED: Final = 1
+
+_SINCE: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+# What time or a person mends while the client asks again.
+_PASSING: Final = (NoSuchObject, StoreMisconfigured, StoreUnavailable, UnknownVersion)
+_EPOCHS_FROM: Final = 4
+_NO_EPOCH: Final = -1
+_NEVER: Final = 1 << 15
+
+_log = structlog.get_logger("tidegate.list_offsets")
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """A question that needs records read: by time, or for the largest time stamp (-3).
+
+    end_offset: the answer must lie below it.
+    """
+
+    answer: ListOffsetsPartitionResponse
+    partition: Partition
+    timestamp: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsets:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    reader: LogReader
+    settings: FetchSettings
+    blocking: Blocking
+    api_key: ClassVar[int] = 2
+    messages: ClassVar[ModuleType] = codec
+
+    async def handle(self, call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        """Answer every partition in the order asked."""
+        is_proven = await self._catch_up()
+        answers = _Answers(self.coordinator.state, request, call.version, is_proven=is_proven)
+        turns = Turns()
+        topics: list[ListOffsetsTopicResponse] = []
+        for asked in request.topics:
+            answered = ListOffsetsTopicResponse(asked.name)
+            topics.append(answered)
+            for partition in asked.partitions:
+                answered.partitions.append(answers.answer(asked.name, partition))
+                await turns.count()
+        await self._search_all(answers.searches)
+        if call.version < _EPOCHS_FROM:
+            for topic in topics:
+                for each in topic.partitions:
+                    each.leader_epoch = _NO_EPOCH
+        return ListOffsetsResponse(topics=topics)
+
+    async def _catch_up(self) -> bool:
+        try:
+            await self.coordinator.catch_up()
+        except CoordinatorUnavailable:
+            return False
+        return True
+
+    async def _search_all(self, searches: Sequence[_Search]) -> None:
+        """Search several partitions at a time; what is not done at the deadline may be asked again.
+
+        Each task takes the next search that nobody took.
+        """
+        if not searches:
+            return
+        waiting = iter(searches)
+        with trio.move_on_after(self.settings.read_deadline_seconds):
+            async with trio.open_nursery() as nursery:
+                for _ in range(min(len(searches), self.settings.concurrent_reads)):
+                    nursery.start_soon(self._work, waiting)
+
+    async def _work(self, waiting: Iterator[_Search]) -> None:
+        for search in waiting:
+            answer = search.answer
+            try:
+                found = await self._search(search)
+            except _PASSING as error:
+                _log.warning("a search by time could not read the store", error=str(error))
+            except CorruptRun:
+                answer.error_code = ErrorCode.CORRUPT_MESSAGE
+            else:
+                answer.error_code = ErrorCode.NONE
+                if found is not None and found.offset < search.end_offset:
+                    answer.offset, answer.timestamp = found
+                    answer.leader_epoch = search.partition.epoch_at(found.offset)
+
+    async def _search(self, search: _Search) -> Found | None:
+        partition = search.partition
+        if search.timestamp == MAX_TIMESTAMP:
+            return await find_largest(self.reader, self.blocking, partition)
+        return await find_first(
+            self.reader, self.blocking, partition, search.timestamp, partition.log_start
+        )
+
+
+class _Answers:
+    """Answers what the state alone can tell; the rest becomes searches."""
+
+    def __init__(
+        self, state: ClusterState, request: ListOffsetsRequest, version: int, *, is_proven: bool
+    ) -> None:
+        self._state = state
+        self._version = version
+        self._is_proven = is_proven
+        self._is_committed_only = request.isolation_level == READ_COMMITTED
+        self._asked = Counter(
+            (topic.name, each.partition_index)
+            for topic in request.topics
+            for each in topic.partitions
+        )
+        self.searches: list[_Search] = []
+
+    def answer(self, name: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        """Return the answer of one partition; a search fills it in later."""
+        answer = ListOffsetsPartitionResponse(asked.partition_index)
+        partition = self._partition(name, asked.partition_index)
+        code = self._check(name, asked, partition)
+        if code or partition is None:
+            answer.error_code = code
+        elif asked.timestamp == MAX_TIMESTAMP or asked.timestamp >= 0:
+            # Until the search is done, the client may ask again.
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            self.searches.append(_Search(answer, partition, asked.timestamp, self._end(partition)))
+        elif asked.timestamp == LATEST:
+            answer.offset, answer.leader_epoch = self._end(partition), partition.leader_epoch
+        elif asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
+            answer.offset = partition.log_start
+            answer.leader_epoch = partition.epoch_at(partition.log_start)
+        return answer
+
+    def _check(
+        self, name: str, asked: ListOffsetsPartition, partition: Partition | None
+    ) -> ErrorCode:
+        if self._asked[name, asked.partition_index] > 1:
+            return ErrorCode.INVALID_REQUEST
+        if asked.timestamp < 0 and self._version < _SINCE.get(asked.timestamp, _NEVER):
+            return ErrorCode.UNSUPPORTED_VERSION
+        if not self._is_proven:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if partition is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return epoch_error(asked.current_leader_epoch, partition)
+
+    def _partition(self, name: str, index: int) -> Partition | None:
+        topic = self._state.topics.by_name.get(name)
+        if topic is None or not 0 <= index < len(topic.partition_numbers):
+            return None
+        return self._state.partitions.get(topic.partition_numbers[index])
+
+    def _end(self, partition: Partition) -> int:
+        return partition.last_stable_offset if self._is_committed_only else partition.next_offset

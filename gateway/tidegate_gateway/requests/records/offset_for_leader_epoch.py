@@ -1,0 +1,79 @@
+"""OffsetForLeaderEpoch: versions 2-4.
+
+The answer is the largest epoch up to the one asked for and where it ends: the present one at the
+high watermark, another where the next began.  By it a consumer notices that a restored log gave
+offsets anew (KIP-320); see state/epochs.py.  An epoch that is not known yet is -1, -1, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.state.partitions import Partition
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import offset_for_leader_epoch as codec
+from tidegate_protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+from ...network.call import Call
+from ...network.turns import Turns
+from .fetch_answer import epoch_error
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetForLeaderEpoch:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    api_key: ClassVar[int] = 23
+    messages: ClassVar[ModuleType] = codec
+
+    async def handle(
+        self, call: Call, request: OffsetForLeaderEpochRequest
+    ) -> OffsetForLeaderEpochResponse:
+        """Answer from the log's present end."""
+        try:
+            await self.coordinator.catch_up()
+        except CoordinatorUnavailable:
+            unproven = ErrorCode.KAFKA_STORAGE_ERROR
+        else:
+            unproven = ErrorCode.NONE
+        turns = Turns()
+        response = OffsetForLeaderEpochResponse()
+        for topic in request.topics:
+            result = OffsetForLeaderTopicResult(topic.topic)
+            response.topics.append(result)
+            for each in topic.partitions:
+                partition = self._partition(topic.topic, each.partition)
+                result.partitions.append(_answer(each, partition, unproven))
+                await turns.count()
+        return response
+
+    def _partition(self, name: str, index: int) -> Partition | None:
+        state = self.coordinator.state
+        topic = state.topics.by_name.get(name)
+        if topic is None or not 0 <= index < len(topic.partition_numbers):
+            return None
+        return state.partitions.get(topic.partition_numbers[index])
+
+
+def _answer(
+    asked: OffsetForLeaderPartition, partition: Partition | None, unproven: ErrorCode
+) -> EpochEndOffset:
+    if unproven:
+        return EpochEndOffset(unproven, asked.partition)
+    if partition is None:
+        return EpochEndOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.partition)
+    code = epoch_error(asked.current_leader_epoch, partition)
+    end = partition.epoch_end(asked.leader_epoch)
+    if code or end is None:
+        return EpochEndOffset(code, asked.partition)
+    return EpochEndOffset(ErrorCode.NONE, asked.partition, *end)

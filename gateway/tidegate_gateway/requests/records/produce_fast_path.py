@@ -1,0 +1,349 @@
+"""Produce as nearly all requests are, as cheaply as it can be done.
+
+Only requests of which every batch is fine so far, and is stored as it came, are taken; any other is
+left to produce.py, untouched, which knows all rules and all error codes.  So nothing is refused
+here, and nothing is accepted here that is not accepted there.
+
+Stage one (see produce.py) never waits, which spares it all coroutines.  A client that sends one
+partition a request, as librdkafka does, sends the same bytes again and again up to the length of
+the records: those were looked at once, and are a key in a table of routes.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from tidegate_coordination.configs.topic_settings import TopicSettings
+from tidegate_coordination.rules.wal import BatchOutcome
+from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.errors import InvalidBatch
+from tidegate_protocol.headers import response_header
+from tidegate_protocol.messages import produce as messages
+from tidegate_protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tidegate_protocol.plain_produce import (
+    Answer,
+    LoneReply,
+    Part,
+    PlainProduce,
+    TopicKey,
+    encode_plain,
+    prefix_end,
+    read_plain,
+    read_records,
+)
+from tidegate_protocol.records import BatchHeader, check_batch
+
+from ...network.arenas import Arena
+from ...network.connection import Connection, fill
+from ...network.replies import ReplySlot
+from ...topics.internal_topics import INTERNAL_TOPICS
+from .produce import UNANSWERABLE, Produce, settle_answer
+
+# Room is looked for once a request: a larger one could make an object much larger than it may be.
+MAX_FRAME_BYTES: Final = 2 << 20
+MAX_PARTS: Final = 500
+MAX_ROUTES: Final = 10_000
+MAX_ROUTE_BYTES: Final = 500
+API_KEY: Final = 0
+_ACKS: Final = (-1, 1)
+# API key and version together, correlation id; what follows does not change with each request.
+_HEAD = Struct(">ii")
+
+
+class _Route:
+    """What requests that begin with the same bytes have in common."""
+
+    __slots__ = ("head", "index", "key", "reply", "settings", "timeout_ms", "topic")
+
+    def __init__(
+        self, head: int, plain: PlainProduce, topic: Topic, settings: TopicSettings
+    ) -> None:
+        self.head = head
+        [(self.key, [(self.index, _, _)])] = plain.topics
+        self.timeout_ms = plain.timeout_ms
+        self.topic = topic
+        self.settings = settings
+        self.reply = LoneReply(self.key, self.index)
+
+
+class _Lone:
+    """A request of one batch, on its way; answered once, when it is settled or in time."""
+
+    __slots__ = ("_connection", "_correlation_id", "_path", "_route", "_slot")
+
+    def __init__(
+        self, path: PlainProducePath, route: _Route, correlation_id: int, connection: Connection
+    ) -> None:
+        self._path = path
+        self._route = route
+        self._correlation_id = correlation_id
+        self._connection = connection
+        self._slot: ReplySlot | None = connection.open_slot()
+
+    def settle(self, outcome: BatchOutcome) -> None:
+        """See wal_writer.BatchToken."""
+        slot = self._slot
+        if slot is None:
+            return
+        refusal, base_offset, append_time_ms, log_start = outcome
+        self._path.deadlines.remove(self)
+        if refusal is not None:
+            self._answer_late(slot, outcome)
+            return
+        self._slot = None
+        frame = self._route.reply.encode(
+            self._correlation_id, base_offset, append_time_ms, log_start
+        )
+        slot.fill_small(frame)
+        self._path.flusher.add(self._connection)
+
+    def abort(self) -> None:
+        """See wal_writer.BatchToken."""
+        self._connection.abort(UNANSWERABLE)
+
+    def time_out(self) -> None:
+        """See produce_deadlines.Expirable."""
+        if self._slot is not None:
+            self._answer_late(self._slot, None)
+
+    def _answer_late(self, slot: ReplySlot, outcome: BatchOutcome | None) -> None:
+        self._slot = None
+        route = self._route
+        version = route.head & 0xFFFF
+        response = _response([(route.key, [(route.index, 0, 0)])], [outcome])
+        _fill(slot, response, self._correlation_id, version)
+        self._path.flusher.add(self._connection)
+
+
+class _Token:
+    """One of several batches of a request."""
+
+    __slots__ = ("outcome", "request")
+
+    def __init__(self, request: _Request) -> None:
+        self.request = request
+        self.outcome: BatchOutcome | None = None
+
+    def settle(self, outcome: BatchOutcome) -> None:
+        """See wal_writer.BatchToken."""
+        self.outcome = outcome
+        self.request.settled(outcome)
+
+    def abort(self) -> None:
+        """See wal_writer.BatchToken."""
+        self.request.abort()
+
+
+class _Request:
+    """A request of several batches; answered once, when all are settled or in time."""
+
+    __slots__ = ("_connection", "_has_failed", "_path", "_plain", "_slot", "_tokens", "_waiting")
+
+    def __init__(self, path: PlainProducePath, plain: PlainProduce, connection: Connection) -> None:
+        self._path = path
+        self._plain = plain
+        self._connection = connection
+        self._slot: ReplySlot | None = connection.open_slot()
+        self._has_failed = False
+        self._waiting = 0
+        self._tokens: list[_Token] = []
+
+    def abort(self) -> None:
+        """Close the connection of who asked."""
+        self._connection.abort(UNANSWERABLE)
+
+    def token(self) -> _Token:
+        """One batch more to wait for."""
+        token = _Token(self)
+        self._tokens.append(token)
+        self._waiting += 1
+        return token
+
+    def settled(self, outcome: BatchOutcome) -> None:
+        """One batch less to wait for."""
+        self._waiting -= 1
+        if outcome.refusal is not None:
+            self._has_failed = True
+        if not self._waiting and self._slot is not None:
+            self._path.deadlines.remove(self)
+            self._answer(self._slot)
+
+    def time_out(self) -> None:
+        """See produce_deadlines.Expirable."""
+        if self._slot is not None:
+            self._has_failed = True
+            self._answer(self._slot)
+
+    def _answer(self, slot: ReplySlot) -> None:
+        self._slot = None
+        plain = self._plain
+        if self._has_failed:
+            response = _response(plain.topics, [each.outcome for each in self._tokens])
+            _fill(slot, response, plain.correlation_id, plain.version)
+        else:
+            slot.fill((encode_plain(plain.version, plain.correlation_id, self._answers()),))
+        self._path.flusher.add(self._connection)
+
+    def _answers(self) -> list[tuple[TopicKey, list[Answer]]]:
+        tokens = iter(self._tokens)
+        answers: list[tuple[TopicKey, list[Answer]]] = []
+        for key, parts in self._plain.topics:
+            of_topic: list[Answer] = []
+            for (index, _, _), token in zip(parts, tokens, strict=False):
+                assert token.outcome is not None
+                _, base_offset, append_time_ms, log_start = token.outcome
+                of_topic.append((index, base_offset, append_time_ms, log_start))
+            answers.append((key, of_topic))
+        return answers
+
+
+def _response(
+    topics: list[tuple[TopicKey, list[Part]]], outcomes: list[BatchOutcome | None]
+) -> ProduceResponse:
+    """Return an answer in which something failed."""
+    rest = iter(outcomes)
+    response = ProduceResponse()
+    for key, parts in topics:
+        name, topic_id = (key, bytes(16)) if isinstance(key, str) else ("", key)
+        answer = TopicProduceResponse(name, topic_id)
+        for index, _, _ in parts:
+            partition = PartitionProduceResponse(index)
+            settle_answer(partition, next(rest))
+            answer.partition_responses.append(partition)
+        response.responses.append(answer)
+    return response
+
+
+def _fill(slot: ReplySlot, response: ProduceResponse, correlation_id: int, version: int) -> None:
+    header = response_header(correlation_id, API_KEY, version)
+    fill(slot, header, messages.encode_response(response, version))
+
+
+class PlainProducePath:
+    """See the module's head."""
+
+    def __init__(self, produce: Produce) -> None:
+        self._produce = produce
+        self._topics = produce.coordinator.state.topics
+        self._configs = produce.coordinator.state.configs
+        self._live_gateways = produce.coordinator.state.gateways.live
+        self._routes: dict[bytes, _Route] = {}
+        self._routes_as_of = (-1, -1)
+        self.flusher = produce.flusher
+        self.deadlines = produce.deadlines
+
+    def start(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
+        """Take the request in a frame, or leave it alone and return False."""
+        if len(frame) > MAX_FRAME_BYTES or not self._produce.writer.has_room:
+            return False
+        coordinator = self._produce.coordinator
+        me = self._live_gateways.get(coordinator.incarnation)
+        if me is None or me.draining or coordinator.is_cut_off:
+            return False
+        position = connection.plain_prefix_end
+        route = self._routes.get(bytes(frame[_HEAD.size : position])) if position else None
+        if route is None or self._routes_as_of != (self._topics.version, self._configs.version):
+            return self._start_unknown(connection, frame, arena)
+        head, correlation_id = _HEAD.unpack_from(frame)
+        place = read_records(frame, position)
+        if place is None or head != route.head:
+            return self._start_unknown(connection, frame, arena)
+        batch = frame[place[0] : place[1]]
+        header = self._checked(route.settings, batch)
+        if header is None:
+            return False
+        produce, topic = self._produce, route.topic
+        lone = _Lone(self, route, correlation_id, connection)
+        produce.on_topic_bytes(topic.name, len(batch))
+        connection.peer.produced_bytes += len(batch)
+        produce.writer.pin(arena)
+        produce.writer.append(topic.topic_id, route.index, batch, header, lone)
+        receiver = connection.receiver
+        receiver.inflow.whole_at = receiver.received_at
+        self.deadlines.add(lone, route.timeout_ms)
+        return True
+
+    def _start_unknown(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
+        plain = read_plain(frame)
+        if plain is None or plain.acks not in _ACKS:
+            return False
+        batches = self._batches(plain, frame)
+        if batches is None:
+            return False
+        self._learn(connection, frame, plain, batches[0][0])
+        request = _Request(self, plain, connection)
+        produce = self._produce
+        # From here on the open object refers to the arena, whatever becomes of the connection.
+        produce.writer.pin(arena)
+        for topic, partition, batch, header in batches:
+            produce.on_topic_bytes(topic.name, len(batch))
+            connection.peer.produced_bytes += len(batch)
+            produce.writer.append(topic.topic_id, partition, batch, header, request.token())
+        receiver = connection.receiver
+        receiver.inflow.whole_at = receiver.received_at
+        self.deadlines.add(request, plain.timeout_ms)
+        return True
+
+    def _batches(
+        self, plain: PlainProduce, frame: memoryview
+    ) -> list[tuple[Topic, int, memoryview, BatchHeader]] | None:
+        """Return the batches with their topics, or None when any is not fine."""
+        found: list[tuple[Topic, int, memoryview, BatchHeader]] = []
+        for key, parts in plain.topics:
+            topic = self._topic(key)
+            if topic is None:
+                return None
+            settings = self._produce.settings_of(topic)
+            if not self._produce.deep_check.is_never_needed(settings):
+                return None
+            for index, start, end in parts:
+                batch = frame[start:end]
+                header = self._checked(settings, batch)
+                if header is None or not 0 <= index < len(topic.partition_numbers):
+                    return None
+                found.append((topic, index, batch, header))
+        return found if len(found) <= MAX_PARTS else None
+
+    def _topic(self, key: TopicKey) -> Topic | None:
+        topics = self._topics
+        topic = topics.by_id.get(key) if isinstance(key, bytes) else topics.by_name.get(key)
+        return None if topic is None or topic.name in INTERNAL_TOPICS else topic
+
+    def _checked(self, settings: TopicSettings, batch: memoryview) -> BatchHeader | None:
+        """Return the header of a batch that may be stored as it is."""
+        size_bytes = len(batch)
+        if size_bytes > settings.max_message_bytes or size_bytes > settings.segment_bytes:
+            return None
+        try:
+            header = check_batch(batch)
+        except InvalidBatch:
+            return None
+        latest_ms = self._produce.now_ms() + settings.timestamp_after_max_ms
+        is_late = header.max_timestamp > latest_ms and not settings.timestamp_type_is_append
+        return None if is_late or header.is_transactional else header
+
+    def _learn(
+        self, connection: Connection, frame: memoryview, plain: PlainProduce, topic: Topic
+    ) -> None:
+        """Remember what this request begins with, for the next one like it."""
+        topics = plain.topics
+        if len(topics) > 1 or len(topics[0][1]) > 1:
+            return
+        _, start, end = topics[0][1][0]
+        position = prefix_end(frame, start, end)
+        if position is None or position > MAX_ROUTE_BYTES:
+            return
+        as_of = (self._topics.version, self._configs.version)
+        if self._routes_as_of != as_of or len(self._routes) >= MAX_ROUTES:
+            self._routes.clear()
+            self._routes_as_of = as_of
+        head, _ = _HEAD.unpack_from(frame)
+        settings = self._produce.settings_of(topic)
+        route = _Route(head, plain, topic, settings)
+        self._routes[bytes(frame[_HEAD.size : position])] = route
+        connection.plain_prefix_end = position

@@ -1,0 +1,1 @@
+"""Requests that create, change and describe topics and their replicas."""

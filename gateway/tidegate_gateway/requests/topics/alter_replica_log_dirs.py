@@ -1,0 +1,68 @@
+"""AlterReplicaLogDirs: versions 1-2.
+
+Differs from Kafka: there is one directory, which DescribeLogDirs names, and all partitions are in
+it, so a move there is done already, and LOG_DIR_NOT_FOUND says there is no other.  Any gateway
+serves any partition: none answers REPLICA_NOT_AVAILABLE, as a broker without the replica does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import alter_replica_log_dirs as wire
+from tidegate_protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+from ...network.call import Call
+from .describe_log_dirs import LOG_DIR
+from .known_partitions import partition_exists
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReplicaLogDirsHandler:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    api_key: ClassVar[int] = 34
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(
+        self, call: Call, request: AlterReplicaLogDirsRequest
+    ) -> AlterReplicaLogDirsResponse:
+        """Answer each partition once, in one row per topic, wherever the request named it."""
+        await self.coordinator.catch_up()
+        results = [
+            AlterReplicaLogDirTopicResult(
+                name,
+                [
+                    AlterReplicaLogDirPartitionResult(index, self._code(name, index, path))
+                    for index, path in paths.items()
+                ],
+            )
+            for name, paths in _paths(request).items()
+        ]
+        return AlterReplicaLogDirsResponse(results=results)
+
+    def _code(self, name: str, index: int, path: str) -> ErrorCode:
+        if path != LOG_DIR:
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        if not partition_exists(self.coordinator.state.topics, name, index):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NONE
+
+
+def _paths(request: AlterReplicaLogDirsRequest) -> dict[str, dict[int, str]]:
+    """Return where each partition of each topic shall go; the last word counts, as in Kafka."""
+    paths: dict[str, dict[int, str]] = {}
+    for log_dir in request.dirs:
+        for topic in log_dir.topics:
+            paths.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions, log_dir.path))
+    return paths

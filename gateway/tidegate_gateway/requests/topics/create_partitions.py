@@ -1,0 +1,98 @@
+"""CreatePartitions: versions 0-3.
+
+One row per topic, always.  A topic grows as a whole or not at all, so a retry finds it grown.  What
+one request may add is bounded for all its topics, however many proposals it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.rules.topics import (
+    MAX_PARTITIONS_PER_REQUEST,
+    TOO_MANY_PARTITIONS,
+    CreatePartitions,
+    Growth,
+    Refused,
+    TopicRefusal,
+    duplicates,
+)
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import create_partitions as wire
+from tidegate_protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+from ...network.call import Call
+from ...topics.looks import Look, is_changed
+from .topic_errors import topic_error
+
+TOPICS_PER_PROPOSAL = 500
+_TOO_MUCH = Refused(TopicRefusal.TOO_MUCH, TOO_MANY_PARTITIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePartitionsHandler:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    api_key: ClassVar[int] = 37
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(
+        self, call: Call, request: CreatePartitionsRequest
+    ) -> CreatePartitionsResponse:
+        """Answer topic by topic; a name that stands twice is answered once."""
+        twice = duplicates(topic.name for topic in request.topics)
+        results = [
+            CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            for name in sorted(twice)
+        ]
+        wanted = [_growth(topic) for topic in request.topics if topic.name not in twice]
+        look = Look(self.coordinator)
+        await look.take(each.name for each in wanted)
+
+        def proposal(part: Sequence[Growth], seen: int) -> CreatePartitions:
+            topic_ids = look.topic_ids(each.name for each in part)
+            return CreatePartitions(part, request.validate_only, seen, topic_ids)
+
+        room = MAX_PARTITIONS_PER_REQUEST
+        for first in range(0, len(wanted), TOPICS_PER_PROPOSAL):
+            part = wanted[first : first + TOPICS_PER_PROPOSAL]
+            added = [self._added(each) for each in part]
+            all_added = list(accumulate(added))
+            fitting = [each for at, each in enumerate(part) if all_added[at] <= room]
+            answers = await look.propose(fitting, proposal, is_changed) if fitting else []
+            room -= sum(count for count, answer in zip(added, answers, strict=False) if not answer)
+            if len(fitting) < len(part):
+                room = 0  # and none behind it, be it ever so small
+            refused = [*answers, *[_TOO_MUCH] * (len(part) - len(fitting))]
+            results += [_result(each, answer) for each, answer in zip(part, refused, strict=True)]
+        return CreatePartitionsResponse(results=results)
+
+    def _added(self, growth: Growth) -> int:
+        """Return how many partitions would be new; 0 where the rule has another refusal."""
+        topic = self.coordinator.state.topics.by_name.get(growth.name)
+        added = growth.partition_count - len(topic.partition_numbers) if topic else 0
+        return added if 0 < added <= MAX_PARTITIONS_PER_REQUEST else 0
+
+
+def _growth(topic: CreatePartitionsTopic) -> Growth:
+    if topic.assignments is None:
+        return Growth(topic.name, topic.count)
+    lists = tuple(tuple(each.broker_ids) for each in topic.assignments)
+    return Growth(topic.name, topic.count, lists)
+
+
+def _result(growth: Growth, refused: Refused | None) -> CreatePartitionsTopicResult:
+    if refused is None:
+        return CreatePartitionsTopicResult(growth.name)
+    return CreatePartitionsTopicResult(growth.name, *topic_error(refused))

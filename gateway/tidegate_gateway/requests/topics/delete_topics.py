@@ -1,0 +1,115 @@
+"""DeleteTopics: versions 1-6, by name or, from version 6, by id.
+
+The records' objects are collected later; nobody can read them any more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.rules.topics import (
+    Deleted,
+    DeleteTopics,
+    Refused,
+    TopicKey,
+    TopicRefusal,
+)
+from tidegate_protocol.error_codes import ErrorCode, error_text
+from tidegate_protocol.messages import delete_topics as wire
+from tidegate_protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from tidegate_protocol.primitives import ZERO_UUID
+
+from ...network.call import Call
+from ...settings.broker_settings import BrokerSettings
+from ...topics.looks import Look, is_changed
+from .topic_errors import topic_error
+
+TOPICS_PER_PROPOSAL = 1_500
+FIRST_VERSION_WITH_DISABLED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopicsHandler:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    settings: BrokerSettings
+    api_key: ClassVar[int] = 20
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(self, call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        """Answer topic by topic."""
+        asked = request.topics + [DeleteTopicState(name=name) for name in request.topic_names]
+        if not self.settings.bool("delete.topic.enable"):
+            return DeleteTopicsResponse(responses=[_disabled(each, call) for each in asked])
+        counts = Counter((each.name, each.topic_id) for each in asked)
+        results: list[DeletableTopicResult] = []
+        wanted: list[TopicKey] = []
+        for (name, topic_id), count in counts.items():
+            text = _wrong(name, topic_id, count)
+            if text is None:
+                wanted.append(TopicKey(name, topic_id))
+            else:
+                results.append(_refused(name, topic_id, ErrorCode.INVALID_REQUEST, text))
+        results += await self._delete(wanted)
+        return DeleteTopicsResponse(responses=results)
+
+    async def _delete(self, wanted: list[TopicKey]) -> list[DeletableTopicResult]:
+        """Delete by id what the names stand for now: a late proposal must hit no later life."""
+        look = Look(self.coordinator)
+        await look.take(each.name for each in wanted if each.name is not None)
+        known = [(each, key) for each in wanted if (key := _known(look, each)) is not None]
+        answers: dict[TopicKey, Deleted | Refused] = {}
+        for first in range(0, len(known), TOPICS_PER_PROPOSAL):
+            part = known[first : first + TOPICS_PER_PROPOSAL]
+            told = await look.propose([key for _, key in part], DeleteTopics, is_changed)
+            answers.update(zip((each for each, _ in part), told, strict=True))
+        unknown = Refused(TopicRefusal.UNKNOWN_NAME, "")
+        return [_result(each, answers.get(each, unknown)) for each in wanted]
+
+
+def _known(look: Look, wanted: TopicKey) -> TopicKey | None:
+    """Return the key by id; None for a name that no topic has."""
+    if wanted.name is None:
+        return wanted
+    topic = look.topic(wanted.name)
+    return TopicKey(None, topic.topic_id) if topic is not None else None
+
+
+def _wrong(name: str | None, topic_id: bytes, count: int) -> str | None:
+    if name is None and topic_id == ZERO_UUID:
+        return "Neither topic name nor id were specified."
+    if name is not None and topic_id != ZERO_UUID:
+        return "You may not specify both topic name and topic id."
+    if count > 1:
+        return "Duplicate topic id." if name is None else "Duplicate topic name."
+    return None
+
+
+def _result(wanted: TopicKey, answer: Deleted | Refused) -> DeletableTopicResult:
+    if isinstance(answer, Deleted):
+        return DeletableTopicResult(name=answer.name, topic_id=answer.topic_id)
+    if wanted.name is not None and answer.reason is TopicRefusal.UNKNOWN_ID:
+        answer = Refused(TopicRefusal.UNKNOWN_NAME, "")
+    topic_id = wanted.topic_id if wanted.name is None else ZERO_UUID
+    return _refused(wanted.name, topic_id, *topic_error(answer))
+
+
+def _refused(name: str | None, topic_id: bytes, code: int, text: str) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=text)
+
+
+def _disabled(asked: DeleteTopicState, call: Call) -> DeletableTopicResult:
+    is_known = call.version >= FIRST_VERSION_WITH_DISABLED
+    code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
+    text = error_text(ErrorCode.TOPIC_DELETION_DISABLED)
+    return _refused(asked.name, asked.topic_id, code, text)

@@ -1,0 +1,75 @@
+"""ElectLeaders: versions 0-2.
+
+Differs from Kafka: every partition is led, and by the first of its replicas, so no election is ever
+needed: ELECTION_NOT_NEEDED for each partition that was named, and no partitions where all were
+meant, as Kafka answers for a cluster at rest.  timeout_ms is ignored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_coordination.coordinator import Coordinator
+from tidegate_protocol.error_codes import ErrorCode, error_text
+from tidegate_protocol.messages import elect_leaders as wire
+from tidegate_protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+from ...network.call import Call
+from ...network.turns import Turns
+from .known_partitions import partition_exists
+
+PREFERRED = 0
+UNCLEAN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeadersHandler:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    api_key: ClassVar[int] = 43
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(self, call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
+        """Answer partition by partition."""
+        if request.election_type not in (PREFERRED, UNCLEAN):
+            return _unknown_type(request)
+        await self.coordinator.catch_up()
+        rows: list[ReplicaElectionResult] = []
+        if request.topic_partitions is None:
+            names = self.coordinator.state.topics.by_name
+            rows = [ReplicaElectionResult(name) for name in names]
+        else:
+            turns = Turns()
+            for each in request.topic_partitions:
+                results: list[PartitionResult] = []
+                rows.append(ReplicaElectionResult(each.topic, results))
+                for index in each.partitions:
+                    results.append(self._result(each.topic, index))
+                    await turns.count()
+        return ElectLeadersResponse(replica_election_results=rows)
+
+    def _result(self, name: str, index: int) -> PartitionResult:
+        code = ErrorCode.ELECTION_NOT_NEEDED
+        if not partition_exists(self.coordinator.state.topics, name, index):
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return PartitionResult(index, code, error_text(code))
+
+
+def _unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Refuse the whole and each partition, as Kafka does; version 0 has no type to be wrong."""
+    code, text = ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
+    rows = [
+        ReplicaElectionResult(
+            each.topic, [PartitionResult(index, code, text) for index in each.partitions]
+        )
+        for each in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code, replica_election_results=rows)

@@ -1,0 +1,33 @@
+"""ListPartitionReassignments: version 0 (KIP-455).
+
+What is asked for is shown already or refused (alter_partition_reassignments.py), so none is ever in
+progress.  Kafka leaves out what is not being reassigned, topics that do not exist too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+from tidegate_protocol.messages import list_partition_reassignments as wire
+from tidegate_protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+from ...network.call import Call
+
+
+@dataclass(frozen=True, slots=True)
+class ListPartitionReassignmentsHandler:
+    """See the module's head."""
+
+    api_key: ClassVar[int] = 46
+    messages: ClassVar[ModuleType] = wire
+
+    async def handle(
+        self, call: Call, request: ListPartitionReassignmentsRequest
+    ) -> ListPartitionReassignmentsResponse:
+        """Answer an empty list."""
+        return ListPartitionReassignmentsResponse(error_message=None)
