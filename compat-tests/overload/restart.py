@@ -28,11 +28,11 @@ from harness.places import ROOT, WORK
 from harness.probe import answers
 from harness.process import StartFailed, free_ports, spawn, tail
 
-from tidegate_coordination import events as ev
-from tidegate_coordination import group_events as gev
-from tidegate_coordination.entries import decode_entry, encode_entry, encode_events
-from tidegate_coordination.logs.sqlite import open_file
-from tidegate_coordination.snapshots import encode_state, save_verified, trim_below_verified
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events.entries import decode_entry, encode_entry, encode_events
+from tidegate_coordination.log.snapshots import encode_state, save_verified, trim_below_verified
+from tidegate_coordination.logs.sqlite.log import open_file
 from tidegate_coordination.state.cluster import ClusterState
 
 KEY = "restart"

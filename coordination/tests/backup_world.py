@@ -13,16 +13,16 @@ import trio
 from tidegate_coordination.backup.copier import Copier
 from tidegate_coordination.backup.recovery import recover_from_copies
 from tidegate_coordination.backup.restore import RestoreReport, Work, look_at_target, restore
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.entries import decode_entry
-from tidegate_coordination.events import Endpoint, TopicCreated
-from tidegate_coordination.metadata_log import MetadataLog, Trimmed
-from tidegate_coordination.metadata_versions import FIRST
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.cluster import Endpoint, TopicCreated
+from tidegate_coordination.events.entries import decode_entry
+from tidegate_coordination.events.metadata_versions import FIRST
+from tidegate_coordination.log.metadata_log import MetadataLog, Trimmed
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import TOPICS, Decided, View
-from tidegate_coordination.rules.wal import BatchFacts, BatchOutcome, CommitWal
+from tidegate_coordination.rules.records.wal import BatchFacts, BatchOutcome, CommitWal
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.records.objects import WalName
 from tidegate_protocol.records import Record, build_batch, decode_records, read_header, walk
 from tidegate_storage.keys import wal_key
 from tidegate_storage.memory_store import MemoryObjectStore

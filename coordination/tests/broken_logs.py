@@ -4,9 +4,7 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from tidegate_coordination.log_checks import OpenLog
-from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogCorrupt,
     LogEntry,
@@ -15,6 +13,8 @@ from tidegate_coordination.metadata_log import (
     Snapshot,
     Trimmed,
 )
+from tidegate_coordination.log_contract.checks import OpenLog
+from tidegate_coordination.logs.memory import MemoryLog
 
 
 def same(log: MetadataLog) -> OpenLog:

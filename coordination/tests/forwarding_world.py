@@ -12,8 +12,8 @@ from random import Random
 import msgspec
 import trio
 
-from tidegate_coordination.entries import decode_entry
-from tidegate_coordination.events import Endpoint, Proposed
+from tidegate_coordination.events.cluster import Endpoint, Proposed
+from tidegate_coordination.events.entries import decode_entry
 from tidegate_coordination.forwarding.contention import Contention
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
@@ -28,9 +28,9 @@ from tidegate_coordination.forwarding.messages import (
 )
 from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.forwarding.service import ProposalService
+from tidegate_coordination.log.metadata_log import MetadataLog, Trimmed
 from tidegate_coordination.logs.forward import ForwardLog
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import MetadataLog, Trimmed
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from tidegate_coordination.group_events import GroupChanged
+from tidegate_coordination.events.groups import GroupChanged
 from tidegate_coordination.groups.classic import ClassicGroup
 from tidegate_coordination.groups.joining import join
 from tidegate_coordination.groups.settings import GroupSettings

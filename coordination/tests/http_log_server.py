@@ -8,9 +8,9 @@ from functools import partial
 import trio
 
 from tidegate_coordination.http.server import Handle, serve_http
-from tidegate_coordination.log_service import LogService
-from tidegate_coordination.logs.http_wire import MAX_PART_BYTES
-from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_coordination.log.metadata_log import MetadataLog
+from tidegate_coordination.logs.http.service import LogService
+from tidegate_coordination.logs.http.wire import MAX_PART_BYTES
 
 
 @asynccontextmanager

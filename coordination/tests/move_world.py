@@ -10,14 +10,14 @@ from typing import TypeVar
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
-from tidegate_coordination.entries import decode_entry
-from tidegate_coordination.events import Endpoint
-from tidegate_coordination.log_move_watch import LogMoveWatch
-from tidegate_coordination.log_mover import LogMover, MovePlan, MoveReport
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
-from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.coordinator.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    ProposalFailed,
+)
+from tidegate_coordination.events.cluster import Endpoint
+from tidegate_coordination.events.entries import decode_entry
+from tidegate_coordination.log.metadata_log import (
     FIRST_POSITION,
     AppendResult,
     LogCapabilities,
@@ -26,9 +26,13 @@ from tidegate_coordination.metadata_log import (
     Snapshot,
     Trimmed,
 )
-from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
+from tidegate_coordination.log_move.mover import LogMover, MovePlan, MoveReport
+from tidegate_coordination.log_move.watch import LogMoveWatch
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules.gateways import ExpireGateways, Register, Renew
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 from tidegate_coordination.state.cluster import ClusterState
 
 Result = TypeVar("Result")

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 import trio
 
-from tidegate_coordination.load import open_log
-from tidegate_coordination.logs.postgres_log import PostgresLog
-from tidegate_coordination.metadata_log import AppendResult, MetadataLog
+from tidegate_coordination.log.load import open_log
+from tidegate_coordination.log.metadata_log import AppendResult, MetadataLog
+from tidegate_coordination.logs.postgres.log import PostgresLog
 
 if TYPE_CHECKING:
     from tests.pg_server import PostgresServer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate_coordination import events as ev
-from tidegate_coordination.entries import encode_entry, encode_events
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events.entries import encode_entry, encode_events
 
 START_MS = 1_700_000_000_000
 TOPIC = b"t" * 16

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogCapabilities,
     LogCorrupt,

@@ -37,16 +37,16 @@ from tidegate_coordination.backup.copies import (
     split_chunks,
 )
 from tidegate_coordination.backup.shelf import Shelf
-from tidegate_coordination.entries import encode_entry
-from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.events.entries import encode_entry
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogEntry,
     LogMisconfigured,
     LogUnavailable,
     Trimmed,
 )
-from tidegate_coordination.snapshots import encode_state, save_verified, trim_below_verified
+from tidegate_coordination.log.snapshots import encode_state, save_verified, trim_below_verified
+from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_storage.ownership import claim_prefix
 
 ENTRIES = [LogEntry(7, b"seven"), LogEntry(8, b""), LogEntry(9, bytes(300))]

@@ -9,9 +9,9 @@ from trio.testing import MockClock
 from tests.backup_world import CLUSTER, back_up, batch_of, memory_store, restored, writers
 from tidegate_coordination.backup.recovery import NothingToRestore, recover_from_copies
 from tidegate_coordination.backup.shelf import Shelf
+from tidegate_coordination.events.metadata_versions import ReleaseTooOld
+from tidegate_coordination.log.metadata_log import Snapshot
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import Snapshot
-from tidegate_coordination.metadata_versions import ReleaseTooOld
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.ownership import Owner

@@ -13,10 +13,10 @@ from tests.backup_world import CLUSTER, back_up, batch_of, memory_store, replaye
 from tidegate_coordination.backup.recovery import NothingToRestore
 from tidegate_coordination.backup.repair import look_for_damage, recover_from_log, save_entries
 from tidegate_coordination.backup.shelf import Shelf
+from tidegate_coordination.log.metadata_log import LogCorrupt, LogEntry, Trimmed
+from tidegate_coordination.log.snapshots import encode_state, save_verified
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.logs.sqlite import SqliteLog, open_file
-from tidegate_coordination.metadata_log import LogCorrupt, LogEntry, Trimmed
-from tidegate_coordination.snapshots import encode_state, save_verified
+from tidegate_coordination.logs.sqlite.log import SqliteLog, open_file
 from tidegate_storage.object_store import ObjectStore
 
 

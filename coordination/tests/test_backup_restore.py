@@ -22,9 +22,9 @@ from tests.backup_world import (
 )
 from tidegate_coordination.backup.recovery import NothingToRestore
 from tidegate_coordination.backup.salvage_rules import PRODUCER_ID_GAP
+from tidegate_coordination.log.metadata_log import LogMisconfigured
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogMisconfigured
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 from tidegate_coordination.state.columns import MAX_INT64
 from tidegate_storage.keys import timeline_key
 from tidegate_storage.object_store import StoreMisconfigured

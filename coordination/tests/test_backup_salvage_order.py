@@ -22,11 +22,11 @@ from tests.backup_world import (
     values,
     writers,
 )
+from tidegate_coordination.log.metadata_log import LogMisconfigured
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogMisconfigured
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
-from tidegate_coordination.rules.wal import CommitWal
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.wal import CommitWal
+from tidegate_coordination.state.records.objects import WalName
 from tidegate_storage.keys import parse_wal_key
 from tidegate_storage.memory_store import MemoryObjectStore
 

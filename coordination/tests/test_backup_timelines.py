@@ -7,19 +7,19 @@ import trio
 
 from tests.backup_world import CLUSTER, batch_of, memory_store, replayed, writers
 from tidegate_coordination.backup.salvage_rules import SequenceIndex, gaps_of
-from tidegate_coordination.entries import ENTRY_FORMAT, AnyEvent, Entry
-from tidegate_coordination.events import (
+from tidegate_coordination.events.cluster import (
     FormerLife,
     FormerLivesFound,
     SalvageEnded,
     TimelineOpened,
     WalCommitted,
 )
+from tidegate_coordination.events.entries import ENTRY_FORMAT, AnyEvent, Entry
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.rules.wal import BatchFacts
+from tidegate_coordination.rules.records.wal import BatchFacts
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.producers import MAX_SEQUENCE, KeptBatch, ProducerState
+from tidegate_coordination.state.records.producers import MAX_SEQUENCE, KeptBatch, ProducerState
 from tidegate_storage.keys import (
     backup_prefix,
     parse_timeline_key,

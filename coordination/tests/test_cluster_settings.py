@@ -5,15 +5,20 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from tidegate_coordination import events as ev
-from tidegate_coordination.cluster_settings import NO_GATEWAY, ClusterSettings, Disagreement, Own
+from tidegate_coordination.configs.cluster_settings import (
+    NO_GATEWAY,
+    ClusterSettings,
+    Disagreement,
+    Own,
+)
 from tidegate_coordination.configs.cluster_wide import CLUSTER_WIDE, OF_TOPICS, clusters_own
 from tidegate_coordination.configs.definition import LONG_MAX
 from tidegate_coordination.configs.effective import Source
 from tidegate_coordination.configs.topic_settings import TopicSettings
-from tidegate_coordination.entries import Entry
-from tidegate_coordination.events import Event
-from tidegate_coordination.metadata_versions import NEWEST, SETTINGS_TOLD
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events.cluster import Event
+from tidegate_coordination.events.entries import Entry
+from tidegate_coordination.events.metadata_versions import NEWEST, SETTINGS_TOLD
 from tidegate_coordination.rules.gateways import TellSettings
 from tidegate_coordination.rules.proposal import View
 from tidegate_coordination.state.cluster import ClusterState

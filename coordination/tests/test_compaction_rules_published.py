@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tests.test_segment_rules import rows, unit, world_with
 from tests.test_wal_rules import TOPIC, World
-from tidegate_coordination.events import (
+from tidegate_coordination.events.cluster import (
     CleanedPartition,
     GatewayExpired,
     LogStartsMoved,
     TopicDeleted,
 )
-from tidegate_coordination.rules.segments import Publication, PublishCompaction, SegmentUnit
-from tidegate_coordination.state.cleanings import Cleaning
+from tidegate_coordination.rules.records.segments import Publication, PublishCompaction, SegmentUnit
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.records.cleanings import Cleaning
 
 
 def compact(world: World, end_offset: int, *stretches: SegmentUnit) -> Publication:

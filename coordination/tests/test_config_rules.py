@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from tidegate_coordination.entries import Entry
-from tidegate_coordination.events import (
+from tidegate_coordination.events.cluster import (
     ClusterCreated,
     ConfigsSet,
     Endpoint,
     GatewayRegistered,
     TopicCreated,
 )
+from tidegate_coordination.events.entries import Entry
 from tidegate_coordination.rules.configs import (
     Change,
     ConfigRefusal,

@@ -11,10 +11,10 @@ import trio
 from trio.testing import MockClock
 
 from tests.forwarding_world import World, forwarding_world
-from tidegate_coordination import coordinator, log_access
-from tidegate_coordination.coordinator import Coordinator, Failure, Waiting
-from tidegate_coordination.entries import authored, decode_entry
-from tidegate_coordination.events import ClaimTaken
+from tidegate_coordination.coordinator import coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator, Failure, Waiting
+from tidegate_coordination.events.cluster import ClaimTaken
+from tidegate_coordination.events.entries import authored, decode_entry
 from tidegate_coordination.forwarding import codec, contention
 from tidegate_coordination.forwarding.contention import (
     ENOUGH,
@@ -28,17 +28,18 @@ from tidegate_coordination.forwarding.forwarder import (
     ForwardingCoordinator,
 )
 from tidegate_coordination.forwarding.leaders import leader
-from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log import access as log_access
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogCapabilities,
     LogEntry,
     Snapshot,
     Trimmed,
 )
+from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Renew, TakeClaim
 from tidegate_coordination.rules.numbered import Numbered
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 
 
 @dataclass

@@ -9,23 +9,23 @@ import pytest
 import trio
 import trio.testing
 
-from tidegate_coordination.coordinator import (
+from tidegate_coordination.coordinator.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
     Failure,
     ProposalFailed,
 )
-from tidegate_coordination.drafts import Draft
-from tidegate_coordination.entries import decode_entry
-from tidegate_coordination.events import Endpoint, TopicCreated
-from tidegate_coordination.log_access import GatewayFenced
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.coordinator.drafts import Draft
+from tidegate_coordination.events.cluster import Endpoint, TopicCreated
+from tidegate_coordination.events.entries import decode_entry
+from tidegate_coordination.log.access import GatewayFenced
+from tidegate_coordination.log.metadata_log import MetadataLog, Trimmed
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import MetadataLog, Trimmed
 from tidegate_coordination.rules.gateways import ExpireGateways, NodeIdTaken, Register, Renew
 from tidegate_coordination.rules.numbered import Numbered
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
 from tidegate_coordination.rules.proposal import NOTHING, TOPICS, Decided, View
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 from tidegate_coordination.state.cluster import ClusterState
 
 

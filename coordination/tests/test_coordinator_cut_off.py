@@ -8,12 +8,12 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tidegate_coordination.coordinator import CUT_OFF_SHARE, Coordinator
-from tidegate_coordination.entries import encode_entry, encode_events
-from tidegate_coordination.events import Endpoint, Event, GatewayExpired, GatewayRenewed
-from tidegate_coordination.log_access import GatewayFenced
+from tidegate_coordination.coordinator.coordinator import CUT_OFF_SHARE, Coordinator
+from tidegate_coordination.events.cluster import Endpoint, Event, GatewayExpired, GatewayRenewed
+from tidegate_coordination.events.entries import encode_entry, encode_events
+from tidegate_coordination.log.access import GatewayFenced
+from tidegate_coordination.log.metadata_log import AppendResult, LogEntry, LogUnavailable, Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import AppendResult, LogEntry, LogUnavailable, Trimmed
 from tidegate_coordination.rules.gateways import Register, Renew
 from tidegate_coordination.state.cluster import ClusterState
 

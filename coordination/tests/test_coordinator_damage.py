@@ -10,19 +10,19 @@ import pytest
 import trio
 import trio.testing
 
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.entries import UnreadableEntry
-from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.entries import UnreadableEntry
+from tidegate_coordination.events.metadata_versions import NEWEST
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogCorrupt,
     LogEntry,
     LogUnavailable,
     Trimmed,
 )
-from tidegate_coordination.metadata_versions import NEWEST
+from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register, Renew
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 from tidegate_coordination.state.cluster import ClusterState
 
 Damage = Callable[[bytes], bytes]

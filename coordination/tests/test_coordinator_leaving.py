@@ -6,13 +6,17 @@ import pytest
 import trio
 import trio.testing
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, Failure
-from tidegate_coordination.entries import decode_entry
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.coordinator.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    Failure,
+)
+from tidegate_coordination.events.cluster import Endpoint
+from tidegate_coordination.events.entries import decode_entry
+from tidegate_coordination.log.metadata_log import Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import Trimmed
 from tidegate_coordination.rules.gateways import ExpireGateways, Register
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 from tidegate_coordination.state.cluster import ClusterState
 
 

@@ -7,10 +7,10 @@ import pytest
 import trio
 import trio.testing
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.log.metadata_log import AppendResult, LogEntry, LogUnavailable, Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import AppendResult, LogEntry, LogUnavailable, Trimmed
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 from tidegate_coordination.state.cluster import ClusterState
 
 

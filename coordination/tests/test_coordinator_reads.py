@@ -8,9 +8,9 @@ import trio
 import trio.testing
 
 from tests.test_coordinator import CreateTopic, make, running
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.log.metadata_log import AppendResult, LogEntry, Trimmed
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import AppendResult, LogEntry, Trimmed
 
 
 class CountingLog(FaultyLog):

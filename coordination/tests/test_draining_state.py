@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate_coordination.events import (
+from tidegate_coordination.events.cluster import (
     Endpoint,
     GatewayDrained,
     GatewayDraining,

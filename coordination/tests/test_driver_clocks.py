@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.test_wal_rules import World
-from tidegate_coordination.events import GatewayExpired, GatewayRegistered
+from tidegate_coordination.events.cluster import GatewayExpired, GatewayRegistered
 from tidegate_coordination.state.cluster import MAX_LEAP_MS
 
 DAY_MS = 86_400_000

@@ -7,19 +7,20 @@ import trio
 import trio.testing
 
 from tests.forwarding_world import LATE_SECONDS, World, forwarding_world
-from tidegate_coordination.coordinator import CoordinatorUnavailable, Failure
-from tidegate_coordination.events import GatewayRegistered
+from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, Failure
+from tidegate_coordination.events.cluster import GatewayRegistered
 from tidegate_coordination.forwarding import codec
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.leaders import leader
 from tidegate_coordination.forwarding.messages import VERSION, Ask, Sent
 from tidegate_coordination.forwarding.service import OtherCluster
+from tidegate_coordination.log.metadata_log import LogEntry, Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogEntry, Trimmed
 from tidegate_coordination.rules.gateways import Renew, StartDraining, TakeClaim
 from tidegate_coordination.rules.numbered import NotDecided, Numbered
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
 from tidegate_coordination.rules.proposal import Decided, View
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
 from tidegate_coordination.rules.topics import (
     Created,
     CreateTopics,
@@ -28,9 +29,8 @@ from tidegate_coordination.rules.topics import (
     Refused,
     TopicKey,
 )
-from tidegate_coordination.rules.wal import BatchFacts, CommitWal
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.records.objects import WalName
 
 
 async def started(world: World, count: int) -> ForwardingCoordinator:

@@ -15,6 +15,7 @@ import pytest
 import tidegate_coordination.rules
 from tidegate_coordination.forwarding import codec
 from tidegate_coordination.rules.numbered import Failing, Numbered
+from tidegate_coordination.rules.records.wal import BatchFacts, BatchOutcome, CommitWal, Refusal
 from tidegate_coordination.rules.topics import (
     Created,
     CreateTopics,
@@ -25,8 +26,7 @@ from tidegate_coordination.rules.topics import (
     TopicKey,
     TopicRefusal,
 )
-from tidegate_coordination.rules.wal import BatchFacts, BatchOutcome, CommitWal, Refusal
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.records.objects import WalName
 
 FACTS = Path(__file__).parent / "facts" / "forwarded_proposals.json"
 
@@ -58,8 +58,9 @@ def described(kind: type[Any]) -> list[str]:
 
 def test_every_proposal_can_be_sent() -> None:
     found: set[type[Any]] = set()
-    for module in pkgutil.iter_modules(tidegate_coordination.rules.__path__):
-        rules = importlib.import_module(f"tidegate_coordination.rules.{module.name}")
+    folder = tidegate_coordination.rules
+    for module in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}."):
+        rules = importlib.import_module(module.name)
         found |= {
             each
             for each in vars(rules).values()

@@ -8,9 +8,9 @@ import trio
 from trio.testing import MockClock
 
 from tests.forwarding_world import forwarding_world
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.forwarding.leaders import leader
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.rules.gateways import Renew
 
 GATEWAYS = range(1, 6)

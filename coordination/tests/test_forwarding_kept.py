@@ -10,15 +10,15 @@ import trio
 from trio.testing import MockClock
 
 from tests.forwarding_world import CLUSTER, World, forwarding_world
-from tidegate_coordination.coordinator import Coordinator, Failure, Waiting
+from tidegate_coordination.coordinator.coordinator import Coordinator, Failure, Waiting
 from tidegate_coordination.forwarding import codec
 from tidegate_coordination.forwarding.leaders import leader
 from tidegate_coordination.forwarding.messages import VERSION, Ask, Outcome, Sent, Told
 from tidegate_coordination.forwarding.outbox import Outgoing
 from tidegate_coordination.forwarding.service import ANSWER_SECONDS
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.log.metadata_log import LogEntry, Trimmed
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogEntry, Trimmed
 from tidegate_coordination.rules.numbered import failure_text
 from tidegate_coordination.rules.topics import (
     Created,

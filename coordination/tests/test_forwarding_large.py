@@ -11,11 +11,11 @@ import trio
 import trio.testing
 
 from tests.forwarding_world import World, forwarding_world
-from tidegate_coordination.coordinator import ProposalFailed
+from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.messages import MAX_PROPOSAL_BYTES
+from tidegate_coordination.rules.consumer_groups.offsets import CommitOffsets, OffsetToCommit
 from tidegate_coordination.rules.gateways import Renew
-from tidegate_coordination.rules.offsets import CommitOffsets, OffsetToCommit
 
 
 def commit(size_bytes: int) -> CommitOffsets:

@@ -6,12 +6,12 @@ import pytest
 import trio.testing
 
 from tests.forwarding_world import CLUSTER, forwarding_world
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding import codec, service
 from tidegate_coordination.forwarding.messages import VERSION, Ask, Outcome, Sent
+from tidegate_coordination.rules.consumer_groups.offsets import CommitOffsets, OffsetToCommit
 from tidegate_coordination.rules.gateways import Register
-from tidegate_coordination.rules.offsets import CommitOffsets, OffsetToCommit
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 
 ROOM_BYTES = 1000
 LARGE = codec.encode_proposal(

@@ -7,13 +7,13 @@ import trio
 import trio.testing
 
 from tests.forwarding_world import forwarding_world
-from tidegate_coordination.coordinator import CoordinatorUnavailable, Failure
+from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, Failure
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.leaders import leader
-from tidegate_coordination.log_access import LAST_RETRY_SECONDS
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.log.access import LAST_RETRY_SECONDS
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.rules.gateways import Renew
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 
 OUTAGE = LogFaults(outage=1.0)
 

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from tests.slices import RUN_RECORDS, START_MS, TOPIC, beginning, slice_entries
-from tidegate_coordination import events as ev
-from tidegate_coordination import group_events as gev
-from tidegate_coordination.entries import Entry, decode_entry
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events.entries import Entry, decode_entry
 from tidegate_coordination.state import frozen as frozen_module
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate_coordination import events as ev
-from tidegate_coordination.entries import (
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events.entries import (
     UnreadableEntry,
     decode_entry,
     encode_entry,

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidegate_coordination.entries import Entry
-from tidegate_coordination.events import (
+from tidegate_coordination.events.cluster import (
     ClaimTaken,
     ClusterCreated,
     Endpoint,
@@ -18,7 +17,8 @@ from tidegate_coordination.events import (
     TopicCreated,
     TopicDeleted,
 )
-from tidegate_coordination.group_events import (
+from tidegate_coordination.events.entries import Entry
+from tidegate_coordination.events.groups import (
     CommittedOffset,
     GroupChanged,
     GroupDeleted,
@@ -27,15 +27,15 @@ from tidegate_coordination.group_events import (
     OffsetsDeleted,
 )
 from tidegate_coordination.groups.subscription import subscribed_topics
-from tidegate_coordination.rendezvous import choose
-from tidegate_coordination.rules.groups import (
+from tidegate_coordination.placement.rendezvous import choose
+from tidegate_coordination.rules.consumer_groups.groups import (
     ChangeGroup,
     DeleteGroup,
     Deletion,
     ForgetGroup,
 )
-from tidegate_coordination.rules.offset_expiry import ExpireOffsets, propose_expiry
-from tidegate_coordination.rules.offsets import (
+from tidegate_coordination.rules.consumer_groups.offset_expiry import ExpireOffsets, propose_expiry
+from tidegate_coordination.rules.consumer_groups.offsets import (
     CommitOffsets,
     CommitRefusal,
     DeleteOffsets,

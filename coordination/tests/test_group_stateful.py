@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.group_script import let_pass, request
-from tidegate_coordination.group_events import GroupChanged
+from tidegate_coordination.events.groups import GroupChanged
 from tidegate_coordination.groups.classic import ClassicGroup
 from tidegate_coordination.groups.joining import join
 from tidegate_coordination.groups.settings import GroupSettings

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tidegate_coordination.configs.validation import split_list
-from tidegate_coordination.entries import Entry
-from tidegate_coordination.events import (
+from tidegate_coordination.events.cluster import (
     ClusterCreated,
     Endpoint,
     GatewayRegistered,
     TopicCreated,
 )
+from tidegate_coordination.events.entries import Entry
 from tidegate_coordination.rules.configs import (
     MAX_CONFIG_BYTES,
     Change,

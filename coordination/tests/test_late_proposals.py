@@ -17,7 +17,7 @@ from trio.testing import MockClock
 
 from tests.forwarding_world import CLUSTER, World, forwarding_world
 from tests.test_coordinator import begin, make, registration, running, unexpected
-from tidegate_coordination.coordinator import (
+from tidegate_coordination.coordinator.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
     Failure,
@@ -28,11 +28,12 @@ from tidegate_coordination.forwarding import codec
 from tidegate_coordination.forwarding.contention import Contention
 from tidegate_coordination.forwarding.messages import VERSION, Ask, Outcome, Sent
 from tidegate_coordination.forwarding.service import ANSWER_SECONDS
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.configs import Change, Operation, ResourceChange, SetConfigs
 from tidegate_coordination.rules.gateways import Renew
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
 from tidegate_coordination.rules.topics import (
     CreateTopics,
     DeleteRecords,
@@ -41,9 +42,8 @@ from tidegate_coordination.rules.topics import (
     NewTopic,
     TopicKey,
 )
-from tidegate_coordination.rules.wal import BatchFacts, CommitWal
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.records.objects import WalName
 
 FIRST_LIFE, SECOND_LIFE = b"A" * 16, b"B" * 16
 OUTAGE = LogFaults(outage=1.0)

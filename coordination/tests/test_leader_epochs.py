@@ -15,20 +15,26 @@ from tests.backup_world import (
     topic_id,
     writers,
 )
-from tidegate_coordination.entries import ENTRY_FORMAT, Entry
-from tidegate_coordination.events import (
+from tidegate_coordination.events.cluster import (
     ClusterCreated,
     PartitionsAdded,
     TimelineOpened,
     TopicCreated,
 )
+from tidegate_coordination.events.entries import ENTRY_FORMAT, Entry
+from tidegate_coordination.events.metadata_versions import EPOCHS, ReleaseTooOld
+from tidegate_coordination.log.metadata_log import LogMisconfigured
+from tidegate_coordination.log.snapshots import save_verified
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogMisconfigured
-from tidegate_coordination.metadata_versions import EPOCHS, ReleaseTooOld
-from tidegate_coordination.snapshots import save_verified
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.epochs import EpochStart, end_of, epoch_at, latest, with_epoch
-from tidegate_coordination.state.partitions import Partition, PartitionTable
+from tidegate_coordination.state.records.epochs import (
+    EpochStart,
+    end_of,
+    epoch_at,
+    latest,
+    with_epoch,
+)
+from tidegate_coordination.state.records.partitions import Partition, PartitionTable
 from tidegate_storage.ownership import claim_prefix
 
 GAP = (EpochStart(2, 10), EpochStart(5, 30))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate_coordination.events import GatewayRegistered
+from tidegate_coordination.events.cluster import GatewayRegistered
 from tidegate_coordination.state.gateways import GatewayTable
 
 LEASE_MS = 30_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tidegate_coordination import events as ev
-from tidegate_coordination.level_gates import LevelGates
-from tidegate_coordination.metadata_versions import (
+from tidegate_coordination.coordinator.level_gates import LevelGates
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events.metadata_versions import (
     EVENT_LEVELS,
     FIELD_LEVELS,
     GATES,

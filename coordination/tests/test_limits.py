@@ -13,19 +13,19 @@ import trio
 
 from tests.near_limits import moved_up
 from tests.test_wal_rules import TOPIC, World, batch, commit_of, offsets
-from tidegate_coordination import events as ev
-from tidegate_coordination.coordinator import Coordinator, ProposalFailed
-from tidegate_coordination.entries import decode_entry
+from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events.entries import decode_entry
+from tidegate_coordination.events.metadata_versions import NEWEST, WIDE_NUMBERS
+from tidegate_coordination.log.metadata_log import Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import Trimmed
-from tidegate_coordination.metadata_versions import NEWEST, WIDE_NUMBERS
 from tidegate_coordination.rules.gateways import Register
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.wal import AbandonWal, BatchFacts, CommitWal, Refusal
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
-from tidegate_coordination.rules.wal import AbandonWal, BatchFacts, CommitWal, Refusal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.columns import MAX_INT64, MAX_OBJECTS, MAX_UINT32
-from tidegate_coordination.state.objects import WalName, WalStatus
+from tidegate_coordination.state.records.objects import WalName, WalStatus
 
 OLDER = WIDE_NUMBERS - 1
 CLAIMED = 2**31 - 1

@@ -6,9 +6,9 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
-from tidegate_coordination.log_access import LogAccess
+from tidegate_coordination.log.access import LogAccess
+from tidegate_coordination.log.metadata_log import LogEntry, LogUnavailable, Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogEntry, LogUnavailable, Trimmed
 
 
 class Away(MemoryLog):

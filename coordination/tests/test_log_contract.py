@@ -7,11 +7,11 @@ import trio
 from trio.testing import MockClock
 
 from tests.broken_logs import BROKEN, same
-from tidegate_coordination.log_checks import OpenLog
-from tidegate_coordination.log_contract import CHECKS, verify_log
+from tidegate_coordination.log.metadata_log import LogEntry, Trimmed
+from tidegate_coordination.log_contract.checks import OpenLog
+from tidegate_coordination.log_contract.contract import CHECKS, verify_log
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.logs.sqlite import open_file
-from tidegate_coordination.metadata_log import LogEntry, Trimmed
+from tidegate_coordination.logs.sqlite.log import open_file
 
 
 async def findings(open_log: OpenLog) -> dict[str, str]:

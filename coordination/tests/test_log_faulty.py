@@ -6,9 +6,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.log.metadata_log import AppendResult, LogEntry, LogUnavailable
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import AppendResult, LogEntry, LogUnavailable
 
 
 def faulty(faults: LogFaults, seed: int = 0) -> tuple[MemoryLog, FaultyLog]:

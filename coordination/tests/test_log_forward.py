@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.forward import ForwardLog
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
 
 
 async def test_one_that_does_not_reach_the_log_itself_does_not_hide_one_that_is_back() -> None:

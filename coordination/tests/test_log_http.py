@@ -15,14 +15,8 @@ import trustme
 from tests.http_log_server import log_server, tcp_server
 from tests.http_world import memory_server
 from tidegate_coordination.http.values import HttpAnswer, HttpRequest
-from tidegate_coordination.load import open_log
-from tidegate_coordination.log_contract import verify_log
-from tidegate_coordination.log_service import LogService
-from tidegate_coordination.logs import http_wire as wire
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
-from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.logs.sqlite import open_file
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log.load import open_log
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogCapabilities,
     LogCorrupt,
@@ -34,6 +28,12 @@ from tidegate_coordination.metadata_log import (
     Snapshot,
     Trimmed,
 )
+from tidegate_coordination.log_contract.contract import verify_log
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
+from tidegate_coordination.logs.http import wire as wire
+from tidegate_coordination.logs.http.service import LogService
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.logs.sqlite.log import open_file
 
 SMALL = LogCapabilities(forward_to_leader=True, typical_append_seconds=0.5, max_entry_bytes=100)
 

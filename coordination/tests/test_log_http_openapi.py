@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_coordination.http.values import HttpAnswer, HttpRequest
-from tidegate_coordination.log_service import LogService
-from tidegate_coordination.logs import http_wire as wire
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.log.metadata_log import LogCapabilities
+from tidegate_coordination.log.snapshots import frame_chunks
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
+from tidegate_coordination.logs.http import wire as wire
+from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogCapabilities
-from tidegate_coordination.snapshots import frame_chunks
 
 WRITTEN: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "http-log.openapi.json").read_text()

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tidegate_coordination.load import known_schemes, open_log
+from tidegate_coordination.log.load import known_schemes, open_log
+from tidegate_coordination.log.metadata_log import LogMisconfigured
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.logs.sqlite import SqliteLog
-from tidegate_coordination.metadata_log import LogMisconfigured
+from tidegate_coordination.logs.sqlite.log import SqliteLog
 
 
 async def test_memory() -> None:

@@ -3,8 +3,8 @@
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from tidegate_coordination.log.metadata_log import AppendResult
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import AppendResult
 
 
 async def test_wait_sleeps_its_whole_time_without_growth(autojump_clock: MockClock) -> None:

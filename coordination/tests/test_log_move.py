@@ -9,12 +9,9 @@ import trio
 import trio.testing
 
 from tests.move_world import Fuse, MoveWorld, gateways, replayed
-from tidegate_coordination.entries import encode_entry
-from tidegate_coordination.log_copy import holds_copy, put_copy
-from tidegate_coordination.log_mover import MoveRefused
-from tidegate_coordination.logs.faulty import LogFaults
-from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.events.entries import encode_entry
+from tidegate_coordination.log.copying import holds_copy, put_copy
+from tidegate_coordination.log.metadata_log import (
     LogCorrupt,
     LogEntry,
     LogMisconfigured,
@@ -22,7 +19,10 @@ from tidegate_coordination.metadata_log import (
     MetadataLog,
     Trimmed,
 )
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.log_contract.faulty import LogFaults
+from tidegate_coordination.log_move.mover import MoveRefused
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 
 
 async def test_writers_go_on_in_the_new_log(autojump_clock: trio.testing.MockClock) -> None:

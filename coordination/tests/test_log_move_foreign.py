@@ -11,11 +11,16 @@ import trio
 import trio.testing
 
 from tests.move_world import MoveWorld, gateways
-from tidegate_coordination.log_contract import verify_log
-from tidegate_coordination.log_copy import begin_copy, look_at_copy, prove_target
-from tidegate_coordination.log_mover import MoveRefused
+from tidegate_coordination.log.copying import begin_copy, look_at_copy, prove_target
+from tidegate_coordination.log.metadata_log import (
+    LogMisconfigured,
+    LogMisuse,
+    MetadataLog,
+    Snapshot,
+)
+from tidegate_coordination.log_contract.contract import verify_log
+from tidegate_coordination.log_move.mover import MoveRefused
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogMisconfigured, LogMisuse, MetadataLog, Snapshot
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.log_moves import LogMove
 

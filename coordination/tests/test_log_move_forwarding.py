@@ -10,11 +10,11 @@ import trio.testing
 
 from tests.forwarding_world import CLUSTER, World, forwarding_world
 from tests.move_world import replayed
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
-from tidegate_coordination.log_move_watch import LogMoveWatch
-from tidegate_coordination.metadata_log import MetadataLog
-from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.log.metadata_log import MetadataLog
+from tidegate_coordination.log_move.watch import LogMoveWatch
+from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.log_moves import BeginLogMove, OfferLog
 

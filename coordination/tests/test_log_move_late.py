@@ -8,16 +8,16 @@ import trio
 import trio.testing
 
 from tests.move_world import MoveWorld, Wrap, gateways, replayed
-from tidegate_coordination.entries import decode_entry
-from tidegate_coordination.log_move_events import LogMoved
-from tidegate_coordination.log_mover import MoveReport
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.events.entries import decode_entry
+from tidegate_coordination.events.log_moves import LogMoved
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogEntry,
     LogMisconfigured,
     MetadataLog,
     Trimmed,
 )
+from tidegate_coordination.log_move.mover import MoveReport
 
 LATE_SECONDS = 6.0
 

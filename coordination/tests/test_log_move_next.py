@@ -9,12 +9,12 @@ import trio
 import trio.testing
 
 from tests.move_world import MoveWorld, gateways, register
-from tidegate_coordination.log_move_watch import LOOK_SECONDS, LogMoveWatch
+from tidegate_coordination.log.metadata_log import LogUnavailable, MetadataLog
+from tidegate_coordination.log.snapshots import encode_state
+from tidegate_coordination.log_move.watch import LOOK_SECONDS, LogMoveWatch
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogUnavailable, MetadataLog
-from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules.log_moves import BeginLogMove, OfferLog
-from tidegate_coordination.snapshots import encode_state
 from tidegate_coordination.state.log_moves import LogMove
 
 

@@ -8,10 +8,10 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from tests.move_world import MoveWorld, gateways
-from tidegate_coordination.log_mover import MoveRefused
+from tidegate_coordination.log.metadata_log import LogMisconfigured
+from tidegate_coordination.log_move.mover import MoveRefused
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogMisconfigured
-from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.logs.movable import MovableLog
 
 GIVEN = "postgres://ann:hidden@h/db?sslmode=verify-full&schema=new"
 SHOWN = "postgres://ann@h/db?sslmode=verify-full&schema=new"

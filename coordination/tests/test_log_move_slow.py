@@ -7,13 +7,13 @@ import trio
 import trio.testing
 
 from tests.move_world import MoveWorld, gateways, replayed
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.log_copy import begin_copy
-from tidegate_coordination.log_mover import MoveRefused
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.log.copying import begin_copy
+from tidegate_coordination.log.metadata_log import AppendResult
+from tidegate_coordination.log.snapshots import encode_state
+from tidegate_coordination.log_move.mover import MoveRefused
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import AppendResult
 from tidegate_coordination.rules.log_moves import BeginLogMove, CancelLogMove
-from tidegate_coordination.snapshots import encode_state
 
 ENTRIES = 500
 

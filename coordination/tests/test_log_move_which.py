@@ -7,10 +7,10 @@ import trio
 import trio.testing
 
 from tests.move_world import MoveWorld, gateways, replayed
-from tidegate_coordination.log_copy import look_at_copy, prove_target
-from tidegate_coordination.log_mover import MoveRefused
-from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable
-from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.log.copying import look_at_copy, prove_target
+from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable
+from tidegate_coordination.log_move.mover import MoveRefused
+from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules.log_moves import BeginLogMove
 
 

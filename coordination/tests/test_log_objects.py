@@ -18,15 +18,15 @@ from tests.object_world import (
     fill,
     opened,
 )
-from tidegate_coordination.load import open_log
-from tidegate_coordination.logs.object_log import ObjectLog, open_objects
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log.load import open_log
+from tidegate_coordination.log.metadata_log import (
     LogMisconfigured,
     LogMisuse,
     LogUnavailable,
     MetadataLog,
     Trimmed,
 )
+from tidegate_coordination.logs.objects.log import ObjectLog, open_objects
 from tidegate_storage.load import open_store
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer

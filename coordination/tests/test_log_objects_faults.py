@@ -8,15 +8,15 @@ import trio.testing
 
 from tests import object_world
 from tests.object_world import PREFIX, WatchedStore, all_entries, entries, fill, names, opened
-from tidegate_coordination.logs.object_log import ObjectLog
-from tidegate_coordination.logs.object_names import Kind, boundary_name, entry_name, frame
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogCorrupt,
     LogUnavailable,
     MetadataLog,
     Trimmed,
 )
+from tidegate_coordination.logs.objects.log import ObjectLog
+from tidegate_coordination.logs.objects.names import Kind, boundary_name, entry_name, frame
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, ObjectInfo
 

@@ -23,17 +23,17 @@ from tests.postgres_world import (
     transaction,
     until,
 )
-from tidegate_coordination.load import open_log
-from tidegate_coordination.log_contract import verify_log
-from tidegate_coordination.logs import postgres_listener
-from tidegate_coordination.logs.postgres_log import PostgresLog
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log.load import open_log
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogEntry,
     LogMisconfigured,
     LogMisuse,
     LogUnavailable,
 )
+from tidegate_coordination.log_contract.contract import verify_log
+from tidegate_coordination.logs.postgres import listener as postgres_listener
+from tidegate_coordination.logs.postgres.log import PostgresLog
 
 if TYPE_CHECKING:
     from tests.pg_server import PostgresServer

@@ -19,10 +19,8 @@ from tests.postgres_world import (
     transaction,
     until,
 )
-from tidegate_coordination.load import open_log
-from tidegate_coordination.logs import postgres_lane
-from tidegate_coordination.logs.postgres_log import PostgresLog
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log.load import open_log
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogCorrupt,
     LogEntry,
@@ -30,6 +28,8 @@ from tidegate_coordination.metadata_log import (
     LogUnavailable,
     Trimmed,
 )
+from tidegate_coordination.logs.postgres import lane as postgres_lane
+from tidegate_coordination.logs.postgres.log import PostgresLog
 
 if TYPE_CHECKING:
     from tests.pg_server import PostgresServer

@@ -11,9 +11,9 @@ import trio
 
 from tests import postgres_world
 from tests.postgres_world import fill, opened_log, raw
-from tidegate_coordination.load import open_log
-from tidegate_coordination.logs.postgres_log import PostgresLog
-from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable
+from tidegate_coordination.log.load import open_log
+from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable
+from tidegate_coordination.logs.postgres.log import PostgresLog
 
 if TYPE_CHECKING:
     from tests.pg_server import PostgresServer
@@ -126,6 +126,6 @@ async def test_nobody_there_is_an_outage() -> None:
 
 
 async def test_without_psycopg_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "tidegate_coordination.logs.postgres_log", None)
+    monkeypatch.setitem(__import__("sys").modules, "tidegate_coordination.logs.postgres.log", None)
     with pytest.raises(LogMisconfigured, match=r"python\S* -m pip install 'psycopg\[binary\]'"):
         await open_log("postgres://h/db")

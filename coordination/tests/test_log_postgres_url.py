@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidegate_coordination.logs.postgres_url import parse_url
-from tidegate_coordination.metadata_log import LogMisconfigured
+from tidegate_coordination.log.metadata_log import LogMisconfigured
+from tidegate_coordination.logs.postgres.url import parse_url
 
 
 def test_it_is_libpqs_with_a_schema() -> None:

@@ -11,14 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tidegate_coordination.logs.sqlite import SqliteLog, StatementWorker, open_file, open_log
-from tidegate_coordination.logs.sqlite_tables import (
-    SqliteTables,
-    check_durable,
-    connect,
-    translated_errors,
-)
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogCorrupt,
     LogEntry,
@@ -26,6 +19,13 @@ from tidegate_coordination.metadata_log import (
     LogMisuse,
     LogUnavailable,
     Trimmed,
+)
+from tidegate_coordination.logs.sqlite.log import SqliteLog, StatementWorker, open_file, open_log
+from tidegate_coordination.logs.sqlite.tables import (
+    SqliteTables,
+    check_durable,
+    connect,
+    translated_errors,
 )
 
 
@@ -284,8 +284,8 @@ async def test_closing_twice_is_fine_and_leaves_one_file(path: Path) -> None:
 _WRITER = """
 import sys, trio
 from pathlib import Path
-from tidegate_coordination.logs.sqlite import open_file
-from tidegate_coordination.metadata_log import AppendResult
+from tidegate_coordination.logs.sqlite.log import open_file
+from tidegate_coordination.log.metadata_log import AppendResult
 
 async def main(path, name, wins):
     log, position = await open_file(path), 1

@@ -13,11 +13,12 @@ import msgspec
 import pytest
 import trio
 
-from tidegate_coordination import events as ev
-from tidegate_coordination import metadata_versions
 from tidegate_coordination.backup.copier import Copier
-from tidegate_coordination.coordinator import Coordinator, ProposalFailed
-from tidegate_coordination.entries import (
+from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.coordinator.level_gates import LevelGates
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events import metadata_versions
+from tidegate_coordination.events.entries import (
     UnreadableEntry,
     check_entry,
     decode_entry,
@@ -25,11 +26,10 @@ from tidegate_coordination.entries import (
     encode_events,
     entry_nonce,
 )
+from tidegate_coordination.events.metadata_versions import NEWEST, ReleaseTooOld
 from tidegate_coordination.forwarding import codec
-from tidegate_coordination.level_gates import LevelGates
+from tidegate_coordination.log.metadata_log import LogCorrupt, Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogCorrupt, Trimmed
-from tidegate_coordination.metadata_versions import NEWEST, ReleaseTooOld
 from tidegate_coordination.rules.gateways import CannotJoin, Leave, Register, Renew, TakeClaim
 from tidegate_coordination.rules.metadata_versions import SetMetadataVersion
 from tidegate_coordination.rules.numbered import Numbered

@@ -8,10 +8,10 @@ from pathlib import Path
 import trio
 
 from tests.slices import beginning, slice_entries
-from tidegate_coordination.entries import decode_entry
-from tidegate_coordination.logs.sqlite import open_file
-from tidegate_coordination.metadata_log import AppendResult, Trimmed
-from tidegate_coordination.snapshots import encode_state, save_verified, trim_below_verified
+from tidegate_coordination.events.entries import decode_entry
+from tidegate_coordination.log.metadata_log import AppendResult, Trimmed
+from tidegate_coordination.log.snapshots import encode_state, save_verified, trim_below_verified
+from tidegate_coordination.logs.sqlite.log import open_file
 from tidegate_coordination.state.cluster import ClusterState
 
 SLICES = 1_000_000

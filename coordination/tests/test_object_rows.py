@@ -7,8 +7,8 @@ from random import Random
 import msgspec
 import pytest
 
-from tidegate_coordination.state.object_rows import ObjectRows
-from tidegate_coordination.state.objects import ObjectTable, WalName
+from tidegate_coordination.state.records.object_rows import ObjectRows
+from tidegate_coordination.state.records.objects import ObjectTable, WalName
 
 
 def test_what_lives_long_holds_nothing_back() -> None:

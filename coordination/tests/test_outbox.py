@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate_coordination.coordinator import Waiting
+from tidegate_coordination.coordinator.coordinator import Waiting
 from tidegate_coordination.forwarding.messages import MAX_ASK_BYTES, MAX_PROPOSAL_BYTES
 from tidegate_coordination.forwarding.outbox import Outbox, Outgoing
 from tidegate_coordination.rules.gateways import Renew

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.test_wal_rules import World
-from tidegate_coordination.events import GatewayExpired, PipelineReport
+from tidegate_coordination.events.cluster import GatewayExpired, PipelineReport
 from tidegate_coordination.rules.pipeline_reports import MAX_TEXT, ReportPipeline
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.pipeline_reports import KEPT_REPORTS

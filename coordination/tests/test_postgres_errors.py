@@ -10,11 +10,11 @@ import pytest
 
 from tests import postgres_world
 from tests.postgres_world import PATIENCE_SECONDS
-from tidegate_coordination.logs import postgres_tables
-from tidegate_coordination.logs.postgres_errors import translated
-from tidegate_coordination.logs.postgres_log import PostgresLog
-from tidegate_coordination.logs.postgres_url import Address
-from tidegate_coordination.metadata_log import AppendResult, LogCorrupt, LogUnavailable
+from tidegate_coordination.log.metadata_log import AppendResult, LogCorrupt, LogUnavailable
+from tidegate_coordination.logs.postgres import tables as postgres_tables
+from tidegate_coordination.logs.postgres.errors import translated
+from tidegate_coordination.logs.postgres.log import PostgresLog
+from tidegate_coordination.logs.postgres.url import Address
 
 url, log = postgres_world.url, postgres_world.log
 

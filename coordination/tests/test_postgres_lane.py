@@ -10,11 +10,11 @@ from functools import partial
 import pytest
 import trio
 
-from tidegate_coordination.logs import postgres_lane
-from tidegate_coordination.logs.postgres_lane import Lane
-from tidegate_coordination.logs.postgres_session import Connection
-from tidegate_coordination.logs.postgres_url import parse_url
-from tidegate_coordination.metadata_log import LogUnavailable
+from tidegate_coordination.log.metadata_log import LogUnavailable
+from tidegate_coordination.logs.postgres import lane as postgres_lane
+from tidegate_coordination.logs.postgres.lane import Lane
+from tidegate_coordination.logs.postgres.session import Connection
+from tidegate_coordination.logs.postgres.url import parse_url
 
 PATIENCE_SECONDS = 20.0
 AUTHENTICATED = b"R\0\0\0\x08\0\0\0\0" + b"Z\0\0\0\x05I"

@@ -8,24 +8,28 @@ import pytest
 
 from tests.near_limits import moved_up
 from tests.test_limits import gateway_on
-from tidegate_coordination import events as ev
 from tidegate_coordination.backup.salvage_rules import (
     PRODUCER_ID_GAP,
     EndSalvage,
     SequenceIndex,
 )
-from tidegate_coordination.coordinator import ProposalFailed
-from tidegate_coordination.entries import ENTRY_FORMAT, Entry
-from tidegate_coordination.metadata_versions import NEWEST, OWN_PRODUCER_IDS
+from tidegate_coordination.coordinator.coordinator import ProposalFailed
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events.entries import ENTRY_FORMAT, Entry
+from tidegate_coordination.events.metadata_versions import NEWEST, OWN_PRODUCER_IDS
 from tidegate_coordination.rules.gateways import Register
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
 from tidegate_coordination.rules.proposal import Decided, Proposal, View
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
-from tidegate_coordination.rules.wal import BatchFacts, CommitWal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.columns import MAX_INT64
-from tidegate_coordination.state.objects import WalName
-from tidegate_coordination.state.producer_ids import FIRST_IDS, ProducerIdTable, drawn_first_id
+from tidegate_coordination.state.records.objects import WalName
+from tidegate_coordination.state.records.producer_ids import (
+    FIRST_IDS,
+    ProducerIdTable,
+    drawn_first_id,
+)
 
 TOPIC = b"t" * 16
 RANGE = 1 << 40

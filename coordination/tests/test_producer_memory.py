@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate_coordination.state.producers import KeptBatch, ProducerState
+from tidegate_coordination.state.records.producers import KeptBatch, ProducerState
 
 MAX = 2**31 - 1
 

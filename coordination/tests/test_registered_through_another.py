@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate_coordination.entries import Entry
-from tidegate_coordination.events import GatewayRegistered, GatewayRenewed, Proposed
+from tidegate_coordination.events.cluster import GatewayRegistered, GatewayRenewed, Proposed
+from tidegate_coordination.events.entries import Entry
 from tidegate_coordination.state.cluster import ClusterState
 
 CLOCK_MS, UPTIME_MS, LATE_UPTIME_MS = 10**9, 10**8, 5_000

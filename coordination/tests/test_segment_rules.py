@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.test_wal_rules import TOPIC, World, batch
-from tidegate_coordination.events import (
+from tidegate_coordination.events.cluster import (
     RUN_SEGMENT,
     GatewayExpired,
     GatewayRegistered,
@@ -21,14 +21,14 @@ from tidegate_coordination.events import (
     SegmentsPublished,
     TopicDeleted,
 )
-from tidegate_coordination.metadata_versions import FIRST, NEWEST
+from tidegate_coordination.events.metadata_versions import FIRST, NEWEST
 from tidegate_coordination.rules.housekeeping import ForgetObjects, collectable
-from tidegate_coordination.rules.segments import Publication, PublishSegments, SegmentUnit
+from tidegate_coordination.rules.records.segments import Publication, PublishSegments, SegmentUnit
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.frozen import piece, split
-from tidegate_coordination.state.objects import SegmentName, WalName
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.records.objects import SegmentName, WalName
+from tidegate_coordination.state.records.runs import RunRow
 
 
 def world_with(objects: int, version: int = NEWEST) -> World:

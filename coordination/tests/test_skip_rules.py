@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.test_segment_rules import publish, rows, unit, world_with
 from tests.test_wal_rules import TOPIC, World, batch, offsets
-from tidegate_coordination.events import (
+from tidegate_coordination.events.cluster import (
     GatewayExpired,
     GatewayRegistered,
     LogStartsMoved,
@@ -20,13 +20,13 @@ from tidegate_coordination.events import (
     SkippedStretch,
     TopicDeleted,
 )
-from tidegate_coordination.metadata_versions import FIRST
+from tidegate_coordination.events.metadata_versions import FIRST
 from tidegate_coordination.rules.housekeeping import ForgetObjects, MoveLogStarts, collectable
-from tidegate_coordination.rules.segments import Publication
-from tidegate_coordination.rules.skips import Skip, SkipRuns, Unreadable
+from tidegate_coordination.rules.records.segments import Publication
+from tidegate_coordination.rules.records.skips import Skip, SkipRuns, Unreadable
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.records.runs import RunRow
 
 
 def skip(world: World, *stretches: list[RunRow], partition: int = 0) -> tuple[Skip, ...]:

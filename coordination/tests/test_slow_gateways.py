@@ -12,13 +12,13 @@ from trio.testing import MockClock
 
 from tests.forwarding_world import World, forwarding_world
 from tests.test_contention import RacedLog, raced
-from tidegate_coordination.coordinator import Failure
+from tidegate_coordination.coordinator.coordinator import Failure
 from tidegate_coordination.forwarding.contention import ENOUGH, Contention
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.leaders import leader
-from tidegate_coordination.metadata_log import AppendResult, LogEntry, Trimmed
+from tidegate_coordination.log.metadata_log import AppendResult, LogEntry, Trimmed
 from tidegate_coordination.rules.gateways import Renew
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 
 FAR_SECONDS = 0.3
 BUSY_SECONDS = 0.03

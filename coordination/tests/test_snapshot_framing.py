@@ -7,15 +7,14 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log.metadata_log import (
     LogCorrupt,
     LogEntry,
     LogUnavailable,
     Snapshot,
     Trimmed,
 )
-from tidegate_coordination.snapshots import (
+from tidegate_coordination.log.snapshots import (
     frame_chunks,
     load_newest,
     save_verified,
@@ -23,6 +22,7 @@ from tidegate_coordination.snapshots import (
     unframe_at,
     unframe_chunks,
 )
+from tidegate_coordination.logs.memory import MemoryLog
 
 CHUNKS = [b"topics", b"", b"partitions"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tidegate_coordination.standstill import (
+from tidegate_coordination.coordinator.standstill import (
     AFTER_SECONDS,
     ENOUGH_SECONDS,
     TICK_SECONDS,

@@ -1,7 +1,7 @@
 """A topic that one proposal names twice: nothing may reach the log that cannot be folded."""
 
-from tidegate_coordination.entries import Entry
-from tidegate_coordination.events import ClusterCreated, TopicCreated
+from tidegate_coordination.events.cluster import ClusterCreated, TopicCreated
+from tidegate_coordination.events.entries import Entry
 from tidegate_coordination.rules.proposal import View
 from tidegate_coordination.rules.topics import CreatePartitions, Growth, Refused, TopicRefusal
 from tidegate_coordination.state.cluster import ClusterState

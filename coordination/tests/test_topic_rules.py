@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidegate_coordination.entries import Entry
-from tidegate_coordination.events import (
+from tidegate_coordination.events.cluster import (
     ClusterCreated,
     Endpoint,
     Event,
@@ -14,7 +13,9 @@ from tidegate_coordination.events import (
     Run,
     WalCommitted,
 )
+from tidegate_coordination.events.entries import Entry
 from tidegate_coordination.rules.proposal import HEADS, Proposal, View
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.rules.topics import (
     HIGH_WATERMARK,
     MAX_PARTITIONS_PER_REQUEST,
@@ -33,9 +34,8 @@ from tidegate_coordination.rules.topics import (
     TopicRefusal,
     duplicates,
 )
-from tidegate_coordination.rules.wal import CommitWal
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.records.objects import WalName
 
 NOW_MS = 1_000_000
 

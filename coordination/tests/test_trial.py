@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from tests.test_wal_rules import TOPIC, World, batch
-from tidegate_coordination import events as ev
-from tidegate_coordination import group_events as gev
-from tidegate_coordination import log_move_events as lev
-from tidegate_coordination.coordinator import Coordinator, ProposalFailed
-from tidegate_coordination.drafts import CannotCommit, Draft
-from tidegate_coordination.entries import (
+from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.coordinator.drafts import CannotCommit, Draft
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events import log_moves as lev
+from tidegate_coordination.events.entries import (
     AnyEvent,
     UnreadableEntry,
     check_readable,

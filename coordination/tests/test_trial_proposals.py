@@ -9,23 +9,23 @@ from hypothesis import strategies as st
 
 from tests.near_limits import moved_up
 from tests.test_wal_rules import TOPIC, World, batch
-from tidegate_coordination import events as ev
-from tidegate_coordination.drafts import CannotCommit, Draft
-from tidegate_coordination.entries import decode_entry, encode_entry
-from tidegate_coordination.metadata_versions import FIRST, LEVELS, NEWEST, WIDE_NUMBERS
+from tidegate_coordination.coordinator.drafts import CannotCommit, Draft
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events.entries import decode_entry, encode_entry
+from tidegate_coordination.events.metadata_versions import FIRST, LEVELS, NEWEST, WIDE_NUMBERS
+from tidegate_coordination.rules.consumer_groups.offsets import CommitOffsets, OffsetToCommit
 from tidegate_coordination.rules.gateways import Leave, Register, Renew, TakeClaim
 from tidegate_coordination.rules.housekeeping import ForgetObjects, MoveLogStarts
 from tidegate_coordination.rules.metadata_versions import SetMetadataVersion
-from tidegate_coordination.rules.offsets import CommitOffsets, OffsetToCommit
-from tidegate_coordination.rules.producer_ids import ExpireProducers, ReserveProducerIds
 from tidegate_coordination.rules.proposal import Proposal
-from tidegate_coordination.rules.segments import PublishSegments, SegmentUnit
+from tidegate_coordination.rules.records.producer_ids import ExpireProducers, ReserveProducerIds
+from tidegate_coordination.rules.records.segments import PublishSegments, SegmentUnit
+from tidegate_coordination.rules.records.wal import AbandonWal, BatchFacts, CommitWal
 from tidegate_coordination.rules.topics import CreateTopics, DeleteTopics, NewTopic, TopicKey
-from tidegate_coordination.rules.wal import AbandonWal, BatchFacts, CommitWal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.columns import MAX_INT64, MAX_OBJECTS, MAX_UINT32
-from tidegate_coordination.state.objects import WalName
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.records.objects import WalName
+from tidegate_coordination.state.records.runs import RunRow
 
 OTHER = b"o" * 16
 SIZES = st.sampled_from((10, 10, 10, 10, 0, 1, MAX_UINT32, MAX_UINT32 + 1, -1))

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tidegate_coordination.entries import decode_entry, encode_entry, encode_events
-from tidegate_coordination.events import (
+from tidegate_coordination.events.cluster import (
     Endpoint,
     Event,
     GatewayExpired,
@@ -19,9 +18,10 @@ from tidegate_coordination.events import (
     TopicDeleted,
     WalCommitted,
 )
-from tidegate_coordination.metadata_versions import FIRST, NEWEST
+from tidegate_coordination.events.entries import decode_entry, encode_entry, encode_events
+from tidegate_coordination.events.metadata_versions import FIRST, NEWEST
 from tidegate_coordination.rules.proposal import View
-from tidegate_coordination.rules.wal import (
+from tidegate_coordination.rules.records.wal import (
     AbandonWal,
     BatchFacts,
     BatchOutcome,
@@ -30,7 +30,7 @@ from tidegate_coordination.rules.wal import (
 )
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.objects import WalName, WalStatus
+from tidegate_coordination.state.records.objects import WalName, WalStatus
 
 TOPIC = b"t" * 16
 STAMPED = b"s" * 16

@@ -19,9 +19,9 @@ from typing import IO, Any
 
 import trio
 
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
+from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.gateway import Gateway, Identity
 from tidegate_gateway.settings.broker_settings import BrokerSettings

@@ -10,19 +10,24 @@ from typing import Any
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.cluster import Endpoint
+from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_versions import NEWEST
 from tidegate_coordination.rules.gateways import Register, TellSettings
 from tidegate_coordination.rules.housekeeping import MoveLogStarts
+from tidegate_coordination.rules.records.wal import (
+    BatchFacts,
+    BatchOutcome,
+    CommitWal,
+    append_time_topics,
+)
 from tidegate_coordination.rules.topics import CreateTopics, DeleteTopics, NewTopic, TopicKey
-from tidegate_coordination.rules.wal import BatchFacts, BatchOutcome, CommitWal, append_time_topics
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.objects import WalName
-from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.records.objects import WalName
+from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.topics import Topic
 from tidegate_gateway.fetch.fetch_plan import FetchSettings
 from tidegate_gateway.fetch.fetch_sessions import FetchSessions

@@ -12,16 +12,16 @@ from typing import Any
 import trio
 import trio.testing
 
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.events import (
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.cluster import (
     Endpoint,
     GatewayExpired,
     TopicCreated,
     TopicDeleted,
 )
 from tidegate_coordination.groups.settings import GroupSettings
+from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import MetadataLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import TOPICS, Decided, View
 from tidegate_coordination.state.cluster import ClusterState

@@ -11,10 +11,9 @@ import trio
 
 from tests.peer_network import Network
 from tests.wire_client import NOW_MS, WORLD_SECONDS, WireClient, WireWorld
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
-from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogEntry,
     LogUnavailable,
@@ -22,6 +21,7 @@ from tidegate_coordination.metadata_log import (
     Snapshot,
     Trimmed,
 )
+from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.gateway import Gateway, Identity
 from tidegate_gateway.peers.peers import HttpPeers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate_coordination.events import Endpoint, GatewayRegistered
+from tidegate_coordination.events.cluster import Endpoint, GatewayRegistered
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
 from tidegate_gateway.settings.broker_settings import BrokerSettings

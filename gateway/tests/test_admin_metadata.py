@@ -3,7 +3,7 @@
 import pytest
 
 from tests.admin_world import admin_world
-from tidegate_coordination.events import Endpoint, GatewayExpired, GatewayRegistered
+from tidegate_coordination.events.cluster import Endpoint, GatewayExpired, GatewayRegistered
 from tidegate_coordination.rules.gateways import StartDraining
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.settings.broker_settings import BrokerSettings

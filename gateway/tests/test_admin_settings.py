@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate_coordination.events import ConfigsSet
+from tidegate_coordination.events.cluster import ConfigsSet
 from tidegate_coordination.state.configs import ConfigTable
 from tidegate_gateway.settings.broker_settings import BrokerSettings, SettingsError
 

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER, PEER_LISTENER
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_gateway.peers.answering import ANSWER_SECONDS, those_that_answer

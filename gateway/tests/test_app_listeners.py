@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_gateway.settings.broker_settings import BrokerSettings, SettingsError
 from tidegate_gateway.settings.listener_settings import (
     ListenerAddress,

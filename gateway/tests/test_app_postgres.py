@@ -15,8 +15,8 @@ import trio
 
 from tests.app_world import PATIENCE_SECONDS, deadline, first_line, serving, starting, tidegate
 from tests.greetings import consume, produce
+from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
 from tidegate_gateway import startup
 from tidegate_gateway.cli.banner import shown_log
 

@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.app_world import unstarted_gateway
+from tidegate_coordination.log.metadata_log import AppendResult, LogUnavailable
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import AppendResult, LogUnavailable
 from tidegate_gateway.app import GIVE_UP_SECONDS, Process, Running
 from tidegate_gateway.network.server import Listener, PortInUse, bind_listener, open_listener
 from tidegate_gateway.opening import Parts

@@ -17,8 +17,8 @@ from tidegate_coordination.backup.restore import (
     look_at_target,
     restore,
 )
+from tidegate_coordination.log.metadata_log import LogMisconfigured, Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogMisconfigured, Trimmed
 from tidegate_gateway.admin.admin_pages import status_of
 from tidegate_gateway.upkeep.backup_schedule import BackupSchedule
 from tidegate_storage.memory_store import MemoryObjectStore

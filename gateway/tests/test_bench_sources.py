@@ -10,7 +10,7 @@ from tidegate_bench import proc
 from tidegate_bench.java import parse
 from tidegate_bench.samples import Eyes, Sample, between, sums_of
 from tidegate_bench.slices import entries
-from tidegate_coordination.entries import decode_entry
+from tidegate_coordination.events.entries import decode_entry
 from tidegate_coordination.state.cluster import ClusterState
 
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.wire_client import WireClient, records_batch, wire_world
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.state.gateways import Gateway, GatewayTable
 from tidegate_gateway.gateway_watch import GatewayWatch
 from tidegate_gateway.topics.client_acts import MAX_NAMES

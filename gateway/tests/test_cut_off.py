@@ -13,8 +13,8 @@ from trio.testing import MockClock
 from tests.peer_network import Network
 from tests.several_gateways import Clock, Cluster, Member, Running, cluster, joined
 from tests.wire_client import WireClient, records_batch
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
-from tidegate_coordination.metadata_log import LogCapabilities
+from tidegate_coordination.log.metadata_log import LogCapabilities
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_gateway.admin.admin_pages import AdminPages
 from tidegate_gateway.peers.name_lookups import NameLookups
 from tidegate_gateway.peers.neighbours import Neighbours

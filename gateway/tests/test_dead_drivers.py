@@ -11,9 +11,9 @@ import trio
 from trio.testing import MockClock
 
 from tests.wire_client import NOW_MS, wire_world
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_versions import NEWEST
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
 

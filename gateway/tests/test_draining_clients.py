@@ -8,7 +8,7 @@ from trio.testing import MockClock
 
 from tests.several_gateways import Clock, Cluster, Member, Running, cluster, joined
 from tests.wire_client import WireClient, records_batch, request_frame
-from tidegate_coordination.groups.placement import holder
+from tidegate_coordination.placement.groups import holder
 from tidegate_gateway.network.transport import TransportBroken
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import fetch as fe

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.admin_world import AdminGateway, admin_world
-from tidegate_coordination.metadata_versions import FEATURE_NAME, NEWEST
+from tidegate_coordination.events.metadata_versions import FEATURE_NAME, NEWEST
 from tidegate_coordination.rules.gateways import Register
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.api_versions import ApiVersionsRequest

@@ -6,7 +6,7 @@ import pytest
 import trio.testing
 
 from tests.fetch_world import World, batch, fetch_world, records_of
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.records.objects import WalName
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import (
     FetchPartition,

@@ -9,9 +9,9 @@ import trio.testing
 
 from tests.fetch_world import NOW_MS, World, batch, batches_of, fetch_world, records_of
 from tests.test_fetch_segments import merge, read_all, segments_of
-from tidegate_coordination.object_keys import object_key
-from tidegate_coordination.rules.skips import Skip, SkipRuns, Unreadable
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.rules.records.skips import Skip, SkipRuns, Unreadable
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.fetch.time_search import find_first, find_largest
 from tidegate_gateway.tools.readability import Found, Problem, ReadabilityCheck, proposed, stretches

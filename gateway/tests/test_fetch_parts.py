@@ -7,9 +7,9 @@ import trio
 import trio.testing
 
 from tests.fetch_world import batch, fetch_world
-from tidegate_coordination.events import Run
-from tidegate_coordination.state.partitions import Partition, PartitionTable
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.events.cluster import Run
+from tidegate_coordination.state.records.partitions import Partition, PartitionTable
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_gateway.fetch.fetch_plan import ReadPass
 from tidegate_gateway.fetch.fetch_waiters import FetchWaiters
 from tidegate_gateway.fetch.prepared_runs import CorruptRun, PreparedRun, prepare_run

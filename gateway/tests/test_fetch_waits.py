@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from tests.fetch_world import batch, fetch_world, records_of
-from tidegate_coordination.logs.faulty import LogFaults
+from tidegate_coordination.log_contract.faulty import LogFaults
 from tidegate_gateway.fetch.fetch_plan import FetchSettings
 from tidegate_gateway.fetch.log_reader import Loaded
 from tidegate_gateway.fetch.read_ahead import ReadAhead

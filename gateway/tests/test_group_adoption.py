@@ -7,7 +7,7 @@ from random import Random
 import trio
 
 from tests.group_world import Clock, EndGateway, cluster
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
 
 GROUPS = 5

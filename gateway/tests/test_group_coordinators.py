@@ -12,7 +12,7 @@ from tests.group_world import (
     cluster,
     find,
 )
-from tidegate_coordination.rendezvous import choose
+from tidegate_coordination.placement.rendezvous import choose
 from tidegate_coordination.rules.gateways import StartDraining
 from tidegate_gateway.groups.group_table import ADOPT_SECONDS
 from tidegate_gateway.network.call import Peer

@@ -16,7 +16,7 @@ from tests.group_world import (
 )
 from tidegate_coordination.groups.classic import ClassicGroup
 from tidegate_coordination.groups.settings import GroupSettings
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.groups.group_table import TICK_AGAIN_SECONDS
 from tidegate_protocol.error_codes import ErrorCode

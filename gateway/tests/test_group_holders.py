@@ -17,9 +17,7 @@ from tests.group_world import (
     cluster,
     find,
 )
-from tidegate_coordination.events import (
-    ClaimTaken,
-)
+from tidegate_coordination.events.cluster import ClaimTaken
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import StartDraining, TakeClaim
 from tidegate_coordination.rules.proposal import Decided, View, claim_scope

@@ -17,11 +17,11 @@ from tests.group_world import (
     commit_row,
     topic_id,
 )
-from tidegate_coordination.coordinator import CoordinatorUnavailable
-from tidegate_coordination.entries import decode_entry
-from tidegate_coordination.group_events import OffsetsCommitted
+from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable
+from tidegate_coordination.events.entries import decode_entry
+from tidegate_coordination.events.groups import OffsetsCommitted
+from tidegate_coordination.log.metadata_log import Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import Trimmed
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import offset_commit as oc
 from tidegate_protocol.messages import offset_delete as od

@@ -12,8 +12,8 @@ import trio
 from trio.testing import MockClock
 
 from tests.several_gateways import Clock, Member, cluster, joined
-from tidegate_coordination.events import ClaimTaken
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.events.cluster import ClaimTaken
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.rules.proposal import Decided, View, claim_scope
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import join_group as jg

@@ -15,8 +15,8 @@ from tests.fetch_world import NOW_MS, batch, fetch_world
 from tests.group_world import cluster
 from tests.test_list_offsets import at
 from tidegate_coordination.groups.settings import GroupSettings
+from tidegate_coordination.log.metadata_log import LogEntry, Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import LogEntry, Trimmed
 from tidegate_gateway.fetch.fetch_sessions import FetchContext, FetchSessions, SessionProblem
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.configs.describe_configs import DescribeConfigsHandler

@@ -9,10 +9,10 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.wire_client import NOW_MS, WireWorld, records_batch, wire_world
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.metadata_versions import FIRST, NEWEST
+from tidegate_coordination.log.metadata_log import Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import Trimmed
-from tidegate_coordination.metadata_versions import FIRST, NEWEST
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.startup import NodeIdInUse, register

@@ -16,10 +16,10 @@ from trio.testing import MockClock
 
 from tests.admin_world import AdminGateway, admin_world
 from tests.test_admin_topics import write
-from tidegate_coordination.coordinator import CoordinatorUnavailable
-from tidegate_coordination.logs.faulty import LogFaults
+from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable
+from tidegate_coordination.coordinator.standstill import AFTER_SECONDS
+from tidegate_coordination.log_contract.faulty import LogFaults
 from tidegate_coordination.rules.gateways import Renew
-from tidegate_coordination.standstill import AFTER_SECONDS
 from tidegate_gateway.requests.configs import config_changes
 from tidegate_gateway.requests.records import delete_records
 from tidegate_gateway.requests.topics import create_partitions, delete_topics

@@ -7,8 +7,8 @@ import trio
 import trio.testing
 
 from tests.fetch_world import World, batch, fetch_world
-from tidegate_coordination.logs.faulty import LogFaults
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.log_contract.faulty import LogFaults
+from tidegate_coordination.state.records.objects import WalName
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.records.list_offsets import ListOffsets

@@ -13,9 +13,8 @@ from trio.testing import MockClock
 from tests.test_backup_gateway import ends_with, produce, restored, start
 from tests.wire_client import WireWorld, wire_world
 from tidegate_coordination.backup.copier import Copier
-from tidegate_coordination.entries import encode_entry
-from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.events.entries import encode_entry
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogCorrupt,
     LogEntry,
@@ -23,6 +22,7 @@ from tidegate_coordination.metadata_log import (
     LogUnavailable,
     Trimmed,
 )
+from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.startup import load_state
 from tidegate_gateway.upkeep.prefixes import see_prefix

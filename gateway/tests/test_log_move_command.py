@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from tests.move_world import MoveWorld, gateways, replayed
-from tidegate_coordination.metadata_log import AppendResult, MetadataLog
+from tidegate_coordination.log.metadata_log import AppendResult, MetadataLog
 from tidegate_gateway.cli.log import move
 from tidegate_gateway.cli.log.backup_running import Progress
 from tidegate_gateway.tools.visitor import LEAVE_SECONDS

@@ -8,8 +8,8 @@ import trio
 from trio.testing import MockClock
 
 from tests.several_gateways import Clock, OutageLog, cluster
-from tidegate_coordination.entries import CHECKED_FORMAT, encode_entry
-from tidegate_coordination.metadata_log import FIRST_POSITION, AppendResult, LogEntry, Trimmed
+from tidegate_coordination.events.entries import CHECKED_FORMAT, encode_entry
+from tidegate_coordination.log.metadata_log import FIRST_POSITION, AppendResult, LogEntry, Trimmed
 from tidegate_gateway.refusals_to_start import sentence_of
 
 NEWER_EVENT = msgspec.Raw(msgspec.msgpack.encode(["an-event-of-tomorrow", 1]))

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import open_stream_to_socket_listener, wait_all_tasks_blocked
 
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.state.gateways import Gateway

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from tidegate_coordination.events import (
+from tidegate_coordination.events.cluster import (
     Endpoint,
     GatewayDraining,
     GatewayExpired,

@@ -10,9 +10,9 @@ from random import Random
 import trio
 from trio.testing import MockClock
 
-from tidegate_coordination.logs.object_log import ObjectLog, open_objects
-from tidegate_coordination.metadata_log import AppendResult, LogUnavailable, Trimmed
-from tidegate_coordination.snapshots import save_verified, trim_below_verified
+from tidegate_coordination.log.metadata_log import AppendResult, LogUnavailable, Trimmed
+from tidegate_coordination.log.snapshots import save_verified, trim_below_verified
+from tidegate_coordination.logs.objects.log import ObjectLog, open_objects
 from tidegate_simulation.scheduling import seeded_scheduling
 from tidegate_simulation.store import FaultyStore, StoreFaults
 from tidegate_storage.memory_store import MemoryObjectStore

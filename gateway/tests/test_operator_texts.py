@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.app_world import tidegate
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.http.values import HttpAnswer
 from tidegate_gateway.app import Running

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock, memory_stream_pair
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.forwarding.messages import (
     MAX_QUESTION_BYTES,
     PROPOSALS_PATH,

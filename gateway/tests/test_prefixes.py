@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.wire_client import records_batch, wire_world
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState

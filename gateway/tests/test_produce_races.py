@@ -14,7 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.slow_store import SlowStore
 from tests.wire_client import NOW_MS, WireWorld, produce_request, records_batch, request_frame
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.logs.memory import CAPABILITIES, MemoryLog
 from tidegate_gateway.gateway import Gateway, Identity
 from tidegate_gateway.network.arenas import LARGE_BYTES

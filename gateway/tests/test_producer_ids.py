@@ -10,16 +10,16 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.cluster import Endpoint
+from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_versions import NEWEST
 from tidegate_coordination.rules.gateways import Register, Renew
-from tidegate_coordination.rules.producer_ids import ExpireProducers
+from tidegate_coordination.rules.records.producer_ids import ExpireProducers
+from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal, Refusal
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
-from tidegate_coordination.rules.wal import BatchFacts, CommitWal, Refusal
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.records.objects import WalName
 from tidegate_gateway.requests.records.init_producer_id import (
     BLOCK,
     MAX_HOLD_SECONDS,

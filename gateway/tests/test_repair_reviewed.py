@@ -11,8 +11,8 @@ import trio.testing
 from tests.fetch_world import batch, batches_of, fetch_world, records_of
 from tests.test_fetch_holes import filled, key_of, looked, rows, skip, told
 from tests.test_fetch_segments import merge
-from tidegate_coordination.object_standing import Standing, standing_of
 from tidegate_coordination.rules.housekeeping import ForgetObjects
+from tidegate_coordination.state.records.object_standing import Standing, standing_of
 from tidegate_gateway.fetch.fetch_plan import ReadPass
 from tidegate_gateway.tools.readability import Problem
 from tidegate_gateway.tools.repair import Repair

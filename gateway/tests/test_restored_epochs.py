@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from tests.test_backup_gateway import restored
 from tests.wire_client import NOW_MS, WireWorld, records_batch, wire_world
 from tidegate_coordination.backup.restore import RestoreReport
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.cli.log.restore import lines_of
 from tidegate_gateway.startup import load_state

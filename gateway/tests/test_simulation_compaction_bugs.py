@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.planted_bugs import Plant, must_be_found, untried
-from tidegate_coordination.rules.segments import Publication, PublishCompaction
+from tidegate_coordination.rules.records.segments import Publication, PublishCompaction
 from tidegate_pipeline import compact_task, compaction
 from tidegate_pipeline.compaction import LatestOffsets
 from tidegate_protocol.batches import BatchHeader

@@ -9,7 +9,7 @@ import pytest
 
 from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination.groups.classic import ClassicGroup
-from tidegate_coordination.groups.placement import server
+from tidegate_coordination.placement.groups import server
 from tidegate_coordination.rules.gateways import ReleaseClaim
 from tidegate_coordination.rules.proposal import Decided
 from tidegate_coordination.state.cluster import ClusterState

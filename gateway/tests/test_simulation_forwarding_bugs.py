@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_coordination.coordinator import ProposalFailed
+from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.rules import numbered
 from tidegate_coordination.state.cluster import ClusterState

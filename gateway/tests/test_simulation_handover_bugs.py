@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.planted_bugs import must_be_found
-from tidegate_coordination.coordinator import Waiting
+from tidegate_coordination.coordinator.coordinator import Waiting
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_simulation.zone_plan import lends
 

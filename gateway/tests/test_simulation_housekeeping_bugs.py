@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_coordination.coordinator import ProposalFailed
+from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_gateway.upkeep.housekeeper import Housekeeper
 from tidegate_gateway.upkeep.upkeep import Upkeep
 from tidegate_simulation.run import simulate

@@ -6,9 +6,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from tidegate_coordination import events as ev
-from tidegate_coordination.entries import AnyEvent, encode_entry, encode_events
-from tidegate_coordination.metadata_versions import LEVELS
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events.entries import AnyEvent, encode_entry, encode_events
+from tidegate_coordination.events.metadata_versions import LEVELS
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_simulation.invariants import StateWatch
 from tidegate_simulation.replays import REPLAY_ENTRIES, replay

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_gateway.requests.records.fetch_answer import Look
 from tidegate_simulation.faults import FaultPlan
 

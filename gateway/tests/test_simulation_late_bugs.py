@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 import pytest
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.rules.topics import DeleteRecords, Deletion, DeletionRefusal
 from tidegate_coordination.state.name_changes import NameChanges

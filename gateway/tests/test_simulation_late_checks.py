@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tidegate_coordination import events as ev
-from tidegate_coordination.entries import AnyEvent, Entry
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events.entries import AnyEvent, Entry
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_simulation.late_checks import CREATE, DELETE, LatenessWatch
 

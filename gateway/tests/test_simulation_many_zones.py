@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_gateway.fetch import object_owners, zone_reads
 from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_gateway.zones.read_steering import ReadSteering

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.planted_bugs import Plant, must_be_found, untried
-from tidegate_coordination import movable_log
-from tidegate_coordination.log_copy import in_use
-from tidegate_coordination.log_mover import LogMover, MoveReport
-from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.log.copying import in_use
+from tidegate_coordination.log_move.mover import LogMover, MoveReport
+from tidegate_coordination.logs import movable as movable_log
+from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules import log_moves as rules
 from tidegate_gateway import gateway, startup
 from tidegate_simulation.faults import FaultPlan

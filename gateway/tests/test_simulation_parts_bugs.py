@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_coordination.rules import offset_expiry
+from tidegate_coordination.rules.consumer_groups import offset_expiry
 from tidegate_coordination.rules.topics import TopicKey
 from tidegate_gateway.requests.groups.offset_commit import OffsetCommit
 from tidegate_gateway.requests.records.delete_records import DeleteRecordsHandler

@@ -14,15 +14,15 @@ import pytest
 
 from tests.planted_bugs import Plant, must_be_found, untried
 from tests.test_simulation_planted_bugs import WrongCache, in_gateway
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.events import Segment, SegmentsPublished
-from tidegate_coordination.object_keys import object_key
-from tidegate_coordination.rules import segments as segment_rules
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.cluster import Segment, SegmentsPublished
 from tidegate_coordination.rules.housekeeping import collectable
 from tidegate_coordination.rules.proposal import Decided
-from tidegate_coordination.rules.segments import Publication, PublishSegments
-from tidegate_coordination.state.objects import ObjectTable
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.rules.records import segments as segment_rules
+from tidegate_coordination.rules.records.segments import Publication, PublishSegments
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.state.records.objects import ObjectTable
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_gateway.fetch.segment_rows import chunk_rows
 from tidegate_pipeline import merge_task, segment_writing
 from tidegate_pipeline.driver import Driver

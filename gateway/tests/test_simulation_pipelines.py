@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from tests.fetch_world import NOW_MS, batch, fetch_world
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.limits import MergeSettings

@@ -15,15 +15,15 @@ import trio
 import tidegate_gateway.fetch.fetch_plan
 import tidegate_gateway.gateway
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.object_keys import object_key
-from tidegate_coordination.rules import wal as wal_rules
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.housekeeping import collectable, plan_retention
+from tidegate_coordination.rules.records import wal as wal_rules
+from tidegate_coordination.rules.records.wal import BatchOutcome, CommitWal
 from tidegate_coordination.rules.topics import DeleteRecords
-from tidegate_coordination.rules.wal import BatchOutcome, CommitWal
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.producers import ProducerState
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.producers import ProducerState
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_gateway.fetch import run_verifier
 from tidegate_gateway.fetch.fetch_waiters import FetchWaiters
 from tidegate_gateway.fetch.prepared_runs import PreparedRun, prepare_run

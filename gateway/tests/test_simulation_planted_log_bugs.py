@@ -9,19 +9,19 @@ import pytest
 import trio
 
 from tests.planted_bugs import Plant, must_be_found, untried
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.entries import decode_entry
-from tidegate_coordination.events import ClaimTaken, GatewayExpired
-from tidegate_coordination.group_events import GroupChanged
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.cluster import ClaimTaken, GatewayExpired
+from tidegate_coordination.events.entries import decode_entry
+from tidegate_coordination.events.groups import GroupChanged
 from tidegate_coordination.groups.classic import ClassicGroup
 from tidegate_coordination.groups.values import MemberIdentity
-from tidegate_coordination.rules import groups as group_rules
-from tidegate_coordination.rules import offsets as offset_rules
-from tidegate_coordination.rules import wal as wal_rules
+from tidegate_coordination.log.snapshots import save_verified
+from tidegate_coordination.rules.consumer_groups import groups as group_rules
+from tidegate_coordination.rules.consumer_groups import offsets as offset_rules
+from tidegate_coordination.rules.consumer_groups.offsets import CommitOffsets
 from tidegate_coordination.rules.gateways import ExpireGateways, Renew, TakeClaim
-from tidegate_coordination.rules.offsets import CommitOffsets
 from tidegate_coordination.rules.proposal import Decided
-from tidegate_coordination.snapshots import save_verified
+from tidegate_coordination.rules.records import wal as wal_rules
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import TopicTable
 from tidegate_gateway.groups.hosted_group import HostedGroup

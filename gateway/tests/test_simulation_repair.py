@@ -9,11 +9,11 @@ import pytest
 import trio
 
 from tests.planted_bugs import Plant, must_be_found, untried
-from tidegate_coordination.events import RunsSkipped, SkippedStretch
-from tidegate_coordination.rules import skips as skip_rules
+from tidegate_coordination.events.cluster import RunsSkipped, SkippedStretch
 from tidegate_coordination.rules.proposal import Decided
-from tidegate_coordination.rules.skips import Skip, SkipRuns
-from tidegate_coordination.state.runs import Runs
+from tidegate_coordination.rules.records import skips as skip_rules
+from tidegate_coordination.rules.records.skips import Skip, SkipRuns
+from tidegate_coordination.state.records.runs import Runs
 from tidegate_gateway.tools.readability import ReadabilityCheck
 from tidegate_simulation.checker import check
 from tidegate_simulation.history import History

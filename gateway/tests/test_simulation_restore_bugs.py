@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_coordination.state.epochs import EpochStart
-from tidegate_coordination.state.partitions import Partition, PartitionTable
+from tidegate_coordination.state.records.epochs import EpochStart
+from tidegate_coordination.state.records.partitions import Partition, PartitionTable
 from tidegate_simulation.restore_trial import STRIKE, TOLD, draws_restore
 from tidegate_simulation.run import simulate
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_coordination.cluster_settings import NO_GATEWAY, ClusterSettings
 from tidegate_coordination.configs import effective
+from tidegate_coordination.configs.cluster_settings import NO_GATEWAY, ClusterSettings
 from tidegate_coordination.configs.definition import Definition
 from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_simulation.faults import FaultPlan

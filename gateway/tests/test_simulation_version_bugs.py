@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_coordination import coordinator, drafts, entries
-from tidegate_coordination.metadata_versions import FIRST, LEVELS, NEWEST
+from tidegate_coordination.coordinator import coordinator, drafts
+from tidegate_coordination.events import entries
+from tidegate_coordination.events.metadata_versions import FIRST, LEVELS, NEWEST
 from tidegate_coordination.rules import gateways, metadata_versions
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state import snapshot_head

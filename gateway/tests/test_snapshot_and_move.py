@@ -9,14 +9,14 @@ import trio
 import trio.testing
 
 from tests.move_world import MoveWorld, gateways, register, renew, replayed
-from tidegate_coordination.cluster_settings import ClusterSettings
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.log_copy import prove_target
-from tidegate_coordination.log_move_watch import LogMoveWatch
-from tidegate_coordination.log_mover import MoveRefused
-from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
-from tidegate_coordination.movable_log import MovableLog
-from tidegate_coordination.snapshots import encode_state
+from tidegate_coordination.configs.cluster_settings import ClusterSettings
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.log.copying import prove_target
+from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
+from tidegate_coordination.log.snapshots import encode_state
+from tidegate_coordination.log_move.mover import MoveRefused
+from tidegate_coordination.log_move.watch import LogMoveWatch
+from tidegate_coordination.logs.movable import MovableLog
 from tidegate_gateway.upkeep.housekeeper import Housekeeper, HousekeeperSettings
 from tidegate_storage.memory_store import MemoryObjectStore
 

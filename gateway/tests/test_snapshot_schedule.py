@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 from tests.several_gateways import Clock, Cluster, OutageLog, Running, cluster
 from tests.wire_client import records_batch
-from tidegate_coordination.metadata_log import LogCorrupt, Snapshot, Trimmed
+from tidegate_coordination.log.metadata_log import LogCorrupt, Snapshot, Trimmed
 
 SETTINGS = {"snapshot.interval.entries": "20", "housekeeping.interval.ms": "10000"}
 

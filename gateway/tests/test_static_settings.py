@@ -15,8 +15,8 @@ from tests.test_fetch_segments import AT_ONCE, driver_of
 from tests.test_housekeeper import log_start
 from tests.test_housekeeper import write as write_plain
 from tests.wire_client import WireWorld, wire_world
+from tidegate_coordination.events.metadata_versions import SETTINGS_TOLD
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_versions import SETTINGS_TOLD
 from tidegate_coordination.rules.configs import ResourceType
 from tidegate_coordination.rules.gateways import Renew, TellSettings
 from tidegate_coordination.rules.metadata_versions import SetMetadataVersion

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from tests.test_housekeeper import log_start, write
 from tests.wire_client import WireWorld, records_batch, wire_world
-from tidegate_coordination.events import ConfigsSet
+from tidegate_coordination.events.cluster import ConfigsSet
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.configs import ResourceType
 from tidegate_coordination.rules.proposal import TOPICS, Decided, View

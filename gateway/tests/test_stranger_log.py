@@ -11,9 +11,9 @@ from tests.app_world import serving, tidegate
 from tests.greetings import produce
 from tests.test_app_forwarding import PEER, SHARED
 from tests.test_cli_log_serve import promises
-from tidegate_coordination.load import known_schemes, open_log
-from tidegate_coordination.log_contract import verify_log
-from tidegate_coordination.metadata_log import LogMisconfigured
+from tidegate_coordination.log.load import known_schemes, open_log
+from tidegate_coordination.log.metadata_log import LogMisconfigured
+from tidegate_coordination.log_contract.contract import verify_log
 
 SOURCE = Path(__file__).parents[2] / "coordination" / "tests" / "stranger_log.py"
 

@@ -11,8 +11,8 @@ import trio
 from trio.testing import MockClock
 
 from tests.wire_client import NOW_MS, WireWorld, wire_world
-from tidegate_coordination.events import GatewayRegistered, TopicCreated, TopicDeleted
-from tidegate_coordination.group_events import CommittedOffset, GroupDeleted, OffsetsCommitted
+from tidegate_coordination.events.cluster import GatewayRegistered, TopicCreated, TopicDeleted
+from tidegate_coordination.events.groups import CommittedOffset, GroupDeleted, OffsetsCommitted
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.call import Call, Handler, Peer
 from tidegate_gateway.network.turns import ROWS_AT_ONCE

@@ -10,12 +10,12 @@ import trio
 import trio.testing
 
 from tests.wal_world import make_writer
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.events import TopicCreated
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.events.cluster import TopicCreated
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import NOTHING, Decided, View
-from tidegate_coordination.rules.wal import BatchOutcome, Refusal
+from tidegate_coordination.rules.records.wal import BatchOutcome, Refusal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.produce.wal_writer import WalSettings, WalWriter
 from tidegate_protocol.records import Record, build_batch, check_batch

@@ -9,11 +9,11 @@ import trio
 from trio.testing import MockClock
 
 from tests.wal_world import make_writer
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.log.metadata_log import MetadataLog
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import MetadataLog
-from tidegate_coordination.rules.wal import BatchOutcome
+from tidegate_coordination.rules.records.wal import BatchOutcome
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.produce.wal_writer import WalSettings, WalWriter
 from tidegate_protocol.records import Record, build_batch, check_batch

@@ -10,10 +10,10 @@ from trio.testing import MockClock
 
 from tests.several_gateways import Clock, Member, Running, cluster, joined
 from tests.wire_client import NOW_MS, records_batch
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.records.partitions import Partition
 from tidegate_gateway.startup import NodeIdInUse, register
 from tidegate_protocol.error_codes import ErrorCode as E
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate_coordination.events import GatewayExpired, GatewayRegistered
+from tidegate_coordination.events.cluster import GatewayExpired, GatewayRegistered
 from tidegate_coordination.state.gateways import GatewayTable
 from tidegate_gateway.network.call import Peer
 from tidegate_gateway.settings.broker_settings import BrokerSettings, SettingsError

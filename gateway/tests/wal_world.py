@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_gateway.produce.seal_pace import Inflow
 from tidegate_gateway.produce.wal_writer import WalSettings, WalWriter
 from tidegate_storage.object_store import ObjectStore

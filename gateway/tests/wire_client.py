@@ -11,7 +11,7 @@ from typing import Any
 
 import trio
 
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.gateway import Gateway, Identity

@@ -13,8 +13,8 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.load import open_log
-from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_coordination.log.load import open_log
+from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_storage.load import open_store
 from tidegate_storage.object_store import ObjectStore
 

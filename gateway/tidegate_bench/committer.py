@@ -17,10 +17,10 @@ from typing import Final
 import structlog
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
-from tidegate_coordination.rules.wal import BatchFacts, CommitWal
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.records.objects import WalName
 from tidegate_gateway.collector import calm_collector
 from tidegate_gateway.opening import opened, serve_peers
 from tidegate_gateway.settings.broker_settings import BrokerSettings

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tidegate_coordination import events as ev
-from tidegate_coordination.entries import encode_entry, encode_events
-from tidegate_coordination.metadata_versions import LEVELS, NEWEST
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events.entries import encode_entry, encode_events
+from tidegate_coordination.events.metadata_versions import LEVELS, NEWEST
 
 PARTITIONS: Final = 1_000
 SLICE_BYTES: Final = 16_384

@@ -14,9 +14,9 @@ from itertools import count
 from random import Random
 from typing import Final, TypeVar
 
-from tidegate_coordination.cluster_settings import ClusterSettings, Own
-from tidegate_coordination.entries import decode_entry, encode_entry, encode_events
-from tidegate_coordination.events import RUN_SEGMENT, Segment
+from tidegate_coordination.configs.cluster_settings import ClusterSettings, Own
+from tidegate_coordination.events.cluster import RUN_SEGMENT, Segment
+from tidegate_coordination.events.entries import decode_entry, encode_entry, encode_events
 from tidegate_coordination.rules.gateways import Register, Renew
 from tidegate_coordination.rules.housekeeping import (
     ForgetObjects,
@@ -25,11 +25,11 @@ from tidegate_coordination.rules.housekeeping import (
     plan_retention,
 )
 from tidegate_coordination.rules.proposal import Proposal, View
-from tidegate_coordination.rules.segments import Publication, PublishSegments, SegmentUnit
+from tidegate_coordination.rules.records.segments import Publication, PublishSegments, SegmentUnit
+from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
-from tidegate_coordination.rules.wal import BatchFacts, CommitWal
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.records.objects import WalName
 from tidegate_gateway.upkeep.housekeeper import HousekeeperSettings
 from tidegate_pipeline.driver import PARENTS_PER_PROPOSAL, UNITS_PER_PROPOSAL
 from tidegate_pipeline.limits import MergeSettings

@@ -82,9 +82,11 @@ TARGETS: Final = {
         "SegmentTarget",
         ("tidegate_storage.segment_format", "tidegate_storage.prepared_runs"),
     ),
-    "entries": Known("object_targets", "EntriesTarget", ("tidegate_coordination.entries",)),
+    "entries": Known("object_targets", "EntriesTarget", ("tidegate_coordination.events.entries",)),
     "fold": Known("object_targets", "FoldTarget", ("tidegate_coordination.state",)),
-    "snapshots": Known("object_targets", "SnapshotsTarget", ("tidegate_coordination.snapshots",)),
+    "snapshots": Known(
+        "object_targets", "SnapshotsTarget", ("tidegate_coordination.log.snapshots",)
+    ),
     "groups": Known("group_target", "GroupsTarget", ("tidegate_coordination.groups",)),
     CONNECTION: Known(
         "connection_target",

@@ -21,7 +21,7 @@ import structlog
 import trio
 from trio.testing import MockClock
 
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.gateway import Gateway, Identity

@@ -11,7 +11,7 @@ from math import inf
 from random import Random
 from typing import Final
 
-from tidegate_coordination.group_events import GroupChanged
+from tidegate_coordination.events.groups import GroupChanged
 from tidegate_coordination.groups.classic import ClassicGroup
 from tidegate_coordination.groups.joining import join
 from tidegate_coordination.groups.settings import GroupSettings

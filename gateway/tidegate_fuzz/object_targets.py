@@ -8,9 +8,9 @@ from typing import Final
 
 from crc32c import crc32c
 
-from tidegate_coordination import events as ev
-from tidegate_coordination import group_events as gev
-from tidegate_coordination.entries import (
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events.entries import (
     CHECKED_FORMAT,
     ENTRY_FORMAT,
     UnreadableEntry,
@@ -19,13 +19,13 @@ from tidegate_coordination.entries import (
     encode_events,
     entry_nonce,
 )
-from tidegate_coordination.metadata_log import LogCorrupt
-from tidegate_coordination.metadata_versions import ReleaseTooOld
-from tidegate_coordination.snapshots import frame_chunks, unframe_chunks
+from tidegate_coordination.events.metadata_versions import ReleaseTooOld
+from tidegate_coordination.log.metadata_log import LogCorrupt
+from tidegate_coordination.log.snapshots import frame_chunks, unframe_chunks
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_gateway.fetch.prepared_runs import CorruptRun, prepare_run
 from tidegate_protocol.batches import CRC_POSITION, CRC_START, read_header, walk
 from tidegate_protocol.errors import InvalidBatch

@@ -21,7 +21,7 @@ from typing import Final
 import structlog
 import trio
 
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 
 from .admin.admin import serve_admin
 from .admin.admin_pages import AdminPages

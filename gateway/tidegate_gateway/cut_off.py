@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 import trio
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 
 LOOK_SECONDS: Final = 1.0
 

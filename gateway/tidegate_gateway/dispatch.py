@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, ProposalFailed
 from tidegate_protocol.apis import APIS, ApiFacts
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.headers import RequestHeader, decode_request_header, response_header

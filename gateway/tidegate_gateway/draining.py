@@ -17,10 +17,14 @@ from typing import Final
 import structlog
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.coordinator.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    ProposalFailed,
+)
+from tidegate_coordination.rules.consumer_groups.groups import GROUP_CLAIMS
 from tidegate_coordination.rules.draining import ReportDrained
 from tidegate_coordination.rules.gateways import StartDraining
-from tidegate_coordination.rules.groups import GROUP_CLAIMS
 from tidegate_coordination.state.gateways import Gateway as Life
 
 from .groups.group_manager import GroupManager

@@ -15,21 +15,25 @@ from random import Random
 import structlog
 import trio
 
-from tidegate_coordination.cluster_settings import ClusterSettings, Own
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.configs.cluster_settings import ClusterSettings, Own
+from tidegate_coordination.coordinator.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    ProposalFailed,
+)
+from tidegate_coordination.events.cluster import Endpoint
+from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.forwarding.contention import Contention
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.hooks import Hook
 from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER
-from tidegate_coordination.log_move_watch import LogMoveWatch
-from tidegate_coordination.metadata_log import MetadataLog
-from tidegate_coordination.metadata_versions import NEWEST
-from tidegate_coordination.movable_log import MovableLog
-from tidegate_coordination.object_keys import object_key
+from tidegate_coordination.log.metadata_log import MetadataLog
+from tidegate_coordination.log_move.watch import LogMoveWatch
+from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.state.records.objects import WalName
 from tidegate_storage.disk import Disk
 from tidegate_storage.disk_cache import DiskCache
 from tidegate_storage.object_store import ObjectStore

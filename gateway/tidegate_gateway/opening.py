@@ -20,9 +20,9 @@ import structlog
 import trio
 
 from tidegate_coordination.forwarding.hooks import load_hooks
-from tidegate_coordination.load import OpenLog, open_log
-from tidegate_coordination.metadata_log import MetadataLog
-from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.log.load import OpenLog, open_log
+from tidegate_coordination.log.metadata_log import MetadataLog
+from tidegate_coordination.logs.movable import MovableLog
 from tidegate_storage.disk import Disk
 from tidegate_storage.load import open_store
 from tidegate_storage.real_disk import RealDisk, RealDiskSteps

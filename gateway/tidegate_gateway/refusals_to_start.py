@@ -8,13 +8,13 @@ from typing import Final, cast
 import trio
 
 from tidegate_coordination.configs.validation import InvalidConfig
-from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
-from tidegate_coordination.entries import UnreadableEntry
+from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.events.entries import UnreadableEntry
+from tidegate_coordination.events.metadata_versions import ReleaseTooOld
 from tidegate_coordination.forwarding.hooks import HookUnusable
-from tidegate_coordination.log_access import GatewayFenced
-from tidegate_coordination.log_mover import MoveRefused
-from tidegate_coordination.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
-from tidegate_coordination.metadata_versions import ReleaseTooOld
+from tidegate_coordination.log.access import GatewayFenced
+from tidegate_coordination.log.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
+from tidegate_coordination.log_move.mover import MoveRefused
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_storage.object_store import StoreMisconfigured, StoreUnavailable
 

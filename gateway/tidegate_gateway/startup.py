@@ -10,10 +10,12 @@ from typing import TypeVar
 import structlog
 import trio
 
-from tidegate_coordination.cluster_settings import ClusterSettings
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.entries import decode_entry
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.configs.cluster_settings import ClusterSettings
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.coordinator.said_again import SaidAgain
+from tidegate_coordination.events.entries import decode_entry
+from tidegate_coordination.events.metadata_versions import NEWEST, too_old
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogEntry,
     LogMisconfigured,
@@ -21,12 +23,10 @@ from tidegate_coordination.metadata_log import (
     MetadataLog,
     Trimmed,
 )
-from tidegate_coordination.metadata_versions import NEWEST, too_old
-from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.log.url_secrets import without_secrets
+from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules.gateways import CannotJoin, Register
-from tidegate_coordination.said_again import SaidAgain
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.url_secrets import without_secrets
 
 _log = structlog.get_logger("tidegate.startup")
 

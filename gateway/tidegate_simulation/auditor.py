@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import trio
 
-from tidegate_coordination import events as ev
-from tidegate_coordination.entries import Entry, authored, decode_entry
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events.entries import Entry, authored, decode_entry
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 

@@ -13,9 +13,9 @@ from random import Random
 from typing import Any, Final
 from unittest.mock import patch
 
-from tidegate_coordination.state import objects, partitions
 from tidegate_coordination.state.columns import MAX_UINT32
-from tidegate_coordination.state.object_rows import ObjectRows
+from tidegate_coordination.state.records import objects, partitions
+from tidegate_coordination.state.records.object_rows import ObjectRows
 from tidegate_gateway.network import turns
 from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_gateway.requests.groups import offset_commit

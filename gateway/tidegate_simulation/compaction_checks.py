@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tidegate_coordination.state.cleanings import Cleanings
+from tidegate_coordination.state.records.cleanings import Cleanings
 from tidegate_protocol.records import Record, decode_records
 
 _MAX_BYTES = 1 << 24

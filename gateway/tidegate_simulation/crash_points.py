@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import trio
 
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogCapabilities,
     LogEntry,

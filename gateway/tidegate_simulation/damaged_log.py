@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
-from tidegate_coordination.entries import CHECKED_FORMAT, decode_entry
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.events.entries import CHECKED_FORMAT, decode_entry
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogCapabilities,
     LogEntry,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogCapabilities,
     LogEntry,

@@ -17,8 +17,8 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.groups.placement import holder
-from tidegate_coordination.rules.groups import GROUP_CLAIMS, group_claim
+from tidegate_coordination.placement.groups import holder
+from tidegate_coordination.rules.consumer_groups.groups import GROUP_CLAIMS, group_claim
 from tidegate_coordination.state.claims import Claim
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.gateway import Gateway

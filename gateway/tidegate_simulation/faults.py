@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from tidegate_coordination.logs.faulty import LogFaults
+from tidegate_coordination.log_contract.faulty import LogFaults
 
 from .beginnings import Beginnings
 from .disk_plan import DiskPlan

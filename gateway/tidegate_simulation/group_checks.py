@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tidegate_coordination import group_events as gev
-from tidegate_coordination.entries import AnyEvent
-from tidegate_coordination.rules.offset_expiry import EMPTY_GROUP_GRACE_MS
-from tidegate_coordination.rules.offsets import group_subscription
+from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events.entries import AnyEvent
+from tidegate_coordination.rules.consumer_groups.offset_expiry import EMPTY_GROUP_GRACE_MS
+from tidegate_coordination.rules.consumer_groups.offsets import group_subscription
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.groups import Group
 

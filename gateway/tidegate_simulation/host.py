@@ -16,18 +16,18 @@ from typing import cast
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.entries import UnreadableEntry
-from tidegate_coordination.log_access import GatewayFenced
-from tidegate_coordination.logs.faulty import FaultyLog, LogFaults
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.events.entries import UnreadableEntry
+from tidegate_coordination.events.metadata_versions import ReleaseTooOld
+from tidegate_coordination.log.access import GatewayFenced
+from tidegate_coordination.log.metadata_log import (
     LogCorrupt,
     LogMisconfigured,
     LogUnavailable,
     MetadataLog,
 )
-from tidegate_coordination.metadata_versions import ReleaseTooOld
-from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
+from tidegate_coordination.logs.movable import MovableLog
 from tidegate_gateway.startup import NodeIdInUse
 from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
 

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Final
 
-from tidegate_coordination import events as ev
-from tidegate_coordination import group_events as gev
-from tidegate_coordination.entries import AnyEvent, Entry, authored, decode_entry
-from tidegate_coordination.metadata_versions import LEVELS, allowed_to, needed_for
-from tidegate_coordination.object_keys import object_key
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events.entries import AnyEvent, Entry, authored, decode_entry
+from tidegate_coordination.events.metadata_versions import LEVELS, allowed_to, needed_for
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.frozen import split
-from tidegate_coordination.state.objects import ObjectName, SegmentName, WalName
-from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.state.records.objects import ObjectName, SegmentName, WalName
+from tidegate_coordination.state.records.partitions import Partition
 
 from .deletion_checks import DeletionWatch, live_objects
 from .group_checks import GroupWatch

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from operator import gt
 from typing import Final
 
-from tidegate_coordination import events as ev
-from tidegate_coordination.entries import Entry
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events.entries import Entry
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.records.partitions import Partition
 
 CREATE: Final = "create"
 DELETE: Final = "delete"

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from tidegate_coordination.events import RUN_SEGMENT
-from tidegate_coordination.object_keys import object_key
+from tidegate_coordination.events.cluster import RUN_SEGMENT
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_storage.segment_format import HEADER_BYTES
 
 from .segment_checks import is_readable

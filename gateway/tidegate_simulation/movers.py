@@ -14,10 +14,10 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, ProposalFailed
-from tidegate_coordination.log_mover import LogMover, MovePlan, MoveRefused
-from tidegate_coordination.metadata_log import LogMisconfigured
-from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.log.metadata_log import LogMisconfigured
+from tidegate_coordination.log_move.mover import LogMover, MovePlan, MoveRefused
+from tidegate_coordination.logs.movable import MovableLog
 from tidegate_gateway.startup import check_cluster, load_state
 from tidegate_gateway.tools.visitor import keep_lease, register_visitor
 

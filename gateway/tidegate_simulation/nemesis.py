@@ -13,8 +13,8 @@ from math import inf
 
 import trio
 
-from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
-from tidegate_coordination.logs.faulty import LogFaults
+from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.log_contract.faulty import LogFaults
 from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
 
 from .agenda import Agenda

@@ -10,10 +10,14 @@ from typing import TypeVar, cast
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.coordinator.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    ProposalFailed,
+)
 from tidegate_coordination.rules.gateways import TakeClaim
 from tidegate_coordination.rules.proposal import Proposal
-from tidegate_coordination.rules.segments import Publication
+from tidegate_coordination.rules.records.segments import Publication
 from tidegate_gateway.startup import check_cluster, load_state
 from tidegate_pipeline.driver import CLAIM, Driver
 from tidegate_pipeline.plan import backlog

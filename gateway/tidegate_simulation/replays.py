@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from itertools import islice
 
-from tidegate_coordination.entries import decode_entry
+from tidegate_coordination.events.entries import decode_entry
 from tidegate_coordination.state.cluster import ClusterState
 
 REPLAY_ENTRIES = 25

@@ -23,7 +23,7 @@ import trio
 from tidegate_coordination.backup.copier import Copier
 from tidegate_coordination.backup.recovery import recover_from_copies
 from tidegate_coordination.backup.restore import Work, look_at_target, restore
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.gateway import Gateway, Identity

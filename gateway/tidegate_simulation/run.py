@@ -15,7 +15,7 @@ import trio
 import trio.testing
 from structlog.typing import EventDict
 
-from tidegate_coordination.logs.faulty import LogFaults
+from tidegate_coordination.log_contract.faulty import LogFaults
 from tidegate_pipeline.plan import backlog
 
 from .actors import Actor, make_actors

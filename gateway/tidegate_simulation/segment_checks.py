@@ -13,18 +13,18 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from tidegate_coordination.events import (
+from tidegate_coordination.events.cluster import (
     RUN_LOG_APPEND_TIME,
     RUN_SEGMENT,
     CleanedPartition,
     Segment,
     SegmentsOfPartition,
 )
-from tidegate_coordination.object_keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.objects import SegmentName
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.state.records.objects import SegmentName
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_pipeline.digests import add
 from tidegate_storage.corrupt import CorruptObject
 from tidegate_storage.segment_format import HEADER_BYTES, SegmentIndex, read_segment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidegate_coordination.events import ProducerBatch
+from tidegate_coordination.events.cluster import ProducerBatch
 
 _SEQUENCE_LIMIT = 2**31
 

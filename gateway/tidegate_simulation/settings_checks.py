@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.events import LogStartsMoved, SegmentsPublished
+from tidegate_coordination.events.cluster import LogStartsMoved, SegmentsPublished
 from tidegate_coordination.state.cluster import ClusterState
 
 from .settings_plan import LAG, RETENTION, SettingsPlan

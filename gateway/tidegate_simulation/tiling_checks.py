@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidegate_coordination import events as ev
+from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 
 from .losses import Holes, Hurt
 

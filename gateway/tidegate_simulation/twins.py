@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import trio
 
-from tidegate_coordination.events import ProducerBatch
+from tidegate_coordination.events.cluster import ProducerBatch
 from tidegate_protocol.error_codes import ErrorCode
 
 from .client import Client, Disconnected

@@ -10,8 +10,8 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
-from tidegate_coordination.metadata_versions import NEWEST
+from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.rules.metadata_versions import SetMetadataVersion
 
 from .node import Node

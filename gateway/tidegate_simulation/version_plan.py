@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from tidegate_coordination.metadata_versions import FIRST, NEWEST
+from tidegate_coordination.events.metadata_versions import FIRST, NEWEST
 
 UPGRADE_KIND: Final = "rolling_upgrade"
 LATE_KIND: Final = "late_gateway"

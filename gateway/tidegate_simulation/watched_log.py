@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidegate_coordination.log.metadata_log import AppendResult
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.metadata_log import AppendResult
 
 from .invariants import StateWatch
 from .move_plan import FIRST_LOG

@@ -14,10 +14,10 @@ from typing import Protocol
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.forwarding.service import ProposalService
 from tidegate_coordination.http.values import HttpAnswer, HttpRequest
-from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.records.partitions import Partition
 from tidegate_gateway.network.memory_transport import MemoryTransport
 from tidegate_storage.memory_store import MemoryObjectStore
 from tidegate_storage.object_store import Buffer, ObjectExists

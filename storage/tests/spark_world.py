@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from tests.fetch_world import NOW_MS, World, fetch_world
 from tests.test_fetch_segments import write_some
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.limits import MergeSettings

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tidegate_coordination.events import RUN_SEGMENT
+from tidegate_coordination.events.cluster import RUN_SEGMENT
 from tidegate_coordination.state.cluster import ClusterState
 
 from .driver import CLAIM

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from math import inf
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
-from tidegate_coordination.events import RUN_SEGMENT
-from tidegate_coordination.state.cleanings import cleaned_before, cleaned_to
+from tidegate_coordination.events.cluster import RUN_SEGMENT
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.records.cleanings import cleaned_before, cleaned_to
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 
 from .limits import MergeSettings, limits_of
 from .work import CompactionRules

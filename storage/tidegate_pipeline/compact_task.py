@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import trio
 
-from tidegate_coordination.events import Segment
+from tidegate_coordination.events.cluster import Segment
 from tidegate_protocol.batches import HEADER, read_header
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.prepared_runs import PreparedRun

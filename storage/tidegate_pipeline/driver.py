@@ -22,17 +22,17 @@ from random import Random
 import structlog
 import trio
 
-from tidegate_coordination.cluster_settings import NO_GATEWAY, ClusterSettings
-from tidegate_coordination.coordinator import (
+from tidegate_coordination.configs.cluster_settings import NO_GATEWAY, ClusterSettings
+from tidegate_coordination.coordinator.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
     ProposalFailed,
 )
-from tidegate_coordination.events import CleanedPartition
-from tidegate_coordination.metadata_versions import FEATURE_NAME, SETTINGS_TOLD
+from tidegate_coordination.events.cluster import CleanedPartition
+from tidegate_coordination.events.metadata_versions import FEATURE_NAME, SETTINGS_TOLD
 from tidegate_coordination.rules.gateways import ReleaseClaim, TakeClaim
 from tidegate_coordination.rules.pipeline_reports import ReportPipeline
-from tidegate_coordination.rules.segments import (
+from tidegate_coordination.rules.records.segments import (
     Publication,
     PublishCompaction,
     PublishSegments,

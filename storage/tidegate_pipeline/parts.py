@@ -16,8 +16,8 @@ from urllib.parse import unquote, urlsplit
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.cli.banner import shown_log, shown_store
 from tidegate_gateway.cli.log.backup_running import (

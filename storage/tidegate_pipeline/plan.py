@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from math import inf
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
-from tidegate_coordination.events import RUN_LOG_APPEND_TIME, RUN_SEGMENT
-from tidegate_coordination.object_keys import object_key
-from tidegate_coordination.state.cleanings import cleaned_to
+from tidegate_coordination.events.cluster import RUN_LOG_APPEND_TIME, RUN_SEGMENT
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.records.cleanings import cleaned_to
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_coordination.state.topics import Topic
 
 from .compact_plan import compaction_of

@@ -18,9 +18,9 @@ from typing import Final
 import structlog
 import trio
 
-from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
-from tidegate_coordination.log_access import GatewayFenced
-from tidegate_coordination.metadata_log import LogUnavailable
+from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.log.access import GatewayFenced
+from tidegate_coordination.log.metadata_log import LogUnavailable
 from tidegate_storage.object_store import StoreUnavailable
 
 from .driver import Driver

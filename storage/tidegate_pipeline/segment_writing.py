@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate_coordination.events import Segment
+from tidegate_coordination.events.cluster import Segment
 from tidegate_protocol.batches import HEADER
 from tidegate_storage.corrupt import CorruptObject
 from tidegate_storage.keys import segment_key

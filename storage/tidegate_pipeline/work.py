@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from tidegate_coordination.events import Segment
+from tidegate_coordination.events.cluster import Segment
 
 
 class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):

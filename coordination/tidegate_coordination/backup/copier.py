@@ -15,13 +15,8 @@ from typing import Final
 
 from tidegate_storage.object_store import ObjectStore
 
-from ..metadata_log import (
-    FIRST_POSITION,
-    LogUnavailable,
-    MetadataLog,
-    Trimmed,
-)
-from ..whole_entries import expect_whole
+from ..log.metadata_log import FIRST_POSITION, LogUnavailable, MetadataLog, Trimmed
+from ..log.whole_entries import expect_whole
 from .copies import EntriesName, chain, obsolete
 from .same_log import Mark, mark_of, newest_mark, see_same
 from .shelf import Copies, Shelf

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 import crc32c
 import msgspec
 
-from ..metadata_log import LogEntry
+from ..log.metadata_log import LogEntry
 
 MAGIC: Final = b"TIDELOG\n"
 VERSION: Final = 1

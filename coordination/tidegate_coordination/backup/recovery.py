@@ -19,11 +19,11 @@ from tidegate_storage.keys import backup_prefix
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.ownership import Owner, newest_timeline
 
-from ..entries import UnreadableEntry, decode_entry
-from ..metadata_log import FIRST_POSITION, LogCorrupt, LogEntry, MetadataLog, Snapshot, Trimmed
+from ..events.entries import UnreadableEntry, decode_entry
+from ..log.metadata_log import FIRST_POSITION, LogCorrupt, LogEntry, MetadataLog, Snapshot, Trimmed
+from ..log.whole_entries import whole_ones
 from ..state.broken import StateBroken
 from ..state.cluster import ClusterState
-from ..whole_entries import whole_ones
 from .copies import DamagedCopy, EntriesName, chain
 from .shelf import Copies, Shelf
 

@@ -15,16 +15,9 @@ from typing import Final
 
 from tidegate_storage.object_store import ObjectStore
 
-from ..metadata_log import (
-    FIRST_POSITION,
-    LogCorrupt,
-    LogEntry,
-    MetadataLog,
-    Snapshot,
-    Trimmed,
-)
+from ..log.metadata_log import FIRST_POSITION, LogCorrupt, LogEntry, MetadataLog, Snapshot, Trimmed
+from ..log.whole_entries import whole_ones
 from ..state.cluster import ClusterState
-from ..whole_entries import whole_ones
 from .copies import DamagedCopy
 from .recovery import (
     Base,

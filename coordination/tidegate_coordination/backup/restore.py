@@ -26,13 +26,13 @@ import trio
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.ownership import Owner, newest_timeline, open_timeline
 
-from ..coordinator import Coordinator
-from ..entries import ENTRY_FORMAT, Entry, decode_entry
-from ..events import FormerLife, MetadataVersionSet, TimelineOpened
-from ..metadata_log import FIRST_POSITION, LogMisconfigured, MetadataLog, Trimmed
-from ..metadata_versions import EPOCHS
+from ..coordinator.coordinator import Coordinator
+from ..events.cluster import FormerLife, MetadataVersionSet, TimelineOpened
+from ..events.entries import ENTRY_FORMAT, Entry, decode_entry
+from ..events.metadata_versions import EPOCHS
+from ..log.metadata_log import FIRST_POSITION, LogMisconfigured, MetadataLog, Trimmed
+from ..log.snapshots import encode_state, save_verified
 from ..rules.housekeeping import MAX_MOVES, MoveLogStarts
-from ..snapshots import encode_state, save_verified
 from ..state.cluster import ClusterState
 from .copier import Copier
 from .recovery import Recovered, Say

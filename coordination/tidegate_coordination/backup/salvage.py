@@ -22,11 +22,11 @@ from tidegate_storage.object_store import (
 )
 from tidegate_storage.wal_reader import read_wal
 
-from ..cluster_settings import ClusterSettings
-from ..coordinator import Coordinator
-from ..rules.wal import BatchFacts, BatchOutcome, Refusal, append_time_topics
+from ..configs.cluster_settings import ClusterSettings
+from ..coordinator.coordinator import Coordinator
+from ..rules.records.wal import BatchFacts, BatchOutcome, Refusal, append_time_topics
 from ..state.cluster import ClusterState
-from ..state.objects import WalName, WalStatus
+from ..state.records.objects import WalName, WalStatus
 from ..state.topics import Topic
 from .recovery import Say
 from .salvage_rules import Gaps, SalvageWal, SequenceIndex, batch_facts, gaps_of, partition_of

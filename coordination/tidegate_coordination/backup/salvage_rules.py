@@ -18,13 +18,13 @@ from typing import Final, NamedTuple
 from tidegate_protocol.batches import last_sequence, walk
 from tidegate_storage.wal_reader import WalContents
 
-from ..events import Event, FormerLife, FormerLivesFound, SalvageEnded
+from ..events.cluster import Event, FormerLife, FormerLivesFound, SalvageEnded
 from ..rules.proposal import GATEWAYS, HEADS, OBJECTS, PRODUCER_IDS, TOPICS, Decided, View
-from ..rules.wal import NO_PRODUCER_ID, BatchFacts, BatchOutcome, CommitWal, Refusal
+from ..rules.records.wal import NO_PRODUCER_ID, BatchFacts, BatchOutcome, CommitWal, Refusal
 from ..state.cluster import ClusterState
-from ..state.objects import WalStatus
-from ..state.partitions import Partition
-from ..state.producers import MAX_SEQUENCE, KeptBatch, ProducerState
+from ..state.records.objects import WalStatus
+from ..state.records.partitions import Partition
+from ..state.records.producers import MAX_SEQUENCE, KeptBatch, ProducerState
 
 PRODUCER_ID_GAP: Final = 1 << 30
 """Ids that may have been given out unseen, in each timeline since the backup."""

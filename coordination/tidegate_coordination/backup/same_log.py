@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 import trio
 
-from ..log_access import READ_AGAIN_SECONDS
-from ..metadata_log import LogCorrupt, LogEntry, LogMisconfigured, MetadataLog, Trimmed
-from ..whole_entries import expect_whole
+from ..log.access import READ_AGAIN_SECONDS
+from ..log.metadata_log import LogCorrupt, LogEntry, LogMisconfigured, MetadataLog, Trimmed
+from ..log.whole_entries import expect_whole
 from .copies import DamagedCopy, EntriesName, digest_of
 from .shelf import Shelf
 

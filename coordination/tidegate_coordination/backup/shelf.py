@@ -17,7 +17,7 @@ from tidegate_storage.object_store import (
     put_idempotent,
 )
 
-from ..metadata_log import LogEntry, Snapshot
+from ..log.metadata_log import LogEntry, Snapshot
 from .copies import (
     VERSION,
     WHOLE,

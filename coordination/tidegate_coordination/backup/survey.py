@@ -16,8 +16,8 @@ from tidegate_storage.keys import (
 )
 from tidegate_storage.object_store import ObjectInfo, ObjectStore
 
-from ..object_keys import object_key
 from ..state.cluster import ClusterState
+from ..state.records.object_keys import object_key
 from .shelf import listed
 
 

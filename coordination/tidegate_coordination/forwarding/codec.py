@@ -16,20 +16,15 @@ from ..rules import (
     configs,
     draining,
     gateways,
-    groups,
     housekeeping,
     log_moves,
     metadata_versions,
-    offset_expiry,
-    offsets,
     pipeline_reports,
-    producer_ids,
-    segments,
-    skips,
     topics,
-    wal,
 )
+from ..rules.consumer_groups import groups, offset_expiry, offsets
 from ..rules.proposal import Proposal
+from ..rules.records import producer_ids, segments, skips, wal
 
 KINDS: Final[tuple[type[Any], ...]] = (
     configs.SetConfigs,

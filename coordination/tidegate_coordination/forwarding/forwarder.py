@@ -29,15 +29,15 @@ from typing import Any, Final, TypeVar
 import structlog
 import trio
 
-from ..coordinator import (
+from ..coordinator.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
     Failure,
     ProposalFailed,
     Waiting,
 )
-from ..log_access import GatewayFenced
-from ..metadata_log import MetadataLog
+from ..log.access import GatewayFenced
+from ..log.metadata_log import MetadataLog
 from ..rules.gateways import Leave, Register
 from ..rules.numbered import NotDecided, Numbered, failure_text
 from ..rules.proposal import Proposal

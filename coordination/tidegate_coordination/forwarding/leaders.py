@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from ..rendezvous import choose
+from ..placement.rendezvous import choose
 from ..state.cluster import ClusterState
 from ..state.gateways import Gateway
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import trio
 
-from ..coordinator import Coordinator, Failure, ProposalFailed, Waiting
+from ..coordinator.coordinator import Coordinator, Failure, ProposalFailed, Waiting
 from ..rules.gateways import CannotJoin, NodeIdTaken, Register
 from ..rules.numbered import Asked, Failing, NotDecided, Numbered, failure_text
 from ..rules.proposal import Proposal

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from ..group_events import GroupChanged
+from ..events.groups import GroupChanged
 from .records import member_record, restored_roster
 from .roster import Member, Roster
 from .settings import GroupSettings

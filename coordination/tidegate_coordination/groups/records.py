@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..group_events import MemberRecord
+from ..events.groups import MemberRecord
 from .roster import Member, Roster
 
 

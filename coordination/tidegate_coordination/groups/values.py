@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from ..group_events import GroupChanged
+from ..events.groups import GroupChanged
 
 Protocols = tuple[tuple[str, bytes], ...]
 CONSUMER_PROTOCOL_TYPE = "consumer"

@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import NoReturn, TypeVar
 
-from tidegate_coordination.logs import http
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogCapabilities,
     LogEntry,
@@ -22,6 +21,7 @@ from tidegate_coordination.metadata_log import (
     Snapshot,
     Trimmed,
 )
+from tidegate_coordination.logs.http import opening as http
 
 Result = TypeVar("Result")
 Open = Callable[[], Awaitable[MetadataLog]]

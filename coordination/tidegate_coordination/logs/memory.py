@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.log.metadata_log import (
     FIRST_POSITION,
     AppendResult,
     LogCapabilities,
@@ -20,7 +20,7 @@ from tidegate_coordination.metadata_log import (
     Snapshot,
     Trimmed,
 )
-from tidegate_coordination.snapshots import frame_chunks, unframe_chunks
+from tidegate_coordination.log.snapshots import frame_chunks, unframe_chunks
 
 CAPABILITIES: Final = LogCapabilities(
     forward_to_leader=False, typical_append_seconds=0.0, max_entry_bytes=1 << 20

@@ -18,7 +18,7 @@ from ..configs.definition import LONG_MAX, Definition, Update
 from ..configs.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from ..configs.topic_configs import TOPIC_CONFIGS
 from ..configs.validation import InvalidConfig, parse, split_list, validate_all
-from ..events import ConfigsSet, Event
+from ..events.cluster import ConfigsSet, Event
 from .looked_up import found_topic
 from .proposal import GATEWAYS, TOPICS, Decided, View
 

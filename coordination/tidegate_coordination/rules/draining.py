@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ..events import Event, GatewayDrained, GatewayDraining, GatewayResumed
+from ..events.cluster import Event, GatewayDrained, GatewayDraining, GatewayResumed
 from .proposal import GATEWAYS, Decided, View
 
 _GATEWAYS = frozenset({GATEWAYS})

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ..configs.cluster_wide import clusters_own
-from ..events import (
+from ..events.cluster import (
     ClaimReleased,
     ClaimTaken,
     ClusterCreated,
@@ -19,9 +19,9 @@ from ..events import (
     MetadataVersionSet,
     StaticSettingsTold,
 )
-from ..metadata_versions import FIRST, NEWEST, OWN_PRODUCER_IDS, SETTINGS_TOLD
+from ..events.metadata_versions import FIRST, NEWEST, OWN_PRODUCER_IDS, SETTINGS_TOLD
 from ..state.gateways import DEFAULT_LEASE_MS
-from ..state.producer_ids import drawn_first_id
+from ..state.records.producer_ids import drawn_first_id
 from .proposal import GATEWAYS, NOTHING, Decided, View, claim_scope
 
 _GATEWAYS = frozenset({GATEWAYS})

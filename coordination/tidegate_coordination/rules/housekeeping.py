@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from math import inf
 
 from ..configs.topic_settings import TopicSettings
-from ..events import LogStartsMoved, ObjectsCollected
+from ..events.cluster import LogStartsMoved, ObjectsCollected
 from ..state.cluster import ClusterState
-from ..state.partitions import Partition
+from ..state.records.partitions import Partition
 from ..state.topics import Topic
 from .proposal import HEADS, OBJECTS, TOPICS, Decided, View
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ..log_move_events import (
+from ..events.log_moves import (
     LogMoveAnswered,
     LogMoveBegun,
     LogMoveCancelled,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..events import MetadataVersionSet
-from ..metadata_versions import FEATURE_NAME, FIRST, NEWEST
+from ..events.cluster import MetadataVersionSet
+from ..events.metadata_versions import FEATURE_NAME, FIRST, NEWEST
 from ..state.cluster import ClusterState
 from ..state.gateways import Gateway
 from .proposal import GATEWAYS, Decided, View

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from ..events import Event, Proposed
+from ..events.cluster import Event, Proposed
 from .proposal import GATEWAYS, NOTHING, Decided, Proposal, View
 
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from ..events import Event
+from ..events.cluster import Event
 from ..state.cluster import ClusterState
-from ..state.producers import ProducerState
+from ..state.records.producers import ProducerState
 
 Answer_co = TypeVar("Answer_co", covariant=True)
 

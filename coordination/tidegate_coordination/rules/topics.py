@@ -20,7 +20,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ..configs.validation import InvalidConfig, split_list
-from ..events import Event, LogStartsMoved, PartitionsAdded, TopicCreated, TopicDeleted
+from ..events.cluster import Event, LogStartsMoved, PartitionsAdded, TopicCreated, TopicDeleted
 from ..state.topics import Topic, collision_key
 from .assignments import wrong_assignments, wrong_indexes
 from .configs import checked_topic_configs

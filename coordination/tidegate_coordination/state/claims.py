@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ..events import ClaimReleased, ClaimTaken
+from ..events.cluster import ClaimReleased, ClaimTaken
 from .broken import expect
 
 

@@ -15,11 +15,11 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from .. import events as ev
-from .. import group_events as gev
-from .. import log_move_events as lev
-from ..entries import Entry
-from ..metadata_versions import EPOCHS, FIRST, NEWEST, entry_formats, too_old
+from ..events import cluster as ev
+from ..events import groups as gev
+from ..events import log_moves as lev
+from ..events.entries import Entry
+from ..events.metadata_versions import EPOCHS, FIRST, NEWEST, entry_formats, too_old
 from .broken import StateBroken, expect
 from .claims import ClaimTable
 from .configs import ConfigTable
@@ -28,12 +28,12 @@ from .gateways import GatewayTable
 from .groups import GroupTable
 from .log_moves import LogMoveTable
 from .name_changes import TOPIC_RESOURCE, NameChanges
-from .objects import ObjectTable
-from .partitions import PartitionTable
 from .pipeline_reports import ReportTable
-from .producer_ids import ProducerIdTable
 from .proposals import ProposalTable
-from .run_folds import RunFolds
+from .records.objects import ObjectTable
+from .records.partitions import PartitionTable
+from .records.producer_ids import ProducerIdTable
+from .records.run_folds import RunFolds
 from .snapshot_head import decode_head, encode_head, is_wide
 from .static_settings import StaticSettingsTable
 from .timelines import TimelineTable

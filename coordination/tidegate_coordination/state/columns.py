@@ -13,7 +13,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from .. import events as ev
+from ..events import cluster as ev
 from .broken import StateBroken
 
 MAX_INT64: Final = (1 << 63) - 1

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..events import ConfigsSet
+from ..events.cluster import ConfigsSet
 
 _NOTHING_SET: Mapping[str, str] = MappingProxyType({})
 

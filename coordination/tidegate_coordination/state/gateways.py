@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..events import (
+from ..events.cluster import (
     Endpoint,
     GatewayDrained,
     GatewayDraining,
@@ -24,7 +24,7 @@ from ..events import (
     GatewayRegistered,
     GatewayResumed,
 )
-from ..metadata_versions import FIRST
+from ..events.metadata_versions import FIRST
 from .broken import expect
 
 DEFAULT_LEASE_MS = 30_000

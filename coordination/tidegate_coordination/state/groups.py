@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ..group_events import (
+from ..events.groups import (
     CommittedOffset,
     GroupChanged,
     GroupDeleted,

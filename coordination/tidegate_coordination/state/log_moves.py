@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..log_move_events import (
+from ..events.log_moves import (
     LogMoveAnswered,
     LogMoveBegun,
     LogMoveCancelled,

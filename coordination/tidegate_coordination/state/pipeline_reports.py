@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ..events import PipelineReport, PipelineReported
+from ..events.cluster import PipelineReport, PipelineReported
 
 KEPT_REPORTS = 10
 

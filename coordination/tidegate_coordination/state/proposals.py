@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..events import Proposed
+from ..events.cluster import Proposed
 from .broken import expect
 
 

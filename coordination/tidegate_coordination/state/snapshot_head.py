@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..metadata_versions import LEVELS, too_new
+from ..events.metadata_versions import LEVELS, too_new
 from .broken import expect
 
 if TYPE_CHECKING:

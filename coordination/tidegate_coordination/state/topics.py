@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..events import TopicCreated, TopicDeleted
+from ..events.cluster import TopicCreated, TopicDeleted
 from .broken import expect
 
 

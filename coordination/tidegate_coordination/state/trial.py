@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from .. import events as ev
-from .. import group_events as gev
-from .. import log_move_events as lev
+from ..events import cluster as ev
+from ..events import groups as gev
+from ..events import log_moves as lev
 from .broken import StateBroken, expect, expect_left
 from .columns import MAX_UINT32, check_numbers
-from .producer_ids import FIRST_IDS
+from .records.producer_ids import FIRST_IDS
 from .topics import Topic, collision_key
 from .trial_runs import RunTrial
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from .. import events as ev
-from ..metadata_versions import FEATURE_NAME, WIDE_NUMBERS
+from ..events import cluster as ev
+from ..events.metadata_versions import FEATURE_NAME, WIDE_NUMBERS
 from .broken import StateBroken, expect, expect_left
-from .cleanings import cleaned_to
 from .columns import MAX_INT64, MAX_OBJECTS, MAX_UINT32, check_producer_columns, check_run_columns
-from .objects import WalName, WalStatus
-from .partitions import Partition
+from .records.cleanings import cleaned_to
+from .records.objects import WalName, WalStatus
+from .records.partitions import Partition
 from .topics import Topic
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
-from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.records.partitions import Partition
 from tidegate_protocol.apis import APIS
 from tidegate_storage.disk_cache import DiskCache
 

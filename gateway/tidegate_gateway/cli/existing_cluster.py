@@ -6,8 +6,8 @@ import time
 from random import Random
 from typing import Final
 
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.log.metadata_log import LogMisconfigured, MetadataLog
 
 from ..startup import check_cluster, load_state
 

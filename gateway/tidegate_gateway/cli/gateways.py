@@ -16,9 +16,9 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.rules.consumer_groups.groups import GROUP_CLAIMS
 from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
-from tidegate_coordination.rules.groups import GROUP_CLAIMS
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_protocol.batches import HEADER_BYTES, empty_batch
 from tidegate_storage.file_part import FilePart
 from tidegate_storage.segment_format import SegmentIndex

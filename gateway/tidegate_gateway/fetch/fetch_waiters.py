@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import trio
 
-from tidegate_coordination.state.partitions import Partition, PartitionTable
+from tidegate_coordination.state.records.partitions import Partition, PartitionTable
 
 
 class _Waiter:

@@ -16,11 +16,11 @@ from typing import Final, TypeAlias
 import structlog
 import trio
 
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.object_keys import object_key
-from tidegate_coordination.state.objects import ObjectName, WalName
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.state.records.objects import ObjectName, WalName
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_storage.cache_files import Place
 from tidegate_storage.corrupt import UnknownVersion
 from tidegate_storage.disk_cache import DiskCache

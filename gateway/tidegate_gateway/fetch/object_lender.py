@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.records.objects import WalName
 from tidegate_storage.keys import parse_wal_key
 from tidegate_storage.object_store import Buffer, ObjectStore, StoreUnavailable
 from tidegate_storage.range_cache import RangeCache

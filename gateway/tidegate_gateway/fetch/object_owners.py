@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
-from tidegate_coordination.rendezvous import choose
+from tidegate_coordination.placement.rendezvous import choose
 from tidegate_coordination.state.gateways import Gateway, GatewayTable
-from tidegate_coordination.state.objects import ObjectName, SegmentName, WalName
+from tidegate_coordination.state.records.objects import ObjectName, SegmentName, WalName
 from tidegate_coordination.state.topics import TopicTable
 
 from ..zones.placement import recommend

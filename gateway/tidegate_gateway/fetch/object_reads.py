@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import trio
 
-from tidegate_coordination.state.objects import ObjectName
+from tidegate_coordination.state.records.objects import ObjectName
 from tidegate_storage.object_store import ObjectStore
 
 from .object_asks import ObjectAsk

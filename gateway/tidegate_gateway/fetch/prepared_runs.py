@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tidegate_coordination.events import RUN_LOG_APPEND_TIME
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.events.cluster import RUN_LOG_APPEND_TIME
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_storage.prepared_runs import (
     CommittedRun,
     CorruptBatches,

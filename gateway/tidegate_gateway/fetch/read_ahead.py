@@ -19,8 +19,8 @@ from functools import partial
 
 import trio
 
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 
 from ..upkeep.upkeep import Upkeep
 from .cold_readers import ColdReaders

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import structlog
 
-from tidegate_coordination.events import RUN_LOG_APPEND_TIME
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.events.cluster import RUN_LOG_APPEND_TIME
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_storage.corrupt import CorruptObject, UnknownVersion
 from tidegate_storage.segment_format import SegmentIndex
 

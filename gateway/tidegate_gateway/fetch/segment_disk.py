@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from tidegate_coordination.state.objects import ObjectName
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.records.objects import ObjectName
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_storage.cache_files import DamagedFile, Place
 from tidegate_storage.corrupt import CorruptObject, UnknownVersion
 from tidegate_storage.disk_cache import DiskCache

@@ -10,9 +10,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from tidegate_coordination.events import RUN_SEGMENT
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.events.cluster import RUN_SEGMENT
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_storage.corrupt import CorruptObject
 from tidegate_storage.object_store import Buffer
 from tidegate_storage.segment_format import Chunk, SegmentIndex, read_tail

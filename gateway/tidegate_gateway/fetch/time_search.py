@@ -12,8 +12,8 @@ from typing import NamedTuple
 import structlog
 import trio
 
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_protocol.errors import InvalidBatch
 from tidegate_protocol.records import BatchHeader, decode_records, read_header
 

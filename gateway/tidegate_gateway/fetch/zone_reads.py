@@ -15,11 +15,11 @@ from typing import Final, NamedTuple, Protocol
 import structlog
 import trio
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.forwarding.suspects import Suspects
 from tidegate_coordination.state.gateways import Gateway
-from tidegate_coordination.state.objects import ObjectName
+from tidegate_coordination.state.records.objects import ObjectName
 from tidegate_storage.object_store import StoreUnavailable
 
 from .object_asks import MAX_ASKED_BYTES, ObjectAsk

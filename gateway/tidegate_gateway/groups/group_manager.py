@@ -17,14 +17,13 @@ from uuid import UUID
 
 import trio
 
-from tidegate_coordination.coordinator import (
+from tidegate_coordination.coordinator.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
     ProposalFailed,
 )
-from tidegate_coordination.group_events import GroupChanged
+from tidegate_coordination.events.groups import GroupChanged
 from tidegate_coordination.groups.joining import join
-from tidegate_coordination.groups.placement import holder
 from tidegate_coordination.groups.settings import GroupSettings
 from tidegate_coordination.groups.syncing import sync
 from tidegate_coordination.groups.values import (
@@ -37,8 +36,9 @@ from tidegate_coordination.groups.values import (
     SyncAnswer,
     SyncRequest,
 )
-from tidegate_coordination.rules.groups import ChangeGroup, DeleteGroup, Deletion
-from tidegate_coordination.rules.offsets import (
+from tidegate_coordination.placement.groups import holder
+from tidegate_coordination.rules.consumer_groups.groups import ChangeGroup, DeleteGroup, Deletion
+from tidegate_coordination.rules.consumer_groups.offsets import (
     CommitOffsets,
     CommitRefusal,
     DeleteOffsets,

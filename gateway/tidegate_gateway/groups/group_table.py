@@ -16,13 +16,17 @@ from math import inf
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, Failure
+from tidegate_coordination.coordinator.coordinator import Coordinator, Failure
 from tidegate_coordination.groups.classic import ClassicGroup
-from tidegate_coordination.groups.placement import candidates, holder, may_serve, server
 from tidegate_coordination.groups.settings import GroupSettings
 from tidegate_coordination.groups.values import Description, Refusal
+from tidegate_coordination.placement.groups import candidates, holder, may_serve, server
+from tidegate_coordination.rules.consumer_groups.groups import (
+    GROUP_CLAIMS,
+    ForgetGroup,
+    group_claim,
+)
 from tidegate_coordination.rules.gateways import ReleaseClaim, Renew, TakeClaim
-from tidegate_coordination.rules.groups import GROUP_CLAIMS, ForgetGroup, group_claim
 from tidegate_coordination.rules.proposal import Proposal
 from tidegate_coordination.state.gateways import Gateway
 

@@ -9,7 +9,7 @@ from math import inf
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, Failure
+from tidegate_coordination.coordinator.coordinator import Coordinator, Failure
 from tidegate_coordination.groups.classic import ClassicGroup
 from tidegate_coordination.groups.values import (
     Answer,
@@ -18,7 +18,7 @@ from tidegate_coordination.groups.values import (
     Refusal,
     SyncAnswer,
 )
-from tidegate_coordination.rules.groups import ChangeGroup
+from tidegate_coordination.rules.consumer_groups.groups import ChangeGroup
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENERS
 from tidegate_coordination.http.client import Connect
 from tidegate_coordination.state.gateways import Gateway

@@ -21,7 +21,7 @@ from typing import Final
 import structlog
 import trio
 
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.state.gateways import Gateway, GatewayTable
 
 from .answering import ANSWER_SECONDS, is_answered

@@ -6,10 +6,10 @@ from enum import Enum, auto
 from ipaddress import ip_address
 from typing import Final
 
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_coordination.log.metadata_log import LogMisconfigured, MetadataLog
 from tidegate_coordination.logs import forward
-from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
 
 from ..settings.broker_settings import BrokerSettings, SettingsError
 from ..settings.listener_settings import ListenerAddress, host_port, url_host

@@ -13,7 +13,7 @@ from hmac import compare_digest
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.forwarding.messages import (
     MAX_QUESTION_BYTES,
     PROPOSALS_PATH,
@@ -22,11 +22,11 @@ from tidegate_coordination.forwarding.messages import (
     encode,
 )
 from tidegate_coordination.forwarding.service import OtherCluster, ProposalService
+from tidegate_coordination.forwarding.shown_log import ShownLog
 from tidegate_coordination.http.server import serve_http
 from tidegate_coordination.http.values import BINARY, HttpAnswer, HttpRequest
-from tidegate_coordination.log_service import LogService
-from tidegate_coordination.metadata_log import MetadataLog
-from tidegate_coordination.shown_log import ShownLog
+from tidegate_coordination.log.metadata_log import MetadataLog
+from tidegate_coordination.logs.http.service import LogService
 
 from ..fetch.object_asks import OBJECTS_PATH
 from ..fetch.object_lender import ObjectLender

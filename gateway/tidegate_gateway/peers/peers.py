@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import h11
 
-from tidegate_coordination.events import Endpoint
+from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.forwarding.messages import (
     MAX_ANSWER_BYTES,

@@ -25,8 +25,8 @@ from typing import Protocol, TypeAlias, cast
 import structlog
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, Failure, ProposalFailed
-from tidegate_coordination.rules.wal import (
+from tidegate_coordination.coordinator.coordinator import Coordinator, Failure, ProposalFailed
+from tidegate_coordination.rules.records.wal import (
     AbandonWal,
     BatchFacts,
     BatchOutcome,
@@ -34,7 +34,7 @@ from tidegate_coordination.rules.wal import (
     Refusal,
     append_time_topics,
 )
-from tidegate_coordination.state.objects import WalName
+from tidegate_coordination.state.records.objects import WalName
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.records import BatchHeader, last_sequence
 from tidegate_storage.object_store import (

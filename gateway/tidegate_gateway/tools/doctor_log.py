@@ -7,16 +7,16 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.cluster_settings import ClusterSettings, Own
-from tidegate_coordination.entries import UnreadableEntry
-from tidegate_coordination.load import open_log
-from tidegate_coordination.metadata_log import (
+from tidegate_coordination.configs.cluster_settings import ClusterSettings, Own
+from tidegate_coordination.events.entries import UnreadableEntry
+from tidegate_coordination.events.metadata_versions import ReleaseTooOld
+from tidegate_coordination.log.load import open_log
+from tidegate_coordination.log.metadata_log import (
     LogCorrupt,
     LogMisconfigured,
     LogUnavailable,
     MetadataLog,
 )
-from tidegate_coordination.metadata_versions import ReleaseTooOld
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway

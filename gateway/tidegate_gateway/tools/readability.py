@@ -14,11 +14,11 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.object_keys import object_key
-from tidegate_coordination.rules.skips import Unreadable
-from tidegate_coordination.state.partitions import Partition
-from tidegate_coordination.state.runs import RunRow
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.rules.records.skips import Unreadable
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_storage.corrupt import UnknownVersion
 from tidegate_storage.object_store import (
     NoSuchObject,

@@ -16,8 +16,8 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.rules.skips import Skip, SkipRuns
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.rules.records.skips import Skip, SkipRuns
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.ownership import check_owner
 from tidegate_storage.range_cache import RangeCache

@@ -12,8 +12,12 @@ from typing import Final
 import structlog
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable, ProposalFailed
-from tidegate_coordination.metadata_versions import too_old
+from tidegate_coordination.coordinator.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    ProposalFailed,
+)
+from tidegate_coordination.events.metadata_versions import too_old
 from tidegate_coordination.rules.gateways import CannotJoin, Register, Renew
 
 RENEWALS_PER_LEASE: Final = 6

@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.topics import NewTopic, Refused
 
 from ..settings.broker_settings import BrokerSettings

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 import trio
 
-from tidegate_coordination.coordinator import (
+from tidegate_coordination.coordinator.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
     ProposalFailed,

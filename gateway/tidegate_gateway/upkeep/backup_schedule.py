@@ -19,7 +19,7 @@ import structlog
 import trio
 
 from tidegate_coordination.backup.copier import Copier
-from tidegate_coordination.metadata_log import LogCorrupt, LogUnavailable, MetadataLog
+from tidegate_coordination.log.metadata_log import LogCorrupt, LogUnavailable, MetadataLog
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.object_store import ObjectExists, ObjectStore
 from tidegate_storage.ownership import check_owner

@@ -21,7 +21,7 @@ import structlog
 import trio
 
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.objects import ObjectName, SegmentName, WalName
+from tidegate_coordination.state.records.objects import ObjectName, SegmentName, WalName
 from tidegate_storage.keys import (
     parse_segment_key,
     parse_wal_key,

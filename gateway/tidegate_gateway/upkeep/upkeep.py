@@ -17,11 +17,11 @@ from typing import Final, TypeGuard
 import structlog
 import trio
 
-from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
-from tidegate_coordination.entries import UnreadableEntry
-from tidegate_coordination.log_access import GatewayFenced
-from tidegate_coordination.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
-from tidegate_coordination.metadata_versions import ReleaseTooOld
+from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.events.entries import UnreadableEntry
+from tidegate_coordination.events.metadata_versions import ReleaseTooOld
+from tidegate_coordination.log.access import GatewayFenced
+from tidegate_coordination.log.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_storage.object_store import StoreMisconfigured, StoreUnavailable
 from tidegate_storage.ownership import TimelineOver

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from tidegate_coordination.rendezvous import choose
+from tidegate_coordination.placement.rendezvous import choose
 
 NO_LEADER = -1
 _Item = TypeVar("_Item", int, str)

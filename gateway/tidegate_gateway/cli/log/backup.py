@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from importlib.metadata import version
 
 from tidegate_coordination.backup.copier import Copier
-from tidegate_coordination.metadata_log import LogMisconfigured
+from tidegate_coordination.log.metadata_log import LogMisconfigured
 from tidegate_storage.ownership import claim_prefix
 
 from ...startup import check_cluster, load_state

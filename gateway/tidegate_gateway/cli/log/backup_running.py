@@ -13,9 +13,9 @@ from urllib.parse import unquote, urlsplit
 import trio
 
 from tidegate_coordination.backup.recovery import NothingToRestore
-from tidegate_coordination.load import open_log
-from tidegate_coordination.metadata_log import LogMisconfigured, MetadataLog
-from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.log.load import open_log
+from tidegate_coordination.log.metadata_log import LogMisconfigured, MetadataLog
+from tidegate_coordination.logs.movable import MovableLog
 from tidegate_storage.load import open_store
 from tidegate_storage.object_store import ObjectStore, StoreMisconfigured
 

@@ -14,14 +14,14 @@ from urllib.parse import quote
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.load import open_log
-from tidegate_coordination.log_mover import LogMover, MovePlan, MoveReport, check_logs
-from tidegate_coordination.metadata_log import MetadataLog
-from tidegate_coordination.movable_log import MovableLog
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.log.load import open_log
+from tidegate_coordination.log.metadata_log import MetadataLog
+from tidegate_coordination.log.url_secrets import without_secrets
+from tidegate_coordination.log_move.mover import LogMover, MovePlan, MoveReport, check_logs
+from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules.log_moves import CancelLogMove
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.url_secrets import without_secrets
 from tidegate_storage.keys import OWNER_KEY
 from tidegate_storage.ownership import check_owner
 

@@ -20,8 +20,8 @@ from tidegate_coordination.backup.repair import (
 from tidegate_coordination.backup.restore import RestoreReport, Work, look_at_target, restore
 from tidegate_coordination.backup.shelf import Copies, Shelf
 from tidegate_coordination.backup.survey import is_in_use
-from tidegate_coordination.load import open_log
-from tidegate_coordination.metadata_log import MetadataLog
+from tidegate_coordination.log.load import open_log
+from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.load import open_store
 from tidegate_storage.object_store import ObjectStore

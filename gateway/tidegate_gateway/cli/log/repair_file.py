@@ -8,7 +8,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from tidegate_coordination.metadata_log import LogMisconfigured
+from tidegate_coordination.log.metadata_log import LogMisconfigured
 
 _BESIDE = ("", "-wal", "-shm")
 

@@ -19,9 +19,9 @@ from tidegate_coordination.backup.restore import (
     look_at_target,
     restore,
 )
-from tidegate_coordination.load import open_log
-from tidegate_coordination.metadata_log import LogMisconfigured
-from tidegate_coordination.metadata_versions import EPOCHS, FEATURE_NAME
+from tidegate_coordination.events.metadata_versions import EPOCHS, FEATURE_NAME
+from tidegate_coordination.log.load import open_log
+from tidegate_coordination.log.metadata_log import LogMisconfigured
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.object_store import ObjectStore
 from tidegate_storage.ownership import Owner, newest_timeline, read_owner

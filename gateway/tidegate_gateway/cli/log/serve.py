@@ -13,9 +13,9 @@ import structlog
 import trio
 
 from tidegate_coordination.http.server import serve_http
-from tidegate_coordination.load import open_log
-from tidegate_coordination.log_service import LogService
-from tidegate_coordination.logs.http_url import read_token
+from tidegate_coordination.log.load import open_log
+from tidegate_coordination.logs.http.service import LogService
+from tidegate_coordination.logs.http.url import read_token
 
 from ...admin.logs import configure_logs
 from ...network.server import ConnectionSlots, Listener, accept_forever, bind_listener

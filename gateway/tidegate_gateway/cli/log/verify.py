@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import trio
 
-from tidegate_coordination.load import open_log
-from tidegate_coordination.log_contract import verify_log
-from tidegate_coordination.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
+from tidegate_coordination.log.load import open_log
+from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
+from tidegate_coordination.log_contract.contract import verify_log
 
 from ...admin.logs import configure_logs
 from ...refusals_to_start import sentence_of

@@ -13,7 +13,7 @@ from random import Random
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.topics import Topic
 from tidegate_storage.ownership import check_owner, read_owner
 

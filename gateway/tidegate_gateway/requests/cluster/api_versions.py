@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.metadata_versions import FEATURE_NAME, FIRST
+from tidegate_coordination.events.metadata_versions import FEATURE_NAME, FIRST
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_protocol.apis import APIS
 from tidegate_protocol.error_codes import ErrorCode

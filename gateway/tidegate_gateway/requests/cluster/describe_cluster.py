@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import describe_cluster as wire
 from tidegate_protocol.messages.describe_cluster import (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar, Final
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import describe_quorum as wire
 from tidegate_protocol.messages.describe_quorum import (

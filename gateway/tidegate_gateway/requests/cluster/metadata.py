@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import ClassVar, TypeAlias
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.topic_names import illegal_topic_name
 from tidegate_coordination.rules.topics import (
     MAX_PARTITIONS_PER_REQUEST,
@@ -32,7 +32,7 @@ from tidegate_coordination.rules.topics import (
     TopicRefusal,
 )
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.partitions import PartitionTable
+from tidegate_coordination.state.records.partitions import PartitionTable
 from tidegate_coordination.state.topics import Topic, collision_key
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import metadata as wire

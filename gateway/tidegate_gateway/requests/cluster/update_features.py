@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar, Final
 
-from tidegate_coordination.coordinator import Coordinator, ProposalFailed
-from tidegate_coordination.metadata_versions import FEATURE_NAME
+from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.events.metadata_versions import FEATURE_NAME
 from tidegate_coordination.rules.metadata_versions import SetMetadataVersion
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import update_features as wire

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.configs import Change, Operation, ResourceChange
 from tidegate_protocol.messages import alter_configs as wire
 from tidegate_protocol.messages.alter_configs import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from tidegate_coordination.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.rules.configs import (
     ConfigRefusal,
     ConfigRefused,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.configs import ResourceType
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import list_config_resources as wire

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.groups.values import Refusal
-from tidegate_coordination.rules.groups import Deletion
+from tidegate_coordination.rules.consumer_groups.groups import Deletion
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import delete_groups as messages
 from tidegate_protocol.messages.delete_groups import (

@@ -22,9 +22,9 @@ from typing import ClassVar
 
 import structlog
 
-from tidegate_coordination.coordinator import Coordinator as MetadataCoordinator
-from tidegate_coordination.coordinator import CoordinatorUnavailable, ProposalFailed
-from tidegate_coordination.groups.placement import chosen, server
+from tidegate_coordination.coordinator.coordinator import Coordinator as MetadataCoordinator
+from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.placement.groups import chosen, server
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import find_coordinator as messages

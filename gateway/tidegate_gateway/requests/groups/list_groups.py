@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.groups.values import Description
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import list_groups as messages

@@ -14,13 +14,13 @@ from itertools import repeat
 from types import ModuleType
 from typing import ClassVar, Final, NamedTuple
 
-from tidegate_coordination.coordinator import (
+from tidegate_coordination.coordinator.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
     ProposalFailed,
 )
 from tidegate_coordination.groups.values import MemberIdentity, Refusal
-from tidegate_coordination.rules.offsets import OffsetToCommit, partition_exists
+from tidegate_coordination.rules.consumer_groups.offsets import OffsetToCommit, partition_exists
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import offset_commit as messages
 from tidegate_protocol.messages.offset_commit import (

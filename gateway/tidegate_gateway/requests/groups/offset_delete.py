@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar, Final
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.groups.values import Refusal
-from tidegate_coordination.rules.offsets import OffsetDeletionRefusal
+from tidegate_coordination.rules.consumer_groups.offsets import OffsetDeletionRefusal
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import offset_delete as messages

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.group_events import CommittedOffset
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.events.groups import CommittedOffset
 from tidegate_coordination.state.groups import PartitionOffsets
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import offset_fetch as messages

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar, Final
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.topic_names import illegal_topic_name
-from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.records.partitions import Partition
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import describe_producers as wire
 from tidegate_protocol.messages.describe_producers import (

@@ -28,7 +28,7 @@ from typing import ClassVar, Final
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import fetch as codec
 from tidegate_protocol.messages.fetch import (

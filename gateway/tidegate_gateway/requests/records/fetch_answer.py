@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import EpochEndOffset, FetchPartition, PartitionData

@@ -18,8 +18,8 @@ from typing import ClassVar, Final
 
 import trio
 
-from tidegate_coordination.coordinator import Coordinator
-from tidegate_coordination.rules.producer_ids import ReserveProducerIds
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import init_producer_id as wire
 from tidegate_protocol.messages.init_producer_id import (

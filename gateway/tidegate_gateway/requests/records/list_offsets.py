@@ -18,9 +18,9 @@ from typing import ClassVar, Final
 import structlog
 import trio
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.state.records.partitions import Partition
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import list_offsets as codec
 from tidegate_protocol.messages.list_offsets import (

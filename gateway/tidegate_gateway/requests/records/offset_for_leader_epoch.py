@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.state.partitions import Partition
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.state.records.partitions import Partition
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import offset_for_leader_epoch as codec
 from tidegate_protocol.messages.offset_for_leader_epoch import (

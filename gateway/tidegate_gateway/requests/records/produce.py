@@ -20,8 +20,8 @@ import structlog
 import trio
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
-from tidegate_coordination.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.rules.wal import BatchOutcome, Refusal
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.rules.records.wal import BatchOutcome, Refusal
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.errors import InvalidBatch, InvalidReason

@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Final
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
-from tidegate_coordination.rules.wal import BatchOutcome
+from tidegate_coordination.rules.records.wal import BatchOutcome
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.errors import InvalidBatch
 from tidegate_protocol.headers import response_header

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.assignments import wrong_assignments
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode, error_text

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import alter_replica_log_dirs as wire
 from tidegate_protocol.messages.alter_replica_log_dirs import (

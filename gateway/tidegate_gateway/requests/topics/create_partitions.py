@@ -12,7 +12,7 @@ from itertools import accumulate
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.topics import (
     MAX_PARTITIONS_PER_REQUEST,
     TOO_MANY_PARTITIONS,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.messages import describe_log_dirs as wire
 from tidegate_protocol.messages.describe_log_dirs import (

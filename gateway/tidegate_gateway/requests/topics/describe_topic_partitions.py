@@ -13,9 +13,9 @@ from itertools import islice
 from types import ModuleType
 from typing import ClassVar, Final
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.topic_names import illegal_topic_name
-from tidegate_coordination.state.partitions import PartitionTable
+from tidegate_coordination.state.records.partitions import PartitionTable
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import describe_topic_partitions as wire

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import elect_leaders as wire
 from tidegate_protocol.messages.elect_leaders import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate_coordination.coordinator import ProposalFailed
+from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_coordination.rules.configs import ConfigRefusal, ConfigRefused
 from tidegate_coordination.rules.topics import Refused, TopicRefusal
 from tidegate_protocol.error_codes import ErrorCode, error_text

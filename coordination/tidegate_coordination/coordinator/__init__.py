@@ -1,0 +1,1 @@
+"""The coordinator of a gateway: proposals in, entries appended, answers out."""

@@ -1,0 +1,118 @@
+"""An entry under construction: proposals are decided one by one, as long as they may share it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+import structlog
+
+from ..events.entries import check_readable, encode_events
+from ..events.metadata_versions import FEATURE_NAME, allowed_to, needed_for
+from ..rules.numbered import Numbered
+from ..rules.proposal import Decided, Proposal, View
+from ..state.broken import NumbersRunOut
+from ..state.cluster import ClusterState
+from ..state.trial import Trial
+
+Whose = TypeVar("Whose")
+
+HEAD_BYTES: Final = 100  # of an entry, around its events
+
+_log = structlog.get_logger("tidegate.coordinator")
+
+
+class CannotCommit(Exception):
+    """Nothing comes of the proposal; what is in the draft already may be appended."""
+
+
+class Draft(Generic[Whose]):
+    """See the module's head.
+
+    writer: incarnation; 0 before it is registered.  may_write: False once the writer has left.
+    max_bytes: of the entry.  answers: whose, and what they are once the entry is folded.
+    """
+
+    def __init__(
+        self, state: ClusterState, writer: int, clock_ms: int, *, max_bytes: int, may_write: bool
+    ) -> None:
+        log_time_ms = state.log_time_after(writer, clock_ms)
+        self.clock_ms: Final = clock_ms
+        self.events: list[msgspec.Raw] = []
+        self.answers: list[tuple[Whose, Any]] = []
+        self._view = View(state, writer, clock_ms, log_time_ms)
+        self._max_bytes = max_bytes - HEAD_BYTES
+        self._may_write = may_write
+        self._size_bytes = 0
+        self._is_numbered = False
+        self._trial = Trial(state)
+
+    def may_hold(self, proposal: Proposal[Any]) -> bool:
+        """Tell whether one more may share the entry.
+
+        What has no number would pass for its neighbour's behind one that has: see events.Proposed.
+        """
+        if self._is_numbered and not isinstance(proposal, Numbered):
+            return False
+        return not proposal.reads & self._view.written
+
+    def add(self, proposal: Proposal[Any], whose: Whose) -> bool:
+        """Decide a proposal; False if it has to begin an entry of its own.
+
+        There is no room for it left, or it fails behind the others of this draft: their events may
+        be what it fails for.  Then add no more, for what it left in the overlay must go.
+
+        Raises:
+          CannotCommit: see there; add no more, as above.
+        """
+        try:
+            decided, encoded = self._decide(proposal)
+        except CannotCommit:
+            raise
+        except Exception as error:
+            _log_failure(proposal, error)
+            if self.events:
+                return False
+            text = str(error) if isinstance(error, NumbersRunOut) else f"internal error: {error}"
+            raise CannotCommit(text) from error
+        size_bytes = sum(len(bytes(each)) for each in encoded)
+        if self._size_bytes + size_bytes > self._max_bytes:
+            if not self.events:
+                raise CannotCommit("larger than one entry of the metadata log may be")
+            return False
+        self.events += encoded
+        self.answers.append((whose, decided.answer))
+        self._size_bytes += size_bytes
+        self._is_numbered = isinstance(proposal, Numbered)
+        if decided.events:
+            self._view.written |= proposal.writes
+        return True
+
+    def _decide(self, proposal: Proposal[Any]) -> tuple[Decided[Any], list[msgspec.Raw]]:
+        decided = proposal.decide(self._view)
+        if decided.events and not self._may_write:
+            raise CannotCommit("this gateway has left the cluster and writes no more")
+        self._check_version(decided)
+        encoded = encode_events(decided.events)
+        check_readable(decided.events, encoded)
+        self._trial.check(decided.events)
+        return decided, encoded
+
+    def _check_version(self, decided: Decided[Any]) -> None:
+        """See that an older release meets nothing that it cannot read, whatever a rule forgot."""
+        needed = needed_for(decided.events)
+        if needed > allowed_to(decided.events, self._view.state.metadata_version):
+            raise RuntimeError(f"this needs {FEATURE_NAME} {needed}")
+
+
+def _log_failure(proposal: Proposal[Any], error: Exception) -> None:
+    """Log why a proposal could not be decided.
+
+    A bug met by one client's request must not cost the others their gateway: deciding changes
+    nothing but the overlay, so only this proposal fails.  Nor may it come into the log, where it
+    would stop every gateway (decision 24).
+    """
+    if isinstance(error, NumbersRunOut):
+        _log.error("numbers have run out", proposal=type(proposal), error=str(error))
+    else:
+        _log.error("a proposal could not be decided", proposal=type(proposal), exc_info=error)

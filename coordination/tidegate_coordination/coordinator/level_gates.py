@@ -1,0 +1,101 @@
+"""Which metadata.version the events of a proposal need, by their types and by their fields.
+
+A field that was added to an event counts once it says more than its default: as long as it does
+not, the event is what releases that do not know the field take it for.  Fields of what stands
+inside an event (a run, a segment) are found by their class.
+
+What is not gated costs one look at a table for each event, whatever stands in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from ..events.cluster import Event
+
+FieldLevels: TypeAlias = Mapping[tuple[type[msgspec.Struct], str], int]
+_LevelOf: TypeAlias = Callable[[Any], int]
+
+
+class LevelGates:
+    """See the module's head.
+
+    first: what needs nothing more.  events, fields: what needs more, by type, and by type and name.
+    """
+
+    def __init__(self, first: int, events: Mapping[type[Event], int], fields: FieldLevels) -> None:
+        self._first: Final = first
+        self._events: Final = events
+        self._fields: Final = fields
+        self._looks: Final[dict[type[Event], _LevelOf]] = {}
+
+    def needed_for(self, events: Iterable[Event]) -> int:
+        """Return the level that all these events need."""
+        return max(map(self._of, events), default=self._first)
+
+    def _of(self, event: Event) -> int:
+        kind = type(event)
+        look = self._looks.get(kind)
+        if look is None:
+            look = self._looks[kind] = self._look_at(kind, self._events.get(kind, self._first))
+        return look(event)
+
+    def _look_at(self, kind: type[msgspec.Struct], floor: int) -> _LevelOf:
+        """Return what tells the level of a value of that class, which is `floor` at least."""
+        looks = [*self._own_fields(kind), *self._inner_fields(kind)]
+        if not looks:
+            return lambda _: floor
+        return lambda value: max(floor, *(look(value) for look in looks))
+
+    def _own_fields(self, kind: type[msgspec.Struct]) -> Iterator[_LevelOf]:
+        for each in msgspec.structs.fields(kind):
+            level = self._fields.get((kind, each.name))
+            if level is not None:
+                made = each.default_factory
+                default = each.default if made is msgspec.NODEFAULT else made()
+                yield partial(_level_of_field, each.name, default, level, self._first)
+
+    def _inner_fields(self, kind: type[msgspec.Struct]) -> Iterator[_LevelOf]:
+        """Go into the fields that hold structs of which any field is gated."""
+        for name, hint in get_type_hints(kind).items():
+            for inner in _structs_in(hint):
+                if self._is_gated(inner):
+                    look = self._look_at(inner, self._first)
+                    level_of = _level_of_inners if get_origin(hint) is tuple else _level_of_inner
+                    yield partial(level_of, name, inner, look, self._first)
+
+    def _is_gated(self, kind: type[msgspec.Struct]) -> bool:
+        if any(gated is kind for gated, _ in self._fields):
+            return True
+        inner = (each for hint in get_type_hints(kind).values() for each in _structs_in(hint))
+        return any(map(self._is_gated, inner))
+
+
+def _level_of_field(name: str, default: object, level: int, first: int, value: Any) -> int:
+    return first if getattr(value, name) == default else level
+
+
+def _level_of_inner(
+    name: str, kind: type[msgspec.Struct], look: _LevelOf, first: int, value: Any
+) -> int:
+    held = getattr(value, name)
+    return look(held) if isinstance(held, kind) else first
+
+
+def _level_of_inners(
+    name: str, kind: type[msgspec.Struct], look: _LevelOf, first: int, value: Any
+) -> int:
+    inside: Iterable[Any] = getattr(value, name)
+    return max((look(each) for each in inside if isinstance(each, kind)), default=first)
+
+
+def _structs_in(hint: Any) -> Iterator[type[msgspec.Struct]]:
+    """Yield the classes of structs that a field of this type may hold, alone or in a tuple."""
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield hint
+    for each in get_args(hint):
+        yield from _structs_in(each)

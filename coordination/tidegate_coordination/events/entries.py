@@ -1,0 +1,232 @@
+"""An entry of the metadata log: the events of many proposals, decided together.
+
+Layout (msgpack array): format version, nonce, writer's incarnation, writer's clock in ms, events,
+writer's uptime in ms.  The nonce tells a writer whether the entry that holds a position is its own
+(an append whose answer was lost is repeated with the same bytes).
+
+Format 2 ends with one field more, always as a uint 32: the CRC-32C of the entry's position (8
+bytes, big-endian) and of all bytes before it, so that an entry that was misplaced shows, too.
+The cluster's metadata.version says which format is written; see metadata_versions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Union
+
+import crc32c
+import msgspec
+
+from . import cluster as ev
+from . import groups as gev
+from . import log_moves as lev
+
+ENTRY_FORMAT: Final = 1
+CHECKED_FORMAT: Final = 2
+_FORMATS: Final = range(ENTRY_FORMAT, CHECKED_FORMAT + 1)
+_CHECK_BYTES: Final = 5
+_UINT32: Final = b"\xce"  # as msgpack begins a number of four bytes
+# As msgpack begins an array of seven fields, the last of which is a checksum, or of more.
+_CHECKED_SHAPES: Final = range(0x97, 0xA0)
+
+AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
+    ev.ClusterCreated,
+    ev.GatewayRegistered,
+    ev.GatewayRenewed,
+    ev.GatewayDraining,
+    ev.GatewayResumed,
+    ev.GatewayDrained,
+    ev.GatewayExpired,
+    ev.MetadataVersionSet,
+    ev.StaticSettingsTold,
+    ev.ClaimTaken,
+    ev.ClaimReleased,
+    ev.TimelineOpened,
+    ev.FormerLivesFound,
+    ev.SalvageEnded,
+    ev.TopicCreated,
+    ev.PartitionsAdded,
+    ev.TopicDeleted,
+    ev.ConfigsSet,
+    ev.WalCommitted,
+    ev.WalAbandoned,
+    ev.LogStartsMoved,
+    ev.ObjectsCollected,
+    ev.SegmentsPublished,
+    ev.PartitionsCleaned,
+    ev.PipelineReported,
+    ev.RunsSkipped,
+    ev.ProducerIdsReserved,
+    ev.ProducersExpired,
+    ev.Proposed,
+    lev.LogMoveBegun,
+    lev.LogMoveOffered,
+    lev.LogMoveAnswered,
+    lev.LogMoved,
+    lev.LogMoveCancelled,
+    gev.GroupChanged,
+    gev.OffsetsCommitted,
+    gev.OffsetsDeleted,
+    gev.GroupDeleted,
+]
+
+
+class Entry(msgspec.Struct, array_like=True, frozen=True):
+    """One entry; writer 0 stands for a gateway that is not registered yet.
+
+    clock_ms: the wall clock, which may leap.  uptime_ms: a clock of the writer's own that only runs
+    on, from any beginning; -1 where it is not known.
+    """
+
+    format: int
+    nonce: bytes
+    writer: int
+    clock_ms: int
+    events: tuple[AnyEvent, ...]
+    uptime_ms: int = -1
+
+
+class _Head(msgspec.Struct, array_like=True, frozen=True):
+    format: int
+    nonce: bytes
+
+
+class UnreadableEntry(Exception):
+    """The entry is damaged or was written by a newer release.  Stop: skipping it would fork."""
+
+
+# The last for arrays in arrays in arrays, where a field is not looked at.
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_encoder = msgspec.msgpack.Encoder()
+_room_for_check = msgspec.Raw(_UINT32 + bytes(4))
+_decoder = msgspec.msgpack.Decoder(Entry)
+_event_decoder = msgspec.msgpack.Decoder(AnyEvent)
+_head_decoder = msgspec.msgpack.Decoder(_Head)
+
+
+def encode_events(events: Sequence[ev.Event]) -> list[msgspec.Raw]:
+    """Encode each event by itself, so that an entry's size is known while it fills."""
+    return [msgspec.Raw(_encoder.encode(each)) for each in events]
+
+
+def check_readable(events: Sequence[ev.Event], encoded: Sequence[msgspec.Raw]) -> None:
+    """See that replicas can read what encode_events() made of the events.
+
+    WAL commits are left out: they are most of what is written, and all their fields are numbers,
+    which their trial looks at (state/trial_runs.py).
+
+    Raises:
+      UnreadableEntry: a field of another type than its class says.
+    """
+    try:
+        for event, data in zip(events, encoded, strict=True):
+            if type(event) is not ev.WalCommitted:
+                _event_decoder.decode(data)
+    except _DECODE_ERRORS as error:
+        raise UnreadableEntry(f"an event that nobody could read: {error}") from error
+
+
+def encode_entry(
+    nonce: bytes,
+    writer: int,
+    clock_ms: int,
+    events: Sequence[msgspec.Raw],
+    uptime_ms: int = -1,
+    *,
+    entry_format: int = ENTRY_FORMAT,
+    position: int = 0,
+) -> bytes:
+    """Join encoded events to an entry; one with a checksum is good at this position only."""
+    fields = (entry_format, nonce, writer, clock_ms, tuple(events), uptime_ms)
+    if entry_format < CHECKED_FORMAT:
+        return _encoder.encode(fields)
+    body = _encoder.encode((*fields, _room_for_check))[:-_CHECK_BYTES]
+    return body + _check_of(body, position)
+
+
+def _check_of(body: bytes | memoryview, position: int) -> bytes:
+    return _UINT32 + crc32c.crc32c(body, crc32c.crc32c(position.to_bytes(8))).to_bytes(4)
+
+
+def decode_entry(payload: bytes, position: int, formats: range = _FORMATS) -> Entry:
+    """Read an entry back; formats: those that it may have (ClusterState.entry_formats).
+
+    Raises:
+      UnreadableEntry: with the position, and what to do.
+    """
+    try:
+        head = _head_decoder.decode(payload)
+        if head.format not in formats:
+            raise UnreadableEntry(f"metadata log entry {position} {_why_not(head, formats)}")
+        if _is_checked(head, payload):
+            _check(payload, position)
+        return _decoder.decode(payload)
+    except _DECODE_ERRORS as error:
+        raise UnreadableEntry(
+            f"metadata log entry {position} cannot be read ({error}). It is damaged, or holds an"
+            " event of a newer release; run a newer release, or restore the log"
+        ) from error
+
+
+def check_entry(payload: bytes, position: int) -> None:
+    """See that an entry that carries a checksum is whole, and stands where it was written for.
+
+    One that has none passes.
+
+    Raises:
+      UnreadableEntry: it is damaged.
+    """
+    if _is_checked(_head_of(payload, position), payload):
+        _check(payload, position)
+
+
+def _is_checked(head: _Head, payload: bytes) -> bool:
+    """Tell by its number and by its shape: the number may be what is damaged."""
+    return head.format >= CHECKED_FORMAT or payload[0] in _CHECKED_SHAPES
+
+
+def _head_of(payload: bytes, position: int) -> _Head:
+    try:
+        return _head_decoder.decode(payload)
+    except _DECODE_ERRORS as error:
+        raise UnreadableEntry(
+            f"metadata log entry {position} is damaged: it does not begin as one ({error})"
+        ) from error
+
+
+def _why_not(head: _Head, formats: range) -> str:
+    if head.format >= formats.stop:
+        return (
+            f"has format {head.format}; this release reads up to {formats[-1]}."
+            " Run a newer release of Tidegate"
+        )
+    return (
+        f"has format {head.format}, and format {formats[0]} or higher was decided on before it."
+        " It is damaged: restore the log, or see `tidegate log repair`"
+    )
+
+
+def _check(payload: bytes, position: int) -> None:
+    whole = memoryview(payload)
+    if _check_of(whole[:-_CHECK_BYTES], position) != payload[-_CHECK_BYTES:]:
+        raise UnreadableEntry(
+            f"metadata log entry {position} fails its checksum. It is damaged, in the log or on its"
+            " way from there: start again, and if it stays, see `tidegate log repair`"
+        )
+
+
+def authored(entry: Entry) -> Iterator[tuple[int, AnyEvent]]:
+    """Yield each event with the incarnation whose proposal it comes of."""
+    author = entry.writer
+    for event in entry.events:
+        if isinstance(event, ev.Proposed):
+            author = event.incarnation
+        yield author, event
+
+
+def entry_nonce(payload: bytes) -> bytes:
+    """Return the nonce of an entry of any format this release or a newer one wrote."""
+    try:
+        return _head_decoder.decode(payload).nonce
+    except _DECODE_ERRORS as error:
+        raise UnreadableEntry(f"not an entry of the metadata log: {error}") from error

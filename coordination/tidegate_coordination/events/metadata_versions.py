@@ -1,0 +1,134 @@
+"""What gateways may write, by the cluster's metadata.version: a number that only rises.
+
+A release that writes something new reads it first: while gateways are replaced one by one, all
+write what the oldest of them reads.  Once all read the next version, an operator raises the cluster
+to it; the entry that says so is the last in the manner of the one before.  See decision 18.
+
+A release that brings something new adds a row: here, and to EVENT_LEVELS for types of events.  New
+values in the answers of rules need a level like events, for who asked through another gateway, or
+finds the answer in the log, may be of an older release; see DUPLICATES_TOLD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from ..coordinator.level_gates import LevelGates
+from . import cluster as ev
+from . import groups as gev
+from .cluster import Event, MetadataVersionSet, StaticSettingsTold
+
+FEATURE_NAME: Final = "tidegate.metadata.version"
+"""As Kafka's tools show it.  Kafka's own `metadata.version` counts other things."""
+
+
+class Level(NamedTuple):
+    """The formats of a metadata.version; see entries.py and state/snapshot_head.py.
+
+    brings: for people.
+    """
+
+    entry_format: int
+    snapshot_format: int
+    brings: str
+
+
+LEVELS: Final = {
+    1: Level(1, 4, "everything up to release 0.1"),
+    2: Level(
+        2,
+        5,
+        "a checksum in each entry of the metadata log; repeats of old batches are told as such",
+    ),
+    3: Level(
+        2,
+        6,
+        "leader epochs; more bits for numbers that rise for ever; producer ids of a cluster's own;"
+        " static settings are the cluster's",
+    ),
+}
+FIRST: Final = 1
+NEWEST: Final = max(LEVELS)
+EPOCHS: Final = 3
+"""From here on partitions have a history of leader epochs; see decision 25."""
+WIDE_NUMBERS: Final = 3
+"""From here on objects have 40 bits, and WAL ids 64; below they have 32 each."""
+OWN_PRODUCER_IDS: Final = 3
+"""From here on new clusters have producer ids of their own; see state/producer_ids.py."""
+TENANTS: Final = 3
+"""From here on events can say whose a name is."""
+WITH_TENANT: Final[tuple[type[Event], ...]] = (
+    ev.ClaimTaken,
+    ev.ClaimReleased,
+    ev.TopicCreated,
+    ev.ConfigsSet,
+    gev.GroupChanged,
+    gev.OffsetsCommitted,
+    gev.OffsetsDeleted,
+    gev.GroupDeleted,
+)
+DUPLICATES_TOLD: Final = 2
+"""From here on an old repeat is answered as one; see decision 17."""
+SETTINGS_TOLD: Final = 3
+"""From here on gateways tell what they were given at their start; see decision 23."""
+EVENT_LEVELS: Final[dict[type[Event], int]] = {StaticSettingsTold: SETTINGS_TOLD}
+"""Types of events that need more than FIRST; whoever proposes them asks for the level, too."""
+FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {
+    (ev.ClusterCreated, "first_producer_id"): OWN_PRODUCER_IDS,
+    **{(kind, "tenant"): TENANTS for kind in WITH_TENANT},
+}
+"""Fields that need more than FIRST once they say more than their default: (class, name).
+
+The class is that of an event, or of what stands in one.  An older release would fold the event
+without them, and so get another state: ask for the level before you propose them.
+"""
+GATES: Final = LevelGates(FIRST, EVENT_LEVELS, FIELD_LEVELS)
+
+
+class ReleaseTooOld(Exception):
+    """The cluster uses a metadata.version that this release cannot read.
+
+    Stop, and run a newer release; what it would write, the others could not use.
+    """
+
+
+def too_old(version: int, highest: int) -> ReleaseTooOld:
+    """Return the error of a release that reads up to `highest` where the cluster has `version`."""
+    return ReleaseTooOld(
+        f"the cluster is at {FEATURE_NAME} {version}, and this release of Tidegate reads up to"
+        f" {highest}. Run the release that the other gateways run, or a newer one; there is no way"
+        " back to a lower version"
+    )
+
+
+def too_new(found: int, newest: int) -> ReleaseTooOld:
+    """Return the error of a release that meets a snapshot of a format it does not know."""
+    return ReleaseTooOld(
+        f"the snapshot of the cluster's state has format {found}, and this release of Tidegate"
+        f" reads up to {newest}. Run the release that wrote it, or a newer one"
+    )
+
+
+def entry_formats(version: int, highest: int = NEWEST) -> range:
+    """Return the formats that an entry may have behind which the cluster has `version`.
+
+    Fewer than this release knows: an entry that says it is older is damaged.
+    """
+    return range(LEVELS[version].entry_format, LEVELS[highest].entry_format + 1)
+
+
+def needed_for(events: Iterable[Event]) -> int:
+    """Return the level that all these events need."""
+    return GATES.needed_for(events)
+
+
+def allowed_to(events: Iterable[Event], present: int) -> int:
+    """Return the level up to which events may go in a cluster that is at `present`.
+
+    Where they raise it, it is that one: no older release folds the entry that raises the level.
+    """
+    raised = (each.version for each in events if isinstance(each, MetadataVersionSet))
+    return max(raised, default=present)

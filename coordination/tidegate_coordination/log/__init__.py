@@ -1,0 +1,1 @@
+"""The metadata log as its users meet it: the interface, snapshots, careful access."""

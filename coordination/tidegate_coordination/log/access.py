@@ -1,0 +1,121 @@
+"""The metadata log as the coordinator meets it: asked until it answers, and read with care."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import Final, TypeVar
+
+import structlog
+import trio
+
+from ..coordinator.said_again import SaidAgain
+from .metadata_log import AppendResult, LogEntry, LogUnavailable, MetadataLog, Trimmed
+from .whole_entries import whole_ones
+
+Result = TypeVar("Result")
+
+READ_BYTES: Final = 4 << 20
+FIRST_RETRY_SECONDS: Final = 0.05
+READ_AGAIN_SECONDS: Final = 0.25
+LAST_RETRY_SECONDS: Final = 2.0
+
+_log = structlog.get_logger("tidegate.coordinator")
+
+
+class GatewayFenced(Exception):
+    """This incarnation cannot go on: others ended it, or trimmed what it has not read.
+
+    Stop the gateway and start it anew; what it had not answered has an unknown outcome.
+    """
+
+
+class LogAccess:
+    """Asks the log for one thing at a time; whoever waits for that has a deadline of its own.
+
+    asked_at: since when what was asked is not answered; None while nothing is.
+    answered_at: when it last answered so that one could go on.  unsure_since: since when it is
+    asked without having done so; None while nothing is asked.  To be told that a position is taken
+    says no more than that others went on.  Who is cut off must see where the log ends.  What other
+    gateways tell of the log counts for nothing here: it may not answer them, either.
+    """
+
+    def __init__(self, log: MetadataLog, is_cut_off: Callable[[], bool] = lambda: False) -> None:
+        self._log = log
+        self._is_cut_off = is_cut_off
+        self.asked_at: float | None = None
+        self.answered_at = -inf
+        self.unsure_since: float | None = None
+        self._away_since: float | None = None
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        """Append, or repeat it until the log says what became of it.
+
+        Raises:
+          GatewayFenced: the position was trimmed.
+        """
+        result = await self._retry(lambda: self._log.append(position, payload))
+        if result is AppendResult.TRIMMED:
+            raise _left_behind(position)
+        if result is AppendResult.APPENDED:
+            self._note_end()
+        return result
+
+    async def read(self, position: int) -> list[LogEntry]:
+        """Read from a position on, a second time where the entry there is damaged.
+
+        That may have befallen it on its way.  What is damaged still is the fold's to refuse.
+
+        Raises:
+          GatewayFenced: the position was trimmed.
+        """
+        entries = await self._read_once(position)
+        whole, damage = whole_ones(entries)
+        if whole or not damage:
+            return whole
+        _log.warning("reading once more what came damaged from the metadata log", error=damage)
+        await trio.sleep(READ_AGAIN_SECONDS)
+        return await self._read_once(position)
+
+    async def _read_once(self, position: int) -> list[LogEntry]:
+        entries = await self._retry(lambda: self._log.read(position, READ_BYTES))
+        if isinstance(entries, Trimmed):
+            raise _left_behind(position)
+        if not entries or not self._is_cut_off():
+            self._note_end()
+        return entries
+
+    def _note_end(self) -> None:
+        """Take note that all is here that the log held when it was asked."""
+        self.answered_at = trio.current_time()
+        self.unsure_since = self.asked_at  # what is asked just now may never be answered
+
+    async def _retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+        delay, said = FIRST_RETRY_SECONDS, SaidAgain()
+        self.asked_at = trio.current_time()
+        if self.unsure_since is None:
+            self.unsure_since = self.asked_at
+        while True:
+            try:
+                result = await attempt()
+                self.asked_at = None
+                self._note_answer()
+                return result
+            except LogUnavailable as error:
+                if self._away_since is None:
+                    self._away_since = trio.current_time()
+                if said.is_due(str(error), trio.current_time()):
+                    _log.warning("the metadata log does not answer; trying again", error=str(error))
+                await trio.sleep(delay)
+                delay = min(delay * 2, LAST_RETRY_SECONDS)
+
+    def _note_answer(self) -> None:
+        """Who read that the log is away shall read that it is back."""
+        if self._away_since is not None:
+            away_seconds = round(trio.current_time() - self._away_since, 1)
+            _log.info("the metadata log answers again", away_seconds=away_seconds)
+            self._away_since = None
+
+
+def _left_behind(position: int) -> GatewayFenced:
+    return GatewayFenced(f"the log was trimmed past {position}, which this gateway had not read")

@@ -1,0 +1,313 @@
+"""The move of a live log, step by step; a move that was cut short is begun again (decision 13).
+
+    1  LogMoveBegun      nobody trims the old log any more
+    2  a snapshot in the new log, marked as a copy; no gateway starts on that
+    3  entries are copied behind it, from here to the end
+    4  near: LogMoveOffered; every gateway opens the new log, looks for this very entry, answers
+    5  nearly level, all ready: LogMoved, by compare-and-set; the old log takes nothing more
+    6  whoever reads that copies the last entries, if they are not there yet, and goes on there
+
+Up to 5 nothing has happened but copying: the move ends with its mover's life, or by
+LogMoveCancelled.  From 5 on there is nothing left to be done that gateways do not do themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import Final
+
+import trio
+
+from ..coordinator.coordinator import Coordinator
+from ..log.copying import COPY_BYTES, begin_copy, in_use, look_at_copy, patiently, put_copy
+from ..log.metadata_log import LogCorrupt, LogMisconfigured, LogMisuse, MetadataLog, Trimmed
+from ..log.snapshots import encode_state
+from ..log.url_secrets import without_secrets
+from ..rules.log_moves import BeginLogMove, CancelLogMove, MoveStep, OfferLog, SealLog
+from ..state.gateways import Gateway
+
+LEVEL_ENTRIES: Final = 2
+# How long a copy that is quick enough is given to get level.
+LEVEL_SECONDS: Final = 2.0
+WAIT_SECONDS: Final = 1.0
+# Gateways look for the offer in the copy for so long only (log_move_watch.LOOK_SECONDS, 15).
+NEAR_SECONDS: Final = 5.0
+
+Say = Callable[[str], None]
+
+
+class MoveRefused(Exception):
+    """The log stays where it is.  The text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovePlan:
+    """What to move, and how patiently.
+
+    url: of the new log; what is secret in it is not told to gateways.  ready_seconds: for gateways
+    to answer and the copy to be level.
+    stall_seconds: how long nothing can be written while the last entries are copied, at most.
+    """
+
+    move_id: str
+    url: str
+    ready_seconds: float = 60.0
+    stall_seconds: float = 3.0
+
+
+@dataclass(slots=True)
+class MoveReport:
+    """positions: first_copied, sealed_at.  stall_entries: copied after the old log was sealed."""
+
+    first_copied: int = 0
+    copied: int = 0
+    sealed_at: int = 0
+    stall_entries: int = 0
+    gateways: int = 0
+
+
+class LogMover:
+    """See the module's head.
+
+    coordinator: of a registered incarnation, on a MovableLog of the source; it runs, and renews.
+    source, target: the logs themselves.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        source: MetadataLog,
+        target: MetadataLog,
+        plan: MovePlan,
+        say: Say,
+    ) -> None:
+        self._coordinator = coordinator
+        self._state = coordinator.state
+        self._source = source
+        self._target = target
+        self._plan = plan
+        self._say = say
+        self._next = 0
+        self._copy = plan.move_id
+        self._copied_at: tuple[int, float] = (0, 0.0)
+        self._ready_at = inf
+        self._changed = trio.Event()
+        self.report = MoveReport()
+        coordinator.listen(self._on_change)
+
+    def _on_change(self, _touched: set[int]) -> None:
+        self._changed.set()
+
+    async def run(self) -> MoveReport:
+        """Move the log.
+
+        Raises:
+          MoveRefused: it stays where it is; the gateways go on there.
+          LogMisconfigured, LogCorrupt, LogMisuse: likewise.
+          CoordinatorUnavailable: run it again.
+        """
+        try:
+            await self._move()
+        except* (MoveRefused, LogMisconfigured, LogCorrupt, LogMisuse) as refusals:
+            await self._coordinator.propose(CancelLogMove(self._plan.move_id))
+            # A seal that was under way may have come true, and that answer proves the log's end.
+            if not self._has_moved:
+                raise _first(refusals) from None
+        self._fill_in()
+        return self.report
+
+    @property
+    def _has_moved(self) -> bool:
+        return self._state.log_moves.last.move_id == self._plan.move_id
+
+    def _fill_in(self) -> None:
+        self.report.sealed_at = self._state.log_moves.sealed_at
+        self.report.copied = self._next - self.report.first_copied
+        self.report.gateways = len(self._state.gateways.brokers())
+
+    async def _move(self) -> None:
+        check_logs(self._source, self._target)
+        await self._coordinator.propose(BeginLogMove(self._plan.move_id))
+        with trio.move_on_after(self._plan.ready_seconds) as waited:
+            await self._begin()
+        if waited.cancelled_caught:
+            raise MoveRefused(
+                f"the new log did not take the snapshot in {self._plan.ready_seconds:g} s: give"
+                " more time (--timeout), or a faster one"
+            )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._copy_on)
+            await self._offer_and_seal()
+            nursery.cancel_scope.cancel()
+
+    async def _begin(self) -> None:
+        copy = await patiently(lambda: look_at_copy(self._target))
+        if copy is None:
+            self._say("writing a snapshot to the new log")
+            self._check_not_over()
+            snapshot = await encode_state(self._state, as_copy=True)
+            await patiently(lambda: begin_copy(self._target, snapshot))
+            self._next = snapshot.position + 1
+        else:
+            if (copy.cluster_id, copy.timeline) != (self._state.cluster_id, self._state.timeline):
+                raise in_use(
+                    f"it holds a copy of cluster {copy.cluster_id}, timeline {copy.timeline}"
+                )
+            self._next, self._copy = copy.next_position, copy.copy
+        self.report.first_copied = self._next
+        self._copied_at = (self._next, trio.current_time())
+
+    # -- copying ----------------------------------------------------------------------------------
+
+    async def _copy_on(self) -> None:
+        while True:
+            entries = await patiently(lambda: self._source.read(self._next, COPY_BYTES))
+            if isinstance(entries, Trimmed):
+                raise in_use("what an earlier move left in it is too old to go on with")
+            for each in entries:
+                await patiently(partial(put_copy, self._target, each))
+                self._next = each.position + 1
+                self._changed.set()
+            if not entries:
+                await patiently(lambda: self._source.wait(self._next - 1, WAIT_SECONDS))
+
+    @property
+    def _lag(self) -> int:
+        return self._state.position + 1 - self._next
+
+    @property
+    def _left_seconds(self) -> float:
+        """How long it takes to copy what is left, as it went until now."""
+        first, since = self._copied_at
+        copied = self._next - first
+        return self._lag * (trio.current_time() - since) / copied if copied else inf
+
+    def _is_near(self) -> bool:
+        """Tell whether gateways that are asked now will see their question in the copy soon."""
+        return self._lag <= LEVEL_ENTRIES or self._left_seconds <= NEAR_SECONDS
+
+    def _is_level(self) -> bool:
+        """Tell whether what is left to copy takes no longer than writers may have to wait.
+
+        The copy has to hold the offer: who completes it knows it by that.
+        """
+        move = self._state.log_moves.present
+        if move is None or self._next <= move.offered_at:
+            return False
+        if self._lag <= LEVEL_ENTRIES:
+            return True
+        now = trio.current_time()
+        self._ready_at = min(self._ready_at, now)
+        quick = self._left_seconds <= self._plan.stall_seconds
+        return quick and now >= self._ready_at + LEVEL_SECONDS
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    async def _offer_and_seal(self) -> None:
+        self._say("copying, until the new log is nearly level")
+        with trio.move_on_after(self._plan.ready_seconds):
+            while not self._is_near():
+                self._check_not_over()
+                await self._something_changed()
+            await self._offer()
+            while not await self._sealed():
+                await self._something_changed()
+            return
+        raise MoveRefused(self._why_not())
+
+    async def _offer(self) -> None:
+        self._say("asking the gateways whether they can use the new log")
+        # Whoever reads the log or a copy of it reads this, and it may be sent to another gateway.
+        offer = OfferLog(self._plan.move_id, without_secrets(self._plan.url), self._copy)
+        _check_step(await self._coordinator.propose(offer))
+
+    async def _sealed(self) -> bool:
+        self._check_not_over()
+        self._check_answers()
+        if self._silent() or not self._is_level():
+            return False
+        self.report.stall_entries = self._lag + 1
+        step = await self._coordinator.propose(SealLog(self._plan.move_id))
+        _check_step(step)
+        return step is MoveStep.DONE
+
+    def _check_not_over(self) -> None:
+        moves = self._state.log_moves
+        ids = {moves.last.move_id, "" if moves.present is None else moves.present.move_id}
+        if self._plan.move_id not in ids:
+            _check_step(MoveStep.OVER)
+
+    async def _something_changed(self) -> None:
+        with trio.move_on_after(WAIT_SECONDS):
+            await self._changed.wait()
+        self._changed = trio.Event()
+
+    def _silent(self) -> list[Gateway]:
+        move = self._state.log_moves.present
+        answers = {} if move is None else move.answers
+        return [each for each in self._state.gateways.brokers() if each.incarnation not in answers]
+
+    def _check_answers(self) -> None:
+        move = self._state.log_moves.present
+        answers = {} if move is None else move.answers
+        complaints = [
+            f"gateway {each.node_id}: {answers[each.incarnation]}"
+            for each in self._state.gateways.brokers()
+            if answers.get(each.incarnation)
+        ]
+        if complaints:
+            raise MoveRefused(
+                "not every gateway can use the new log, so all stay with the old one: "
+                + "; ".join(complaints)
+                + self._what_is_not_told()
+            )
+
+    def _what_is_not_told(self) -> str:
+        if without_secrets(self._plan.url) == self._plan.url:
+            return ""
+        return (
+            ". The password of the new log is not written to the present one: give gateways the"
+            " whole URL beforehand, as metadata.log.next"
+        )
+
+    def _why_not(self) -> str:
+        move = self._state.log_moves.present
+        silent = self._silent()
+        if silent and move is not None and move.offered_at:
+            names = ", ".join(str(each.node_id) for each in silent)
+            return (
+                f"these gateways did not answer in {self._plan.ready_seconds:g} s, so all stay with"
+                f" the old log: {names}; are they of an older release?"
+            )
+        return (
+            f"the new log is too slow: after {self._plan.ready_seconds:g} s, {self._lag} entries"
+            " were still to be copied; move when less is written, or to a faster one"
+        )
+
+
+def _check_step(step: MoveStep) -> None:
+    if step is MoveStep.OVER:
+        raise MoveRefused(f"the log stays where it is: {MoveStep.OVER.value}")
+
+
+def check_logs(source: MetadataLog, target: MetadataLog) -> None:
+    """See that one can be moved to the other.
+
+    Raises:
+      MoveRefused: see above.
+    """
+    if not source.capabilities.can_append or not target.capabilities.can_append:
+        raise MoveRefused("give the addresses of the logs themselves, not forward:")
+    if target.capabilities.max_entry_bytes < source.capabilities.max_entry_bytes:
+        raise MoveRefused(
+            f"the new log takes entries of {target.capabilities.max_entry_bytes} bytes only, the"
+            f" old one of {source.capabilities.max_entry_bytes}"
+        )
+
+
+def _first(group: BaseExceptionGroup[Exception]) -> Exception:
+    [first, *_] = group.exceptions
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,1 @@
+"""`http:`: a metadata log behind a small REST contract, and the service that offers it."""

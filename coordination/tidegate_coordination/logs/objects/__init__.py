@@ -1,0 +1,1 @@
+"""`s3:`, `gs:`, `az:`: a metadata log of objects with conditional writes."""

@@ -1,0 +1,295 @@
+"""The log behind `s3:`: an entry is an object, and creating it is the append.
+
+Create-if-absent forgets names that were deleted: a writer that was paused across a trim could
+create an old position anew. So the trim boundary rises before anything is deleted, and both who
+appends and who reads ask for it after all else: what lies below it does not count. Positions at or
+above the boundary were never deleted, so what was found there was the first to be created
+(decision 12).
+
+An append is a PUT and a GET that finds nothing.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import trio
+
+from tidegate_coordination.log.metadata_log import (
+    FIRST_POSITION,
+    AppendResult,
+    LogCapabilities,
+    LogCorrupt,
+    LogEntry,
+    LogMisuse,
+    LogUnavailable,
+    Snapshot,
+    Trimmed,
+)
+from tidegate_coordination.logs.objects.boundary import Boundary
+from tidegate_coordination.logs.objects.door import LogObjects
+from tidegate_coordination.logs.objects.entries import EntryReader, Found, KeptEntries
+from tidegate_coordination.logs.objects.marker import check_marker
+from tidegate_coordination.logs.objects.names import (
+    ENTRIES,
+    Kind,
+    entry_name,
+    entry_position,
+    frame,
+)
+from tidegate_coordination.logs.objects.pace import Pace
+from tidegate_coordination.logs.objects.snapshots import ObjectSnapshots
+from tidegate_storage.object_store import ObjectStore
+
+CAPABILITIES: Final = LogCapabilities(
+    forward_to_leader=True, typical_append_seconds=0.05, max_entry_bytes=1 << 20
+)
+
+
+def _random_nonce() -> str:
+    return secrets.token_hex(8)
+
+
+async def open_objects(
+    store: ObjectStore,
+    prefix: str,
+    *,
+    new_nonce: Callable[[], str] = _random_nonce,
+    in_loop: bool = False,
+) -> "ObjectLog":
+    """Open the log below `prefix` ('' or ending with '/'), making it if there is none.
+
+    Several may share a store; each `aclose` closes the store it was given. `in_loop`: without
+    threads, as under simulation.
+
+    Raises:
+        LogMisconfigured: the store is not fit for it, or cannot be used as it is set up.
+        LogUnavailable: it does not answer now.
+    """
+    await check_marker(store, prefix)
+    log = ObjectLog(store, prefix, new_nonce=new_nonce, in_loop=in_loop)
+    await log.find_boundary()
+    return log
+
+
+class ObjectLog:
+    """Open it with `objects.open_log` or `open_objects`."""
+
+    def __init__(
+        self, store: ObjectStore, prefix: str, *, new_nonce: Callable[[], str], in_loop: bool
+    ) -> None:
+        self._objects = LogObjects(store, prefix)
+        self._boundary = Boundary(self._objects)
+        self._entries = EntryReader(self._objects)
+        self._snapshots = ObjectSnapshots(self._objects, new_nonce, in_loop=in_loop)
+        self._kept = KeptEntries()
+        self._last_seen = FIRST_POSITION - 1  # the log reaches at least as far
+        self._end_is_known = False
+        self._glimpsed: tuple[int, bytes | None] = 0, None  # by looking; does not count yet
+        self._pace = Pace()
+        self._grown = trio.lowlevel.ParkingLot()
+
+    @property
+    def capabilities(self) -> LogCapabilities:
+        return CAPABILITIES
+
+    async def find_boundary(self) -> None:
+        """For who opens it: what lies below need not be asked for."""
+        await self._boundary.find()
+        self._note(self._boundary.position - 1)
+
+    # -- appending --------------------------------------------------------------------------------
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        _check_append(position, payload)
+        await trio.lowlevel.checkpoint()
+        if not await self._joins(position):
+            return AppendResult.TRIMMED
+        name = entry_name(position)
+        created = await self._objects.create(name, frame(Kind.ENTRY, position, payload))
+        if position < await self._checked_boundary():
+            if created:  # a name that had been deleted: nobody counts it, and a trim would find it
+                await self._objects.delete([name])
+            return AppendResult.TRIMMED
+        if created:
+            self._kept.put(position, bytes(payload))
+        self._note(position)
+        return AppendResult.APPENDED if created else AppendResult.CONFLICT
+
+    async def _joins(self, position: int) -> bool:
+        """See that an entry may be there; False if the position is trimmed.
+
+        Raises:
+            LogCorrupt: the entry before it is missing.
+        """
+        if position < self._boundary.position:
+            return False
+        if position <= max(self._boundary.position, self._last_seen + 1):
+            return True
+        if await self._entries.get(position - 1) is not None:
+            self._note(position - 1)
+            return True
+        boundary = await self._checked_boundary()
+        if position > boundary:
+            raise _too_far(position)
+        return position == boundary
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        await trio.lowlevel.checkpoint()
+        if from_position < self._boundary.position:
+            return Trimmed(self._boundary.position)
+        if kept := self._kept.run(from_position):
+            return _fitting(from_position, kept, max_bytes)
+        known = self._last_seen - from_position + 1
+        position, first = self._glimpsed
+        first = first if position == from_position else None
+        found = await self._entries.get_ahead(from_position, max_bytes, first=first, known=known)
+        # After the entries, and before they count.
+        if from_position < await self._checked_boundary():
+            return Trimmed(self._boundary.position)
+        payloads = _run(from_position, found)
+        if not payloads:
+            return await self._look_closer(from_position, found)
+        return self._delivered(from_position, payloads, max_bytes)
+
+    def _delivered(
+        self, from_position: int, payloads: list[bytes], max_bytes: int
+    ) -> list[LogEntry]:
+        """What is asked for of what is there; the rest is kept."""
+        self._note(from_position + len(payloads) - 1)
+        entries = _fitting(from_position, payloads, max_bytes)
+        for position in range(from_position + len(entries), from_position + len(payloads)):
+            self._kept.put(position, payloads[position - from_position])
+        return entries
+
+    async def _look_closer(
+        self, from_position: int, found: dict[int, Found]
+    ) -> list[LogEntry] | Trimmed:
+        """What to answer where nothing was found; the log may end here."""
+        is_within = (
+            from_position <= self._last_seen
+            or any(isinstance(each, bytes) for each in found.values())
+            or await self._is_followed(from_position)
+        )
+        if not is_within and await self._joins(from_position):
+            self._pace.looked(trio.current_time())
+            return []
+        payload = await self._entries.get(from_position)
+        if from_position < (boundary := await self._checked_boundary()):
+            return Trimmed(boundary)
+        if payload is None:
+            raise LogCorrupt(f"entry {from_position} is missing from the log of objects")
+        return self._delivered(from_position, [payload], len(payload))
+
+    async def _is_followed(self, position: int) -> bool:
+        """Whether the log goes on after a position; looks only until it is seen not to.
+
+        At a start this tells the end of the log from an entry that was lost, before anything is
+        appended in its place.
+        """
+        if not self._end_is_known:
+            listed = await self._objects.page(ENTRIES, after=entry_name(position), limit=1)
+            self._end_is_known = not listed
+        return not self._end_is_known
+
+    async def wait(self, after_position: int, timeout_seconds: float) -> None:
+        await trio.lowlevel.checkpoint()
+        with trio.move_on_after(timeout_seconds):
+            while self._last_seen <= after_position:
+                pause_seconds = self._pace.due_at - trio.current_time()
+                if pause_seconds > 0:
+                    await self._park(pause_seconds)
+                else:
+                    await self._look_for(after_position + 1)
+
+    async def _look_for(self, position: int) -> None:
+        self._pace.looked_in_vain(trio.current_time())
+        payload = await self._entries.get(position)
+        if payload is not None:
+            self._glimpsed = position, payload
+            self._note(position)
+
+    async def _park(self, pause_seconds: float) -> None:
+        with trio.move_on_after(pause_seconds):
+            await self._grown.park()
+
+    def _note(self, position: int) -> None:
+        """Wake the waiters if the log reaches further than was known."""
+        if position > self._last_seen:
+            self._last_seen = position
+            self._pace.grew(trio.current_time())
+            self._grown.unpark_all()
+
+    async def _checked_boundary(self) -> int:
+        before = self._boundary.position
+        boundary = await self._boundary.check()
+        if boundary > before:
+            self._kept.drop_below(boundary)
+            self._note(boundary - 1)
+        return boundary
+
+    # -- snapshots and trimming -------------------------------------------------------------------
+
+    async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
+        await self._snapshots.save(position, chunks)
+
+    async def load_snapshot(self) -> Snapshot | None:
+        return await self._snapshots.load()
+
+    async def trim(self, before_position: int) -> None:
+        if not await self._may_trim(before_position):
+            raise LogMisuse(f"cannot trim below {before_position}: the log ends before")
+        await self._boundary.raise_to(before_position)
+        boundary = await self._checked_boundary()
+        await self._objects.delete_while(ENTRIES, lambda name: entry_position(name) < boundary)
+
+    async def _may_trim(self, before_position: int) -> bool:
+        if before_position <= max(await self._checked_boundary(), self._last_seen + 1):
+            return True
+        if await self._entries.get(before_position - 1) is not None:
+            return True
+        is_pristine = self._boundary.position == FIRST_POSITION
+        return is_pristine and not await self._objects.page(ENTRIES, limit=1)
+
+    async def aclose(self) -> None:
+        await self._objects.aclose()
+
+
+def _run(from_position: int, found: dict[int, Found]) -> list[bytes]:
+    """The payloads up to the first that is missing or cannot be read.
+
+    Raises:
+        LogUnavailable, LogCorrupt: the first one cannot be read.
+    """
+    payloads: list[bytes] = []
+    while isinstance(each := found.get(from_position + len(payloads)), bytes):
+        payloads.append(each)
+    if not payloads and isinstance(each, LogUnavailable | LogCorrupt):
+        raise each
+    return payloads
+
+
+def _fitting(from_position: int, payloads: list[bytes], max_bytes: int) -> list[LogEntry]:
+    entries: list[LogEntry] = []
+    for position, payload in enumerate(payloads, start=from_position):
+        max_bytes -= len(payload)
+        if entries and max_bytes < 0:
+            break
+        entries.append(LogEntry(position, payload))
+    return entries
+
+
+def _check_append(position: int, payload: bytes) -> None:
+    if position < FIRST_POSITION:
+        raise LogMisuse(f"positions start at {FIRST_POSITION}, not {position}")
+    if len(payload) > CAPABILITIES.max_entry_bytes:
+        limit = CAPABILITIES.max_entry_bytes
+        raise LogMisuse(f"an entry of {len(payload)} bytes is over the limit of {limit}")
+
+
+def _too_far(position: int) -> LogCorrupt:
+    return LogCorrupt(
+        f"position {position} was asked for, but entry {position - 1} is not in the log of objects"
+    )

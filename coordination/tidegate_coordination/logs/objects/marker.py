@@ -1,0 +1,85 @@
+"""The marker of a log of objects: says which layout it has, and that the store keeps its word.
+
+Everything rests on create-if-absent. A second creation of the marker has to be refused; so each
+start proves that at the price of one request, and leaves nothing behind.
+"""
+
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable
+from tidegate_coordination.logs.objects.door import told
+from tidegate_coordination.logs.objects.names import FORMAT, FORMAT_NAME
+from tidegate_storage.object_store import (
+    NoSuchObject,
+    ObjectExists,
+    ObjectStore,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
+
+
+class _Marker(msgspec.Struct, frozen=True):
+    format: int
+    about: str = "A metadata log of Tidegate. Whoever changes or removes an object here loses data."
+
+
+_MARKER: Final = msgspec.json.encode(_Marker(FORMAT))
+
+
+async def check_marker(store: ObjectStore, prefix: str) -> None:
+    """Mark the prefix as a log if it is none yet, and see that the store can hold one.
+
+    Raises:
+        LogMisconfigured: it cannot, or what is there is not of this release.
+        LogUnavailable: nobody can tell now.
+    """
+    try:
+        await _check(store, prefix + FORMAT_NAME)
+    except StoreMisconfigured as error:
+        raise LogMisconfigured(told(error)) from error
+    except StoreUnavailable as error:
+        raise LogUnavailable(told(error)) from error
+
+
+async def _check(store: ObjectStore, key: str) -> None:
+    try:
+        await _check_stored(store, key)
+    except NoSuchObject:
+        with suppress(ObjectExists):
+            await store.put(key, _MARKER)
+    try:
+        await store.put(key, _MARKER)
+    except ObjectExists:
+        await _check_stored(store, key)
+        return
+    raise LogMisconfigured(
+        "the object store ignores create-if-absent: two gateways would overwrite each other's"
+        " entries. Use a store that keeps If-None-Match on PUT (`tidegate doctor` tells), or"
+        " another metadata log"
+    )
+
+
+async def _check_stored(store: ObjectStore, key: str) -> None:
+    try:
+        _check_format(await store.get(key))
+    except LogMisconfigured:
+        # Bytes can be damaged on their way, and a person shall act on this.
+        _check_format(await store.get(key))
+
+
+def _check_format(body: bytes) -> None:
+    try:
+        marker = msgspec.json.decode(body, type=_Marker)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise LogMisconfigured(
+            f"{FORMAT_NAME} of the log of objects was not written by Tidegate ({error}):"
+            " use an empty prefix"
+        ) from error
+    if marker.format != FORMAT:
+        raise LogMisconfigured(
+            f"the log of objects has format {marker.format}; this release reads {FORMAT}:"
+            " start a newer one"
+        )

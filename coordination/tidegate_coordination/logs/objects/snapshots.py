@@ -1,0 +1,126 @@
+"""Snapshots in a log of objects: chunks first, then the head that makes them count.
+
+A name is used once: it carries a nonce. What was cut short has no head, so it is never loaded; it
+goes, like older snapshots, once two newer ones are complete.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from tidegate_coordination.log.metadata_log import LogCorrupt, LogUnavailable, Snapshot
+from tidegate_coordination.log.snapshot_work import computed
+from tidegate_coordination.log.snapshots import (
+    check_chunk,
+    chunks_after_head,
+    frame_chunks,
+    unframe_chunks,
+)
+from tidegate_coordination.logs.objects.door import LogObjects, each_at_once
+from tidegate_coordination.logs.objects.names import (
+    CHUNKS,
+    SNAPSHOTS,
+    SnapshotId,
+    chunk_name,
+    oldest_kept,
+    snapshot_id,
+    snapshot_name,
+)
+
+_AT_ONCE: Final = 8  # chunks
+
+_T = TypeVar("_T")
+
+
+class ObjectSnapshots:
+    """`new_nonce` gives a text that no other saver was ever given.
+
+    Checksums of a whole snapshot take time, so they are made in a thread, or `in_loop`.
+    """
+
+    def __init__(self, objects: LogObjects, new_nonce: Callable[[], str], *, in_loop: bool) -> None:
+        self._objects = objects
+        self._new_nonce = new_nonce
+        self._in_loop = in_loop
+
+    async def _compute(self, work: Callable[[], _T]) -> _T:
+        return await computed(work, in_loop=self._in_loop)
+
+    async def save(self, position: int, chunks: Sequence[bytes]) -> None:
+        head, *framed = await self._compute(lambda: frame_chunks(position, chunks))
+        snapshot = await self._next_id(position)
+        created = await each_at_once(
+            lambda index: self._objects.create(chunk_name(snapshot, index), framed[index - 1]),
+            range(1, len(framed) + 1),
+            at_once=_AT_ONCE,
+        )
+        _raise_first(created)
+        if not await self._objects.create(snapshot_name(snapshot), head):
+            raise LogUnavailable(f"the snapshot {snapshot} was created by another: save it again")
+        await self._drop_old()
+
+    async def _next_id(self, position: int) -> SnapshotId:
+        complete = await self._complete()
+        numbers = [each.number for each in complete if each.position == position]
+        return SnapshotId(position, max(numbers, default=0) + 1, self._new_nonce())
+
+    async def load(self) -> Snapshot | None:
+        """The newest that agrees with its checksums.
+
+        Raises:
+            LogUnavailable: nobody can tell now.
+            LogCorrupt: there are complete ones, and none agrees.
+        """
+        while True:
+            complete = await self._complete()
+            damage: LogCorrupt | None = None
+            for snapshot in sorted(complete, reverse=True):
+                try:
+                    return await self._load(snapshot)
+                except LogCorrupt as error:
+                    damage = damage or error
+            # What was dropped for newer ones while it was read is not damaged.
+            if complete == await self._complete():
+                if damage:
+                    raise damage
+                return None
+
+    async def _load(self, snapshot: SnapshotId) -> Snapshot:
+        head = await self._get_chunk(snapshot_name(snapshot), 0)
+        if head is None:
+            raise LogCorrupt(f"the snapshot {snapshot} is gone")
+        chunks = await each_at_once(
+            lambda index: self._get_chunk(chunk_name(snapshot, index), index),
+            range(1, chunks_after_head(head) + 1),
+            at_once=_AT_ONCE,
+        )
+        _raise_first(chunks)
+        bodies = [chunks[index] for index in sorted(chunks)]
+        present = [each for each in bodies if isinstance(each, bytes)]
+        loaded = await self._compute(lambda: unframe_chunks([head, *present]))
+        if loaded.position != snapshot.position:
+            raise LogCorrupt(f"the snapshot {snapshot} says it is at {loaded.position}")
+        return loaded
+
+    async def _get_chunk(self, name: str, index: int) -> bytes | None:
+        return await self._objects.get_checked(name, partial(check_chunk, index))
+
+    async def _complete(self) -> list[SnapshotId]:
+        return [snapshot_id(each) for each in await self._objects.names(SNAPSHOTS)]
+
+    async def _drop_old(self) -> None:
+        """Drop what is older than the two newest; heads first, so that none lacks its chunks."""
+        oldest = oldest_kept(await self._complete())
+        if oldest is not None:
+            for folder in (SNAPSHOTS, CHUNKS):
+                await self._objects.delete_while(folder, partial(_is_before, oldest))
+
+
+def _is_before(oldest: SnapshotId, name: str) -> bool:
+    return snapshot_id(name) < oldest
+
+
+def _raise_first(results: Mapping[int, object]) -> None:
+    for _, result in sorted(results.items()):
+        if isinstance(result, LogUnavailable | LogCorrupt):
+            raise result

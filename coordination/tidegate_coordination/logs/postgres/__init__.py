@@ -1,0 +1,1 @@
+"""`postgres:`: a metadata log that gateways on many machines share."""

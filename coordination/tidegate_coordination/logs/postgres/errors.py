@@ -1,0 +1,90 @@
+"""The door: errors of psycopg leave as errors of a metadata log, and as sentences.
+
+What is no refusal that a person must mend is an outage, whose outcome nobody knows.
+"""
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+
+from tidegate_coordination.log.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
+from tidegate_coordination.logs.postgres.url import Address
+
+# By SQLSTATE, of statements.
+_MISCONFIGURED: Final = {
+    "25006": "it takes no writes; name the primary server",
+    "26000": "connect to PostgreSQL itself, or to a pooler in session mode",
+    "3F000": "grant the role its schema: ALTER SCHEMA {schema} OWNER TO the role",
+    "42501": "let the role have a schema of its own:"
+    " CREATE SCHEMA {schema} AUTHORIZATION the role, as a superuser",
+    "42P05": "connect to PostgreSQL itself, or to a pooler in session mode",
+    "42P07": "the schema {schema} holds tables of others; name another one, as ?schema=NAME",
+}
+_CORRUPT: Final = {
+    "42P01": "; its tables were dropped: restore it with `tidegate log restore`, unless a pooler"
+    " that is not in session mode stands before it",
+    "XX001": "",
+    "XX002": "",
+}
+# By SQLSTATE, of connecting.
+_REFUSED_BY_SERVER: Final = {
+    "28000": "let the role in, in the server's pg_hba.conf, or create it, with LOGIN",
+    "28P01": "check user and password: in the URL, PGPASSWORD or the password file",
+    "3D000": "create the database first, as with createdb",
+    "42501": "GRANT CONNECT ON DATABASE ... TO the role",
+}
+# What libpq itself refuses has no SQLSTATE. Its sentences are English here, since Python leaves the
+# locale of messages alone.
+_REFUSED_BY_LIBPQ: Final = (
+    (
+        "no password supplied",
+        "check user and password: in the URL, PGPASSWORD or the password file",
+    ),
+    (
+        "does not support SSL|certificate|invalid sslmode|SSL error",
+        "see sslmode and sslrootcert in the URL",
+    ),
+    ("service .* not found|service file", "see service in the URL and the service file"),
+    (
+        "invalid (integer|port|connection|\\w+) .*(value|number|option)",
+        "correct the URL's parameters",
+    ),
+)
+# Of the server's own errors the known ones stand above.  The others pass: it ended a transaction
+# that was idle for too long (25P03), or a proxy lost it (XX000).
+_OUTAGES: Final = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
+
+
+@contextmanager
+def translated_errors(address: Address, doing: str) -> Generator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        # Not `from error`: what psycopg says of a connection may hold more than may be shown.
+        raise translated(address, doing, error) from None
+
+
+def translated(address: Address, doing: str, error: psycopg.Error) -> Exception:
+    """Return what the caller shall see; bugs of ours are returned as they are."""
+    text = f"{address.shown} could not {doing}: {address.hide(str(error))}"
+    state = error.sqlstate or ""
+    if state in _MISCONFIGURED:
+        return LogMisconfigured(f"{text}; {_MISCONFIGURED[state].format(schema=address.schema)}")
+    if state in _CORRUPT:
+        return LogCorrupt(f"{text}{_CORRUPT[state]}")
+    if not isinstance(error, _OUTAGES):
+        return error
+    advice = "" if state else _advice_of_libpq(str(error))
+    return LogMisconfigured(f"{text}; {advice}") if advice else LogUnavailable(text)
+
+
+def _advice_of_libpq(text: str) -> str:
+    return next((advice for words, advice in _REFUSED_BY_LIBPQ if re.search(words, text)), "")
+
+
+def advice_on_refusal(state: str) -> str:
+    """Return what a person should do about a refused connection; "" if waiting may help."""
+    return _REFUSED_BY_SERVER.get(state, "")

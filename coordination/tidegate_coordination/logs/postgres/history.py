@@ -1,0 +1,34 @@
+"""Whether a server still has the log that it had.
+
+A standby that takes over may lack the last entries, if it did not have to confirm them. Others may
+go on from there, so the log's length does not tell. Whoever has seen an entry looks for it on every
+new connection, since no other server is met without one.
+"""
+
+from tidegate_coordination.log.metadata_log import LogCorrupt, LogEntry
+from tidegate_coordination.logs.postgres.session import Connection
+from tidegate_coordination.logs.postgres.tables import checksum_at, checksum_of
+
+
+class History:
+    """The newest entry that is known to be in the log; noted in the loop, looked for in threads."""
+
+    def __init__(self) -> None:
+        self._newest: LogEntry | None = None
+
+    def note(self, entry: LogEntry) -> None:
+        if self._newest is None or entry.position > self._newest.position:
+            self._newest = entry
+
+    def check(self, connection: Connection) -> None:
+        """Raises LogCorrupt if the entry is gone, or another one."""
+        newest = self._newest
+        if newest is None:
+            return
+        trimmed, checksum = checksum_at(connection, newest.position)
+        if newest.position > trimmed and checksum != checksum_of(newest):
+            raise LogCorrupt(
+                f"entry {newest.position} is not in the PostgreSQL log any more, or is another one:"
+                " did a standby take over that lacked it? Restore the log with"
+                " `tidegate log restore`"
+            )

@@ -1,0 +1,56 @@
+"""Why a server refuses a connection: libpq tells no SQLSTATE of that, only the server's sentence.
+
+The sentence is in the server's language, so the connection is tried once more under libpq's own
+trace, which has the fields of the protocol as they came. The trace may hold a password; it is kept
+in memory only, and nothing but the SQLSTATE is taken from it.
+"""
+
+import os
+import re
+import select
+import sys
+import time
+from typing import Final
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+
+from tidegate_coordination.logs.postgres.url import Address
+
+_ERROR: Final = re.compile(rb'\tErrorResponse\t[^\n]*? C "([0-9A-Z]{5})"')
+
+
+def state_of_refusal(address: Address, deadline_seconds: float) -> str:
+    """Connect once more; return the SQLSTATE the server refuses with, "" if nothing tells it."""
+    if sys.platform != "linux":  # psycopg traces nowhere else
+        return ""
+    with os.fdopen(os.memfd_create("tidegate-trace"), "rb") as trace:
+        conninfo = make_conninfo(**address.parameters).encode()
+        connection = pq.PGconn.connect_start(conninfo)
+        try:
+            connection.trace(trace.fileno())
+            _connect(connection, time.monotonic() + deadline_seconds)
+            connection.untrace()
+        except psycopg.Error:  # it cannot be traced, or is no connection at all
+            return ""
+        finally:
+            connection.finish()
+        trace.seek(0)
+        found = _ERROR.findall(trace.read())
+    return found[-1].decode() if found else ""
+
+
+def _connect(connection: pq.abc.PGconn, deadline: float) -> None:
+    events = select.POLLOUT
+    while (left_seconds := deadline - time.monotonic()) > 0:
+        if connection.status == pq.ConnStatus.BAD:
+            return
+        poll = select.poll()
+        poll.register(connection.socket, events)
+        if not poll.poll(left_seconds * 1000):
+            return
+        state = connection.connect_poll()
+        if state in (pq.PollingStatus.OK, pq.PollingStatus.FAILED):
+            return
+        events = select.POLLIN if state == pq.PollingStatus.READING else select.POLLOUT

@@ -1,0 +1,97 @@
+"""The URL of a PostgreSQL log, taken apart. No sentence here shows what may be of a password."""
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+from urllib.parse import parse_qsl, urlencode
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from tidegate_coordination.log.metadata_log import LogMisconfigured
+
+DEFAULT_SCHEMA: Final = "tidegate"
+_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_FORM: Final = "write postgres://USER@HOST:PORT/DATABASE?schema=NAME"
+_QUOTING: Final = (
+    f"{_FORM}; in a user or password : / @ ? # and % are written %3A %2F %40 %3F %23 %25"
+)
+# So long connecting may last, in all; shorter than a call.
+_HOSTS_SECONDS: Final = 8
+# A server that went away without a word is noticed in about as long as a call lasts.
+_DEFAULTS: Final = {
+    "keepalives_idle": "10",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "fallback_application_name": "tidegate",
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Address:
+    """libpq's parameters, some of them secret, and the schema that is the log."""
+
+    parameters: dict[str, str]
+    schema: str
+
+    @property
+    def shown(self) -> str:
+        """Where it is, without what must not be shown."""
+        host = self.parameters.get("host", "")
+        return f"the PostgreSQL log {self.schema!r}" + (f" at {host}" if host else "")
+
+    def hide(self, text: str) -> str:
+        """One line of what a server or driver said, without the password."""
+        password = self.parameters.get("password", "")
+        line = " ".join(text.split())
+        return line.replace(password, "***") if password else line
+
+
+def parse_url(url: str) -> Address:
+    """Raises LogMisconfigured with a sentence."""
+    scheme, slashes, rest = url.partition("://")
+    if not slashes or scheme not in ("postgres", "postgresql"):
+        raise LogMisconfigured(_FORM)
+    # libpq takes a user to end at the first @, so a ? before it is part of the password.
+    user, at, place = rest.partition("@") if "@" in rest.split("/")[0] else ("", "", rest)
+    place, _, query = place.partition("?")
+    fields = parse_qsl(query, keep_blank_values=True)
+    schema = dict(fields).get("schema", DEFAULT_SCHEMA)
+    if not _SCHEMA.fullmatch(schema):
+        raise LogMisconfigured("schema is up to 40 small letters, digits and _, no digit first")
+    kept = urlencode([(name, value) for name, value in fields if name != "schema"])
+    parameters = _parameters(f"postgres://{user}{at}{place}" + (f"?{kept}" if kept else ""), fields)
+    return Address(_with_defaults(parameters), schema)
+
+
+def _parameters(url: str, fields: list[tuple[str, str]]) -> dict[str, str]:
+    # Checked here, since libpq's own sentences show what it did not understand.
+    known = {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()} | {"ssl"}
+    for name, _ in fields:
+        if name not in known and name != "schema":
+            near = get_close_matches(name, [*known, "schema"], n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise LogMisconfigured(f"libpq has no parameter {name!r}, nor has this log{hint}")
+    try:
+        parameters = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    except (psycopg.Error, UnicodeError):
+        raise LogMisconfigured(f"the URL is not understood: {_QUOTING}") from None
+    ports = parameters.get("port", "").split(",")
+    if any(port and not port.isdigit() for port in ports):
+        raise LogMisconfigured(f"its port is not a number: {_QUOTING}")
+    if any("@" in parameters.get(name, "") for name in ("host", "dbname")):
+        raise LogMisconfigured(f"a host or a database has an @ in its name: {_QUOTING}")
+    return parameters
+
+
+def _with_defaults(parameters: dict[str, str]) -> dict[str, str]:
+    defaults = dict(_DEFAULTS)
+    hosts = 1 + max(parameters.get(name, "").count(",") for name in ("host", "hostaddr"))
+    if hosts > 1:
+        defaults["target_session_attrs"] = "read-write"  # of several, the one that takes writes
+    # It is of each host, and a call that has not reached the last one in time would begin again
+    # with the first. libpq knows nothing below 2.
+    defaults["connect_timeout"] = str(max(2, min(5, _HOSTS_SECONDS // hosts)))
+    return {**defaults, **parameters, "client_encoding": "UTF8"}

@@ -1,0 +1,1 @@
+"""`sqlite:`: the embedded default, a metadata log in one file."""

@@ -1,0 +1,1 @@
+"""Which gateway serves what: rendezvous hashing over the gateways that live."""

@@ -1,0 +1,1 @@
+"""Rules of consumer groups, their offsets, and when these expire."""

@@ -1,0 +1,114 @@
+"""When committed offsets, and groups, expire (`offsets.retention.minutes`).
+
+Kafka's rules (KIP-211): offsets of a group without members expire when it has had none for the
+retention; those of a group with members only for topics that nobody subscribes to, counted from the
+commit; those of a consumer that never joined a group, counted from the commit.  A group without
+members and offsets goes too.
+
+A rebalance under way is not in the state.  A group that begins one out of emptiness is written anew
+by its gateway, so that `empty_since_ms` is recent (KAFKA-13636).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...events.cluster import Event
+from ...events.groups import CommittedOffset, GroupDeleted, OffsetsDeleted
+from ...state.cluster import ClusterState
+from ...state.groups import Group
+from ..proposal import TOPICS, Decided, View
+from .groups import group_scope, offsets_scope
+from .offsets import group_subscription
+
+EMPTY_GROUP_GRACE_MS = 10 * 60 * 1000
+"""How long a group without members and offsets stays: Kafka's interval between two checks."""
+MAX_EXPIRED = 5_000
+"""What one event names: 25 bytes each, so that others have room in the entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireOffsets:
+    """Delete what has expired of one group, MAX_EXPIRED offsets at most unless all of it goes.
+
+    Answer: how many offsets, and if the group went.  Propose it again after MAX_EXPIRED.
+    """
+
+    group_id: str
+    retention_ms: int
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The group, its offsets and the topics."""
+        return frozenset({group_scope(self.group_id), offsets_scope(self.group_id), TOPICS})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """The group and its offsets."""
+        return frozenset({group_scope(self.group_id), offsets_scope(self.group_id)})
+
+    def decide(self, view: View) -> Decided[tuple[int, bool]]:
+        """See the class."""
+        group = view.state.groups.get(self.group_id)
+        if group is None:
+            return Decided((), (0, False))
+        expired = expired_offsets(view.state, group, self.retention_ms, view.log_time_ms)
+        if is_spent(group, len(expired), view.log_time_ms):
+            return Decided((GroupDeleted(self.group_id),), (len(expired), True))
+        if not expired:
+            return Decided((), (0, False))
+        keys = tuple((each.topic_id, each.partition) for each in expired[:MAX_EXPIRED])
+        events: list[Event] = [OffsetsDeleted(self.group_id, keys)]
+        return Decided(events, (len(keys), False))
+
+
+def propose_expiry(
+    state: ClusterState, *, retention_ms: int, log_time_ms: int
+) -> Iterator[ExpireOffsets]:
+    """Yield a proposal for each group that has something to expire; propose them one by one.
+
+    A generator over the live state: collect it, or some of it, before waiting.
+    """
+    for group in state.groups:
+        expired = expired_offsets(state, group, retention_ms, log_time_ms)
+        if expired or is_spent(group, 0, log_time_ms):
+            yield ExpireOffsets(group.group_id, retention_ms)
+
+
+def is_spent(group: Group, expired: int, log_time_ms: int) -> bool:
+    """Tell whether nothing of the group is left once so many of its offsets are gone."""
+    if group.members or expired < sum(map(len, group.offsets.values())):
+        return False
+    return expired > 0 or log_time_ms - group.empty_since_ms >= EMPTY_GROUP_GRACE_MS
+
+
+def expired_offsets(
+    state: ClusterState, group: Group, retention_ms: int, log_time_ms: int
+) -> list[CommittedOffset]:
+    """Return the offsets of a group that have expired."""
+    if not group.offsets:
+        return []
+    if group.protocol_type and not group.members:
+        is_old = log_time_ms - group.empty_since_ms >= retention_ms
+        return [each for _, each in _offsets(group)] if is_old else []
+    topics = group_subscription(group)
+    if topics is None:
+        return []
+    return [
+        each
+        for topic_id, each in _offsets(group)
+        if log_time_ms - each.commit_timestamp_ms >= retention_ms
+        and _topic_name(state, topic_id) not in topics
+    ]
+
+
+def _offsets(group: Group) -> Iterator[tuple[bytes, CommittedOffset]]:
+    for topic_id, of_topic in group.offsets.items():
+        for each in of_topic.values():
+            yield topic_id, each
+
+
+def _topic_name(state: ClusterState, topic_id: bytes) -> str:
+    topic = state.topics.by_id.get(topic_id)
+    return topic.name if topic is not None else ""

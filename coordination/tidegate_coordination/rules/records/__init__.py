@@ -1,0 +1,1 @@
+"""Rules of records: commits, segments, skips, producer ids."""

@@ -1,0 +1,192 @@
+"""Publishing segments: what was merged or compacted takes the place of what it was made from.
+
+A unit is published only if its parents still are the live runs they were when it was planned; else
+it is dropped, and whoever planned it plans again.  So two drivers, a task that ran twice, and a
+driver that slept for an hour can harm nobody.  Its objects are then orphans (design, section 7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ...events.cluster import (
+    CleanedPartition,
+    PartitionsCleaned,
+    Segment,
+    SegmentsOfPartition,
+    SegmentsPublished,
+)
+from ...state.records.cleanings import cleaned_to
+from ...state.records.partitions import Partition
+from ...state.records.runs import RunRow
+from ..proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
+from .live_runs import are_live
+
+SEGMENTS = "segments"
+MAX_U32 = (1 << 32) - 1
+_READS = frozenset({TOPICS, HEADS, GATEWAYS, OBJECTS, SEGMENTS})
+_WRITES = frozenset({OBJECTS, SEGMENTS})
+
+
+class Publication(Enum):
+    """What became of a unit."""
+
+    PUBLISHED = "published"
+    NO_PARTITION = "its topic was deleted"
+    CUT = "its first records fell below the log start"
+    CHANGED = "what it was made from is live no more"
+    NOT_COMPACTED = "its topic is not compacted any more"
+    INVALID = "its segments do not stand for its parents"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentUnit:
+    """Segments for a stretch of a partition, and the runs they were made from.
+
+    parents: neighbours, as the plan found them, one at least.  records, digest: of what was
+    written.  removed: how many records compaction left out.
+    """
+
+    partition: int
+    parents: tuple[RunRow, ...]
+    segments: tuple[Segment, ...]
+    records: int
+    digest: int
+    removed: int = 0
+
+    def event(self) -> SegmentsOfPartition:
+        """Return what is to be folded."""
+        return SegmentsOfPartition(
+            self.partition,
+            self.parents[0].base_offset,
+            self.parents[-1].next_offset,
+            self.segments,
+            self.records,
+            self.digest,
+            self.removed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PublishSegments:
+    """Publish units, which do not overlap.  Answer: what became of each.
+
+    incarnation: in whose name the segments were written; nothing of it is published once it ended.
+    """
+
+    incarnation: int
+    units: tuple[SegmentUnit, ...]
+    reads: frozenset[str] = field(default=_READS, init=False)
+    writes: frozenset[str] = field(default=_WRITES, init=False)
+
+    def decide(self, view: View) -> Decided[tuple[Publication, ...]]:
+        """See the class."""
+        if not view.state.gateways.is_live(self.incarnation):
+            return Decided((), (Publication.CHANGED,) * len(self.units))
+        taken: set[tuple[int, int]] = set()
+        answers = tuple(_judge(view, each, taken) for each in self.units)
+        good = tuple(
+            unit.event()
+            for unit, answer in zip(self.units, answers, strict=True)
+            if answer is Publication.PUBLISHED
+        )
+        return Decided((SegmentsPublished(self.incarnation, good),) if good else (), answers)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishCompaction:
+    """Publish a round of compaction in one partition, or a part of it.  Answer: what became of it.
+
+    stretches: what it rewrote; the rest of what lies below its end it found as it should be.  Each
+    of them may be published by itself, since what is removed has a newer record of its key behind
+    it, or is a tombstone of earlier rounds.  end: of the round, which counts only if all stretches
+    were taken; None for a part that more is to follow.
+    """
+
+    incarnation: int
+    partition: int
+    stretches: tuple[SegmentUnit, ...]
+    end: CleanedPartition | None
+    reads: frozenset[str] = field(default=_READS, init=False)
+    writes: frozenset[str] = field(default=_WRITES, init=False)
+
+    def decide(self, view: View) -> Decided[Publication]:
+        """See the class."""
+        partition = view.state.partitions.get(self.partition)
+        if not view.state.gateways.is_live(self.incarnation):
+            return Decided((), Publication.CHANGED)
+        if partition is None:
+            return Decided((), Publication.NO_PARTITION)
+        taken: set[tuple[int, int]] = set()
+        answers = [_judge(view, each, taken) for each in self.stretches]
+        events: list[SegmentsPublished | PartitionsCleaned] = []
+        good = [
+            unit.event()
+            for unit, answer in zip(self.stretches, answers, strict=True)
+            if answer is Publication.PUBLISHED
+        ]
+        if good:
+            events.append(SegmentsPublished(self.incarnation, tuple(good)))
+        answer = self._answer(partition, answers)
+        if answer is Publication.PUBLISHED and self.end is not None:
+            events.append(PartitionsCleaned((self.end,)))
+        return Decided(tuple(events), answer)
+
+    def _answer(self, partition: Partition, answers: list[Publication]) -> Publication:
+        for unit, answer in zip(self.stretches, answers, strict=True):
+            is_gone = unit.parents[-1].next_offset <= partition.log_start
+            if answer is not Publication.PUBLISHED and not is_gone:
+                return answer
+        return Publication.PUBLISHED if self._is_new(partition) else Publication.CHANGED
+
+    def _is_new(self, partition: Partition) -> bool:
+        if self.end is None:
+            return True
+        last = cleaned_to(partition.cleanings)
+        is_fit = 0 <= self.end.retention_ms < 1 << 63
+        return is_fit and last < self.end.end_offset <= partition.next_offset
+
+
+def _judge(view: View, unit: SegmentUnit, taken: set[tuple[int, int]]) -> Publication:
+    """taken: partition and base offset of the parents of earlier units; added to."""
+    partition = view.state.partitions.get(unit.partition)
+    if partition is None:
+        return Publication.NO_PARTITION
+    start = partition.runs.index_of(unit.parents[0].base_offset)
+    if start is None:
+        is_below = unit.parents[0].next_offset <= partition.log_start
+        return Publication.CUT if is_below else Publication.CHANGED
+    if not are_live(partition, start, unit.parents):
+        return Publication.CHANGED
+    parents = {(unit.partition, parent.base_offset) for parent in unit.parents}
+    if parents & taken:
+        return Publication.CHANGED
+    if not _is_sound(unit):
+        return Publication.INVALID
+    taken |= parents
+    return Publication.PUBLISHED
+
+
+def _is_sound(unit: SegmentUnit) -> bool:
+    """Tell whether the fold can take the segments: what executors return is not trusted."""
+    numbers = (unit.digest, unit.records, unit.removed)
+    if not all(0 <= number < 1 << 64 for number in numbers):
+        return False
+    at = unit.parents[0].base_offset
+    for segment in unit.segments:
+        if segment.base_offset != at or segment.next_offset <= at or not _fits(segment):
+            return False
+        at = segment.next_offset
+    return at == unit.parents[-1].next_offset
+
+
+def _fits(segment: Segment) -> bool:
+    """Tell whether its numbers fit the columns of the state."""
+    small = (segment.attempt, segment.size_bytes, segment.position, segment.length, segment.check)
+    is_in_place = segment.position < segment.size_bytes and segment.length > 0
+    return (
+        all(0 <= number <= MAX_U32 for number in small)
+        and is_in_place
+        and -1 <= segment.max_timestamp < 1 << 63
+    )

@@ -1,0 +1,343 @@
+"""Committing and abandoning WAL objects.
+
+Every batch is judged against the state at the position the commit gets: its topic may be gone, its
+producer fenced, its sequence out of order, or it may be a duplicate.  A refused batch leaves dead
+bytes in the object and nothing else; it never fails its neighbours.
+
+Idempotence is Kafka's (KIP-98, KIP-360): epoch, sequence and the last five batches per producer and
+partition.  A gap is out of order at once: a WAL id commits once, so nothing waits in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from tidegate_storage.runs import run_check
+
+from ...events.cluster import RUN_LOG_APPEND_TIME, ProducerBatch, Run, WalAbandoned, WalCommitted
+from ...events.metadata_versions import DUPLICATES_TOLD, WIDE_NUMBERS
+from ...state.cluster import ClusterState
+from ...state.columns import MAX_INT64
+from ...state.records.objects import WalName, WalStatus
+from ...state.records.partitions import Partition
+from ...state.records.producers import KeptBatch, ProducerState, with_batch
+from ...state.topics import Topic
+from ..proposal import GATEWAYS, HEADS, NOTHING, TOPICS, Decided, View
+
+NO_PRODUCER_ID = -1
+
+
+class BatchFacts(NamedTuple):
+    """One batch of a stored WAL object, as its header says.
+
+    position, length: bytes in the object.  crc: the header's.  last_sequence: of the last record.
+    """
+
+    topic_id: bytes
+    partition: int
+    position: int
+    length: int
+    record_count: int
+    max_timestamp: int
+    crc: int
+    producer_id: int
+    producer_epoch: int
+    first_sequence: int
+    last_sequence: int
+
+
+class Refusal(Enum):
+    """Why a batch was left out."""
+
+    UNKNOWN_TOPIC = "the topic or partition does not exist (any more)"
+    STALE_PRODUCER_EPOCH = "a newer epoch of the producer has written"
+    OUT_OF_ORDER_SEQUENCE = "the sequence number does not follow the last one"
+    DUPLICATE_SEQUENCE = "it was written long ago; where is not known any more"
+    ABANDONED = "the object was given up before it was committed"
+    OFFSETS_RUN_OUT = "the offsets of its records would be above the highest there is"
+
+
+class BatchOutcome(NamedTuple):
+    """What became of one batch.
+
+    base_offset: -1 when refused, or when only its being committed is still known.
+    append_time_ms: -1 unless the topic has LogAppendTime.
+    """
+
+    refusal: Refusal | None
+    base_offset: int
+    append_time_ms: int
+    log_start_offset: int
+
+
+def append_time_topics(
+    state: ClusterState, batches: Iterable[BatchFacts], is_append_time: Callable[[Topic], bool]
+) -> frozenset[bytes]:
+    """Return the ids of the batches' topics that have LogAppendTime."""
+    topics = (state.topics.by_id.get(each) for each in {each.topic_id for each in batches})
+    return frozenset(each.topic_id for each in topics if each is not None and is_append_time(each))
+
+
+_REFUSED = {reason: BatchOutcome(reason, -1, -1, -1) for reason in Refusal}
+_COMMITTED_BEFORE = BatchOutcome(None, -1, -1, -1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommitWal:
+    """Make the batches of a stored object readable.
+
+    batches: in object order.  append_time_topics: ids of those that have LogAppendTime.
+    Answer: one BatchOutcome per batch.
+    """
+
+    name: WalName
+    size_bytes: int
+    batches: Sequence[BatchFacts]
+    append_time_topics: frozenset[bytes] = frozenset()
+    reads: frozenset[str] = field(default=frozenset({TOPICS, GATEWAYS}), init=False)
+    writes: frozenset[str] = field(default=frozenset({HEADS}), init=False)
+
+    def decide(self, view: View) -> Decided[list[BatchOutcome]]:
+        """See the module's head."""
+        refused = self._refused_as_a_whole(view)
+        if refused is not None:
+            return Decided((), [refused] * len(self.batches))
+        judge = _Judge(view, self.append_time_topics)
+        outcomes = [judge.judge(batch) for batch in self.batches]
+        event = WalCommitted(
+            self.name.incarnation,
+            self.name.counter,
+            self.size_bytes,
+            tuple(judge.runs()),
+            tuple(judge.producer_batches),
+        )
+        judge.leave_in_overlay(self.name)
+        return Decided((event,), outcomes)
+
+    def _refused_as_a_whole(self, view: View) -> BatchOutcome | None:
+        if not view.state.gateways.is_live(self.name.incarnation):
+            return _REFUSED[Refusal.ABANDONED]
+        status = view.state.objects.wal_status(self.name)
+        if status is WalStatus.ABANDONED:
+            return _REFUSED[Refusal.ABANDONED]
+        if status is WalStatus.COMMITTED or self.name in view.wal_ids:
+            return _COMMITTED_BEFORE
+        return None
+
+
+@dataclass(slots=True)
+class _OpenRun:
+    """A run that still grows."""
+
+    partition: Partition
+    position: int
+    end: int
+    base_offset: int
+    record_count: int
+    max_timestamp: int
+    crcs: list[int]
+    is_append_time: bool
+
+
+class _Judge:
+    """Judges the batches of one object in order."""
+
+    def __init__(self, view: View, append_time_topics: frozenset[bytes]) -> None:
+        self._view = view
+        self._append_time_topics = append_time_topics
+        self._append_time_ms = _append_time(view)
+        self._next_offsets: dict[int, int] = {}
+        self._producers: dict[tuple[int, int], ProducerState] = {}
+        self._runs: list[_OpenRun] = []
+        # Of the partition whose batches are judged just now; _partition is None for an unknown one.
+        self._topic_id = b""
+        self._index = -1
+        self._partition: Partition | None = None
+        self._stamp_ms = -1
+        self._next_offset = 0
+        self._run: _OpenRun | None = None
+        self.producer_batches: list[ProducerBatch] = []
+
+    def judge(self, batch: BatchFacts) -> BatchOutcome:
+        """Return a batch's outcome.  Once per batch of all that is produced: it must be quick."""
+        topic_id, index, position, length, record_count, timestamp, crc, producer_id = batch[:8]
+        if index != self._index or topic_id != self._topic_id:
+            self._turn_to(topic_id, index)
+        partition = self._partition
+        if partition is None:
+            return _REFUSED[Refusal.UNKNOWN_TOPIC]
+        if producer_id > NO_PRODUCER_ID:  # below it is none either, as in Kafka
+            settled = self._judge_sequence(batch, partition)
+            if settled is not None:
+                return settled
+        base_offset = self._next_offset
+        following = base_offset + record_count
+        if following > MAX_INT64:
+            return self._out_of_offsets()
+        if producer_id > NO_PRODUCER_ID:
+            self._accept_producer(batch, (partition.number, producer_id), self._stamp_ms)
+        self._next_offset = following
+        stamp_ms = self._stamp_ms
+        if stamp_ms >= 0:
+            timestamp = stamp_ms
+        run = self._run
+        if run is None or run.end != position:
+            run = self._run = _OpenRun(
+                partition, position, position, base_offset, 0, timestamp, [], stamp_ms >= 0
+            )
+            self._runs.append(run)
+        run.end = position + length
+        run.record_count += record_count
+        if timestamp > run.max_timestamp:
+            run.max_timestamp = timestamp
+        run.crcs.append(crc)
+        return BatchOutcome(None, base_offset, stamp_ms, partition.log_start)
+
+    def _turn_to(self, topic_id: bytes, index: int) -> None:
+        """Go on with the batches of another partition: in an object they lie together."""
+        self._leave_partition()
+        self._topic_id = topic_id
+        self._index = index
+        self._run = None
+        self._partition = None
+        topic = self._view.state.topics.by_id.get(topic_id)
+        if topic is None or not 0 <= index < len(topic.partition_numbers):
+            return
+        number = topic.partition_numbers[index]
+        partition = self._partition = self._view.state.partitions[number]
+        self._stamp_ms = self._append_time_ms if topic_id in self._append_time_topics else -1
+        overlaid = self._next_offsets.get(number, self._view.next_offsets.get(number))
+        self._next_offset = partition.next_offset if overlaid is None else overlaid
+
+    def _leave_partition(self) -> None:
+        if self._partition is not None:
+            self._next_offsets[self._partition.number] = self._next_offset
+
+    def _out_of_offsets(self) -> BatchOutcome:
+        """Refuse a batch whose last record would have no offset; a smaller one may have.
+
+        A batch claims how many records it has, and nobody counts them: so 2^32 small requests can
+        bring a partition here.  Below the level, who asked may not know this answer.
+        """
+        is_told = self._view.state.metadata_version >= WIDE_NUMBERS
+        return _REFUSED[Refusal.OFFSETS_RUN_OUT if is_told else Refusal.ABANDONED]
+
+    def _judge_sequence(self, batch: BatchFacts, partition: Partition) -> BatchOutcome | None:
+        key = (partition.number, batch.producer_id)
+        known = self._producer(key)
+        if known is None:
+            if batch.first_sequence and self._is_young(batch.producer_id):
+                return _REFUSED[Refusal.OUT_OF_ORDER_SEQUENCE]
+        elif batch.producer_epoch < known.epoch:
+            return _REFUSED[Refusal.STALE_PRODUCER_EPOCH]
+        elif batch.producer_epoch > known.epoch:
+            if batch.first_sequence:
+                return _REFUSED[Refusal.OUT_OF_ORDER_SEQUENCE]
+        else:
+            repeated = known.duplicate_of(batch.first_sequence, batch.last_sequence)
+            if repeated is not None:
+                return BatchOutcome(
+                    None, repeated.base_offset, repeated.append_time_ms, partition.log_start
+                )
+            if batch.first_sequence != known.expected_sequence():
+                return _REFUSED[self._not_next(batch, known)]
+        return None
+
+    def _not_next(self, batch: BatchFacts, known: ProducerState) -> Refusal:
+        """Tell a repeat that is older than all kept batches from a gap.
+
+        A Java producer whose answers are lost goes on at another gateway, and repeats what had no
+        answer up to request.timeout.ms later.  It takes DUPLICATE_SEQUENCE for success; at
+        OUT_OF_ORDER_SEQUENCE it repeats until delivery.timeout.ms, then tells of a loss that is
+        none, and the partition stands still for so long.
+
+        Below the level, who asked may be of a release that cannot read this answer.
+        """
+        if self._view.state.metadata_version < DUPLICATES_TOLD:
+            return Refusal.OUT_OF_ORDER_SEQUENCE
+        is_old = known.has_forgotten(batch.first_sequence, batch.last_sequence)
+        if is_old and self._is_young(batch.producer_id):
+            return Refusal.DUPLICATE_SEQUENCE
+        return Refusal.OUT_OF_ORDER_SEQUENCE
+
+    def _is_young(self, producer_id: int) -> bool:
+        """No state of a young producer id can have been forgotten: it starts at zero."""
+        return self._view.state.producer_ids.is_young(producer_id)
+
+    def _accept_producer(
+        self, batch: BatchFacts, key: tuple[int, int], append_time_ms: int
+    ) -> None:
+        base_offset = self._next_offset
+        kept = KeptBatch(batch.first_sequence, batch.last_sequence, base_offset, append_time_ms)
+        self._producers[key] = with_batch(
+            self._producer(key), batch.producer_epoch, kept, self._view.log_time_ms
+        )
+        self.producer_batches.append(
+            ProducerBatch(
+                key[0],
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.first_sequence,
+                batch.last_sequence,
+                base_offset,
+            )
+        )
+
+    def runs(self) -> Iterable[Run]:
+        for run in self._runs:
+            yield Run(
+                run.partition.number,
+                run.position,
+                run.end - run.position,
+                run.base_offset,
+                run.record_count,
+                run.max_timestamp,
+                run_check(run.partition.topic_id, run.partition.index, run.crcs),
+                RUN_LOG_APPEND_TIME if run.is_append_time else 0,
+            )
+
+    def leave_in_overlay(self, name: WalName) -> None:
+        self._leave_partition()
+        self._view.next_offsets.update(self._next_offsets)
+        self._view.producers.update(self._producers)
+        self._view.wal_ids.add(name)
+
+    def _producer(self, key: tuple[int, int]) -> ProducerState | None:
+        return (
+            self._producers.get(key)
+            or self._view.producers.get(key)
+            or self._view.state.partitions[key[0]].producers.get(key[1])
+        )
+
+
+def _append_time(view: View) -> int:
+    """The writer's clock, or log time where that is later.
+
+    A stamp in the past would let retention take the record early; one in the future keeps it.
+    """
+    return max(view.clock_ms, view.log_time_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonWal:
+    """Refuse a WAL id for ever, so that its object may be collected.
+
+    Answer: False when it was committed before, so nothing was given up.
+    """
+
+    name: WalName
+    reads: frozenset[str] = field(default=frozenset({HEADS, GATEWAYS}), init=False)
+    writes: frozenset[str] = field(default=NOTHING, init=False)
+
+    def decide(self, view: View) -> Decided[bool]:
+        """See the class."""
+        if not view.state.gateways.is_live(self.name.incarnation):
+            return Decided((), True)
+        status = view.state.objects.wal_status(self.name)
+        if status is WalStatus.UNKNOWN:
+            event = WalAbandoned(self.name.incarnation, self.name.counter)
+            return Decided((event,), True)
+        return Decided((), status is WalStatus.ABANDONED)

@@ -1,0 +1,29 @@
+"""Where an object that the state names lies in the object store."""
+
+from __future__ import annotations
+
+from tidegate_storage.keys import segment_key, wal_key
+
+from ..cluster import ClusterState
+from .objects import ObjectName, WalName
+
+
+def object_key(state: ClusterState, name: ObjectName) -> str:
+    """Return the key of a WAL object or a segment.
+
+    Raises:
+      KeyError: its incarnation is not known.
+    """
+    node_id, zone = state.gateways.homes[name.incarnation]
+    timeline = state.timeline_of(name.incarnation)
+    if isinstance(name, WalName):
+        return wal_key(state.cluster_id, timeline, zone, node_id, name.incarnation, name.counter)
+    return segment_key(
+        state.cluster_id,
+        timeline,
+        name.topic_id,
+        name.partition,
+        name.base_offset,
+        name.incarnation,
+        name.attempt,
+    )

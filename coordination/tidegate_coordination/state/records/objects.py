@@ -1,0 +1,277 @@
+"""Objects by their dense number: who wrote them, and how many live runs they still hold.
+
+An object without live runs is dead from that log time on; it may be collected after a grace period
+and is forgotten by the event that says so.  A WAL id is committed, abandoned or unknown, and is
+remembered per incarnation as a counter and its exceptions.  A segment is remembered by its place.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
+
+from ..broken import expect
+from .object_rows import ObjectRows
+
+
+class WalStatus(Enum):
+    """What the log says of a WAL id."""
+
+    UNKNOWN = "unknown"
+    COMMITTED = "committed"
+    ABANDONED = "abandoned"
+
+
+class WalName(NamedTuple):
+    """The parts of a WAL id."""
+
+    incarnation: int
+    counter: int
+
+
+class SegmentName(NamedTuple):
+    """What names a segment.  attempt: tells apart all that one incarnation's tasks wrote."""
+
+    incarnation: int
+    attempt: int
+    topic_id: bytes
+    partition: int
+    base_offset: int
+
+
+ObjectName: TypeAlias = WalName | SegmentName
+
+
+@dataclass(slots=True)
+class WalCounters:
+    """WAL ids of one incarnation: all below `next` are committed but for the exceptions."""
+
+    next: int = 0
+    missing: set[int] = field(default_factory=set[int])
+    abandoned: set[int] = field(default_factory=set[int])
+
+    def status(self, counter: int) -> WalStatus:
+        if counter in self.abandoned:
+            return WalStatus.ABANDONED
+        if counter >= self.next or counter in self.missing:
+            return WalStatus.UNKNOWN
+        return WalStatus.COMMITTED
+
+    def settle(self, counter: int, *, abandoned: bool) -> None:
+        self.missing.discard(counter)
+        self.missing.update(range(self.next, counter))
+        self.next = max(self.next, counter + 1)
+        if abandoned:
+            self.abandoned.add(counter)
+
+
+# Incarnation, counter, size, committed at, live runs; for a segment its attempt is the counter, and
+# its place is a partition's number and a base offset.
+_COLUMNS = "IQIqIIq"
+# Snapshots up to format 5 have fewer bits for counters, and for the objects' own numbers.
+_NARROW_COLUMNS = "IIIqIIq"
+_NARROW_NUMBER = "I"
+_SIZE, _COMMITTED_AT, _LIVE, _PARTITION = 2, 3, 4, 5
+_NO_PARTITION = (1 << 32) - 1
+
+
+@dataclass(slots=True)
+class _Home:
+    """A partition with segments, which may be those of a topic that is gone."""
+
+    topic_id: bytes
+    index: int
+    segments: int = 0
+
+
+class ObjectTable:
+    """All objects the log knows; numbers rise with the log."""
+
+    def __init__(self) -> None:
+        self._rows = ObjectRows(_COLUMNS)
+        self._counters: dict[int, WalCounters] = {}
+        self._homes: dict[int, _Home] = {}
+        self._superseded: set[int] = set()
+        self.dead: dict[int, int] = {}
+
+    @property
+    def next_number(self) -> int:
+        """Return the number of the next object."""
+        return self._rows.next_number
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def wal_status(self, name: WalName) -> WalStatus:
+        """Return what became of a WAL id of a live incarnation."""
+        counters = self._counters.get(name.incarnation)
+        return counters.status(name.counter) if counters else WalStatus.UNKNOWN
+
+    def next_counter(self, incarnation: int) -> int:
+        """Return the first counter above those of the incarnation that are settled."""
+        counters = self._counters.get(incarnation)
+        return counters.next if counters else 0
+
+    @property
+    def segment_count(self) -> int:
+        """Return how many of the objects are segments."""
+        return sum(home.segments for home in self._homes.values())
+
+    def name(self, number: int) -> ObjectName:
+        """Return the name of an object; KeyError when it was collected."""
+        incarnation, counter, _, _, _, partition, base_offset = self._rows.row(number)
+        if partition == _NO_PARTITION:
+            return WalName(incarnation, counter)
+        home = self._homes[partition]
+        return SegmentName(incarnation, counter, home.topic_id, home.index, base_offset)
+
+    def numbers(self) -> Iterator[int]:
+        """Yield the numbers of all objects, rising; some may be collected meanwhile."""
+        return self._rows.numbers()
+
+    def name_or_none(self, number: int) -> ObjectName | None:
+        """Return the name of an object; None when it was collected."""
+        try:
+            return self.name(number)
+        except KeyError:
+            return None
+
+    def size_bytes(self, number: int) -> int:
+        """Return the object's size in the store."""
+        return self._rows.get(number, _SIZE)
+
+    def committed_at_ms(self, number: int) -> int:
+        """Return the log time at which the object was committed."""
+        return self._rows.get(number, _COMMITTED_AT)
+
+    def fold_committed(self, name: WalName, size_bytes: int, runs: int, log_time_ms: int) -> int:
+        """Add an object with that many live runs; return its number."""
+        expect(self.wal_status(name) is WalStatus.UNKNOWN, f"{name} is settled already")
+        self._counters.setdefault(name.incarnation, WalCounters()).settle(
+            name.counter, abandoned=False
+        )
+        return self._add(name, size_bytes, runs, log_time_ms)
+
+    def fold_abandoned(self, name: WalName, log_time_ms: int) -> int:
+        """Refuse the WAL id for ever; its object, stored or not, is dead."""
+        expect(self.wal_status(name) is WalStatus.UNKNOWN, f"{name} is settled already")
+        self._counters.setdefault(name.incarnation, WalCounters()).settle(
+            name.counter, abandoned=True
+        )
+        return self._add(name, 0, 0, log_time_ms)
+
+    def fold_segment(
+        self, name: SegmentName, partition: int, size_bytes: int, committed_at_ms: int
+    ) -> int:
+        """Add a segment of a partition, by its number: one live run; return the object's number.
+
+        committed_at_ms: log time of its newest records.
+        """
+        home = self._homes.setdefault(partition, _Home(name.topic_id, name.partition))
+        home.segments += 1
+        return self._add(
+            WalName(name.incarnation, name.attempt),
+            size_bytes,
+            1,
+            committed_at_ms,
+            (partition, name.base_offset),
+        )
+
+    def _add(
+        self,
+        name: WalName,
+        size_bytes: int,
+        runs: int,
+        log_time_ms: int,
+        place: tuple[int, int] = (_NO_PARTITION, 0),
+    ) -> int:
+        number = self._rows.append((*name, size_bytes, log_time_ms, runs, *place))
+        if not runs:
+            self.dead[number] = log_time_ms
+        return number
+
+    def supersede(self, number: int, log_time_ms: int) -> None:
+        """One run of the object lives on in a segment."""
+        self._superseded.add(number)
+        self.release(number, log_time_ms)
+
+    def is_superseded(self, number: int) -> bool:
+        """Tell whether an older state may still need records of the object that are not expired."""
+        return number in self._superseded
+
+    def release(self, number: int, log_time_ms: int) -> None:
+        """One run of the object lives no more."""
+        live = self._rows.get(number, _LIVE)
+        expect(live > 0, f"object {number} has no live runs left")
+        self._rows.set(number, _LIVE, live - 1)
+        if live == 1:
+            self.dead[number] = log_time_ms
+
+    def fold_collected(self, numbers: Iterable[int]) -> None:
+        """Forget dead objects."""
+        collected = list(numbers)
+        for number in collected:
+            expect(number in self.dead, f"object {number} is not dead")
+            del self.dead[number]
+            self._leave_home(self._rows.get(number, _PARTITION))
+            self._superseded.discard(number)
+        self._rows.remove(collected)
+
+    def _leave_home(self, partition: int) -> None:
+        home = self._homes.get(partition)
+        if home is not None:
+            home.segments -= 1
+            if not home.segments:
+                del self._homes[partition]
+
+    def end_incarnation(self, incarnation: int) -> None:
+        """Forget the counters of an incarnation that may commit no more."""
+        self._counters.pop(incarnation, None)
+
+    def encode(self, *, is_wide: bool) -> object:
+        """Return all of it as builtins; is_wide: with 64 bits for what rises for ever."""
+        rows = self._rows
+        return {
+            **(rows.encode() if is_wide else rows.encode(_NARROW_COLUMNS, _NARROW_NUMBER)),
+            "counters": [
+                [incarnation, each.next, sorted(each.missing), sorted(each.abandoned)]
+                for incarnation, each in sorted(self._counters.items())
+            ],
+            "dead": [[number, since] for number, since in sorted(self.dead.items())],
+            "superseded": sorted(self._superseded),
+            "homes": [
+                [number, home.topic_id, home.index, home.segments]
+                for number, home in sorted(self._homes.items())
+            ],
+        }
+
+    def decode(self, table: Mapping[str, Any], *, is_wide: bool) -> None:
+        """Fill an empty table from encode()'s answer."""
+        if "first" in table:
+            self._decode_rows_without_gaps(table)
+        elif is_wide:
+            self._rows.decode(table)
+        else:
+            self._rows.decode(table, _NARROW_COLUMNS, _NARROW_NUMBER)
+        for incarnation, following, missing, abandoned in table["counters"]:
+            self._counters[incarnation] = WalCounters(following, set(missing), set(abandoned))
+        self.dead = {number: since for number, since in table["dead"]}
+        self._superseded = set(table.get("superseded", ()))
+        for number, topic_id, index, segments in table.get("homes", ()):
+            self._homes[number] = _Home(topic_id, index, segments)
+
+    def _decode_rows_without_gaps(self, table: Mapping[str, Any]) -> None:
+        """Up to format 3 a row stayed until all in front of it were gone."""
+        columns: list[array[int]] = [array(code) for code in _NARROW_COLUMNS]
+        for column, data in zip(columns, table["columns"], strict=False):
+            column.frombytes(data)
+        first, count = table["first"], len(columns[0])
+        if len(table["columns"]) < len(columns):  # format 2 knew no segments
+            columns[_PARTITION].extend([_NO_PARTITION] * count)
+            columns[-1].extend([0] * count)
+        numbers = array("Q", range(first, first + count))
+        wide = [array(code, column) for code, column in zip(_COLUMNS, columns, strict=True)]
+        self._rows.fill(first + count, numbers, wide, table["collected"])

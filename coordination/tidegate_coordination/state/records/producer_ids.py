@@ -1,0 +1,80 @@
+"""Which producer ids were given out, and roughly when.
+
+A cluster gives out the ids of one range of 2^40, and counts no others: a client can write with any
+id, also with one that it made up.  The range is drawn when the cluster begins, so that two clusters
+hardly share ids, and records of one can be told from those of the other, or moved there.  Clusters
+from before metadata.version 3 have the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from ...events.cluster import ProducerIdsReserved
+from ..broken import expect
+
+_RANGE_BITS: Final = 40
+_RANGES: Final = 1 << 22
+FIRST_IDS: Final = range(0, _RANGES << _RANGE_BITS, 1 << _RANGE_BITS)
+"""Where ranges begin."""
+
+
+def drawn_first_id(cluster_id: str) -> int:
+    """Return where the ids of a new cluster begin: the id is random, and so are its hash's bits."""
+    drawn = int.from_bytes(sha256(cluster_id.encode()).digest()[:4])
+    return FIRST_IDS[1 + drawn % (_RANGES - 1)]  # the first range is that of older clusters
+
+
+class ProducerIdTable:
+    """Blocks of producer ids; unique for ever."""
+
+    def __init__(self) -> None:
+        self.next_id = 0
+        self._blocks: list[tuple[int, int]] = []
+
+    @property
+    def own(self) -> range:
+        """Return all ids that the cluster may give out, now or ever."""
+        first = self.next_id >> _RANGE_BITS << _RANGE_BITS
+        return range(first, first + (1 << _RANGE_BITS))
+
+    def was_given(self, producer_id: int) -> bool:
+        """Tell whether an id can have been given out: others are made up, or another cluster's."""
+        return self.own.start <= producer_id < self.next_id
+
+    def fold_begun(self, first: int) -> None:
+        """Begin with that id."""
+        self.next_id = first
+
+    def fold_reserved(self, event: ProducerIdsReserved, log_time_ms: int) -> None:
+        """Give a block to a gateway."""
+        expect(event.first == self.next_id, f"producer ids from {event.first}")
+        self.next_id = event.first + event.count
+        self._blocks.append((event.first, log_time_ms))
+
+    def fold_skipped(self, first: int) -> None:
+        """Never give out ids below `first`; no id so far counts as young any more.
+
+        What is younger than a backup may have written what the restored state does not know.
+        """
+        self.next_id = max(self.next_id, first)
+        self._blocks = []
+
+    def fold_expired(self, before_ms: int) -> None:
+        """Forget when blocks were reserved, for those reserved before a log time."""
+        self._blocks = [block for block in self._blocks if block[1] >= before_ms]
+
+    def is_young(self, producer_id: int) -> bool:
+        """Tell whether the id was reserved so lately that no state of it can have expired."""
+        return bool(self._blocks) and self._blocks[0][0] <= producer_id < self.next_id
+
+    def encode(self) -> object:
+        """Return all of it as builtins."""
+        return {"next": self.next_id, "blocks": [list(block) for block in self._blocks]}
+
+    def decode(self, table: Mapping[str, Any]) -> None:
+        """Fill an empty table from encode()'s answer."""
+        self.next_id = table["next"]
+        self._blocks = [(first, since) for first, since in table["blocks"]]

@@ -1,0 +1,116 @@
+"""How runs come, move and go: in partitions, and in the objects that hold them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...events import cluster as ev
+from .objects import SegmentName, WalName
+from .partitions import Partition
+from .runs import RunRow
+
+if TYPE_CHECKING:
+    from ..cluster import ClusterState
+
+
+class RunFolds:
+    """Folds the events about runs, for ClusterState.apply()."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._partitions: Final = state.partitions
+        self._objects: Final = state.objects
+        self._touched: Final = state.touched
+
+    def fold_wal_committed(self, event: ev.WalCommitted) -> None:
+        """The runs of an object become readable."""
+        number = self._objects.fold_committed(
+            WalName(event.incarnation, event.counter),
+            event.size_bytes,
+            len(event.runs),
+            self._state.log_time_ms,
+        )
+        numbers = [run.partition for run in event.runs]
+        self._state.keep_partitions(numbers)
+        partitions = self._partitions
+        for run in event.runs:
+            partitions[run.partition].fold_run(run, number)
+        self._touched.update(numbers)
+        if event.producers:
+            self._fold_producer_batches(event)
+
+    def _fold_producer_batches(self, event: ev.WalCommitted) -> None:
+        append_times = {
+            run.partition: run.max_timestamp if run.flags & ev.RUN_LOG_APPEND_TIME else -1
+            for run in event.runs
+        }
+        for batch in event.producers:
+            self._partitions[batch.partition].fold_producer(
+                batch, append_times[batch.partition], self._state.log_time_ms
+            )
+
+    def fold_wal_abandoned(self, event: ev.WalAbandoned) -> None:
+        """An object will never be committed."""
+        self._objects.fold_abandoned(
+            WalName(event.incarnation, event.counter), self._state.log_time_ms
+        )
+
+    def fold_log_starts_moved(self, event: ev.LogStartsMoved) -> None:
+        """Runs below a log start go."""
+        self._state.keep_partitions(number for number, _ in event.moves)
+        for number, offset in event.moves:
+            self._touched.add(number)
+            for row in self._partitions[number].fold_log_start(offset):
+                self._objects.release(row.object_number, self._state.log_time_ms)
+
+    def fold_segments_published(self, event: ev.SegmentsPublished) -> None:
+        """Segments take the places of the runs that were merged into them."""
+        self._state.keep_partitions(each.partition for each in event.partitions)
+        for each in event.partitions:
+            partition = self._partitions[each.partition]
+            parents = partition.runs_between(each.base_offset, each.next_offset)
+            # Records do not become younger by being merged; those without time stamps age from it.
+            committed_at_ms = max(
+                self._objects.committed_at_ms(parent.object_number) for parent in parents
+            )
+            rows = [
+                self._segment_row(event.incarnation, partition, new, committed_at_ms)
+                for new in each.segments
+            ]
+            partition.fold_segments(each.base_offset, each.next_offset, rows)
+            for parent in parents:
+                self._objects.supersede(parent.object_number, self._state.log_time_ms)
+
+    def fold_partitions_cleaned(self, event: ev.PartitionsCleaned) -> None:
+        """A round of compaction is over."""
+        self._state.keep_partitions(each.partition for each in event.partitions)
+        for each in event.partitions:
+            partition = self._partitions[each.partition]
+            partition.fold_cleaning(each.end_offset, self._state.log_time_ms, each.retention_ms)
+
+    def fold_skipped(self, event: ev.RunsSkipped) -> None:
+        """Runs that cannot be read are given up."""
+        self._state.keep_partitions(each.partition for each in event.stretches)
+        for each in event.stretches:
+            self._touched.add(each.partition)
+            partition = self._partitions[each.partition]
+            for row in partition.fold_skipped(each.base_offset, each.next_offset):
+                # A log restored from an older copy may still name it: what is left of it may help.
+                self._objects.supersede(row.object_number, self._state.log_time_ms)
+
+    def _segment_row(
+        self, incarnation: int, partition: Partition, new: ev.Segment, committed_at_ms: int
+    ) -> RunRow:
+        name = SegmentName(
+            incarnation, new.attempt, partition.topic_id, partition.index, new.base_offset
+        )
+        return RunRow(
+            new.base_offset,
+            new.next_offset,
+            self._objects.fold_segment(name, partition.number, new.size_bytes, committed_at_ms),
+            new.position,
+            new.length,
+            new.max_timestamp,
+            new.check,
+            ev.RUN_SEGMENT,
+        )

@@ -1,0 +1,198 @@
+"""The runs of one partition: where its batches lie, 34 bytes a run.
+
+Rows are in offset order, appended at the end and cut at the front, and stretches of them replaced
+by segments, or taken out.  The cut only moves an index; the columns shrink once half of them is
+dead.  Base offsets are a column of their own, to be searched; the rest of a row is packed, since it
+is written and read as a whole, and a partition with few runs should cost few objects.
+
+Numbers of objects have 40 bits: 32, as they always had, and 8 behind all else, which snapshots up
+to format 5 leave out, as they are zero there.
+
+A run ends where the next one begins, or at end_offset.  Only in front of a hole, where runs were
+taken out, this is not so; where such a run ends is kept apart, for there are few.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from ...events.cluster import Run
+
+
+class RunRow(NamedTuple):
+    """One run.  next_offset: the first offset behind it."""
+
+    base_offset: int
+    next_offset: int
+    object_number: int
+    position: int
+    length: int
+    max_timestamp: int
+    check: int
+    flags: int
+
+
+# Object number's low bits, position, length, max time stamp, check, flags; the number's high bits.
+_REST: Final = Struct("<IIIqIBB")
+_REST_BYTES: Final = _REST.size
+_LOW_BITS: Final = 32
+_LOW: Final = (1 << _LOW_BITS) - 1
+_pack = _REST.pack
+_unpack = _REST.unpack_from
+
+
+class Runs:
+    """All live runs of a partition; end_offset is the first offset behind the last one."""
+
+    __slots__ = ("_base", "_ends", "_first", "_rest", "end_offset")
+
+    def __init__(self, end_offset: int = 0) -> None:
+        self._base = array("q")
+        self._rest = bytearray()
+        self._first = 0
+        self._ends: dict[int, int] = {}  # by base offset
+        self.end_offset = end_offset
+
+    def __len__(self) -> int:
+        return len(self._base) - self._first
+
+    def append(self, run: Run, object_number: int) -> None:
+        """Add the next run; its base offset is at or above end_offset."""
+        base_offset = run.base_offset
+        if base_offset != self.end_offset and len(self):
+            self._ends[self._base[-1]] = self.end_offset
+        self._base.append(base_offset)
+        self._rest += _pack(
+            object_number & _LOW,
+            run.position,
+            run.length,
+            run.max_timestamp,
+            run.check,
+            run.flags,
+            object_number >> _LOW_BITS,
+        )
+        self.end_offset = base_offset + run.record_count
+
+    def __getitem__(self, index: int) -> RunRow:
+        """Return the index-th live run."""
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        at = self._first + index
+        base = self._base
+        behind = base[at + 1] if at + 1 < len(base) else self.end_offset
+        if self._ends:
+            behind = self._ends.get(base[at], behind)
+        low, position, length, timestamp, check, flags, high = _unpack(self._rest, at * _REST_BYTES)
+        number = low | high << _LOW_BITS
+        return RunRow(base[at], behind, number, position, length, timestamp, check, flags)
+
+    def find(self, offset: int) -> int:
+        """Return the index of the run that holds the offset, or of the next one above a gap.
+
+        It is len() where there is none.
+        """
+        if offset >= self.end_offset:
+            return len(self)
+        at = bisect_right(self._base, offset, self._first) - 1
+        if at < self._first:
+            return 0
+        is_above = bool(self._ends) and offset >= self._ends.get(self._base[at], self.end_offset)
+        return at - self._first + is_above
+
+    def index_of(self, base_offset: int) -> int | None:
+        """Return the index of the run that begins there."""
+        at = self.index_from(base_offset)
+        return at if at < len(self) and self._base[self._first + at] == base_offset else None
+
+    def index_from(self, offset: int) -> int:
+        """Return the index of the first run that begins there or behind; len() if none does."""
+        return bisect_left(self._base, offset, self._first) - self._first
+
+    def replace(self, start: int, stop: int, rows: Sequence[RunRow]) -> list[RunRow]:
+        """Put other rows in the place of the runs from index start to stop; return those.
+
+        Where nothing takes the place of what goes, a hole is left.
+        """
+        dropped = [self[index] for index in range(start, stop)]
+        before = [self[start - 1]] if start else []
+        first, last = self._first + start, self._first + stop
+        self._base[first:last] = array("q", [row.base_offset for row in rows])
+        packed = b"".join(map(_packed, rows))
+        self._rest[first * _REST_BYTES : last * _REST_BYTES] = packed
+        for row in dropped:
+            self._ends.pop(row.base_offset, None)
+        for at, row in enumerate([*before, *rows], first - len(before)):
+            self._end_at(at, row.next_offset)
+        return dropped
+
+    def _end_at(self, at: int, next_offset: int) -> None:
+        """Have the run at a place of the columns end there."""
+        if at + 1 == len(self._base):
+            self.end_offset = next_offset
+            self._ends.pop(self._base[at], None)
+        elif self._base[at + 1] != next_offset:
+            self._ends[self._base[at]] = next_offset
+        else:
+            self._ends.pop(self._base[at], None)
+
+    def cut_below(self, log_start: int) -> list[RunRow]:
+        """Drop the runs that lie wholly below the log start, and return them."""
+        dropped: list[RunRow] = []
+        while len(self) and self[0].next_offset <= log_start:
+            dropped.append(self[0])
+            self._ends.pop(self._base[self._first], None)
+            self._first += 1
+        if self._first > 64 and self._first * 2 > len(self._base):
+            self._base = self._base[self._first :]
+            self._rest = self._rest[self._first * _REST_BYTES :]
+            self._first = 0
+        return dropped
+
+    def encode(self, *, is_wide: bool) -> object:
+        """Return the live rows, column by column; then where runs in front of holes end, if any.
+
+        is_wide: with all bits of the objects' numbers; else they must be low.
+        """
+        first = self._first
+        rest = self._rest[first * _REST_BYTES :] if first else self._rest
+        if not is_wide:
+            rest = rest[:]
+            del rest[_REST_BYTES - 1 :: _REST_BYTES]
+        row: list[object] = [self.end_offset, self._base[first:].tobytes(), bytes(rest)]
+        return [*row, sorted(self._ends.items())] if self._ends else row
+
+    @classmethod
+    def decode(cls, row: list[Any]) -> Runs:
+        """Return what encode() was called on."""
+        end_offset, base, rest, *ends = row
+        runs = cls(end_offset)
+        runs._base.frombytes(base)
+        runs._rest += rest if len(rest) == len(runs._base) * _REST_BYTES else _widened(rest)
+        for pairs in ends:
+            runs._ends = {base_offset: next_offset for base_offset, next_offset in pairs}
+        return runs
+
+
+def _packed(row: RunRow) -> bytes:
+    return _pack(
+        row.object_number & _LOW,
+        row.position,
+        row.length,
+        row.max_timestamp,
+        row.check,
+        row.flags,
+        row.object_number >> _LOW_BITS,
+    )
+
+
+def _widened(rest: bytes) -> bytearray:
+    """Return rows of a snapshot up to format 5 as they are now."""
+    narrow = _REST_BYTES - 1
+    wide = bytearray(len(rest) // narrow * _REST_BYTES)
+    for at in range(narrow):
+        wide[at::_REST_BYTES] = rest[at::narrow]
+    return wide
