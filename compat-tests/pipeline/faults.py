@@ -37,7 +37,7 @@ from pipeline.fault_topics import KEPT, STEADY, make_topics, streams_of
 from pipeline.ledger import Ledger
 from pipeline.load import Doomed, Load
 from pipeline.reading import Kept, SteadyReader, read_all
-from tidegate_pipeline.plan import backlog
+from tidegate_pipeline.planning.plan import backlog
 
 SETTINGS: Final = {
     "lease.ms": "4000",

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tidegate_pipeline.limits import MergeSettings
-from tidegate_pipeline.options import Options
-from tidegate_pipeline.resident import Residence, run_resident
+from tidegate_pipeline.commands.options import Options
+from tidegate_pipeline.commands.resident import Residence, run_resident
+from tidegate_pipeline.planning.limits import MergeSettings
 
 TASK_BYTES = 96 << 10
 CHUNK_BYTES = 8 << 10

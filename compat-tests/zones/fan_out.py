@@ -14,8 +14,8 @@ import trio
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from harness.places import ROOT
 
-from tidegate_storage.load import open_store
-from tidegate_storage.object_store import ObjectInfo
+from tidegate_storage.stores.load import open_store
+from tidegate_storage.stores.object_store import ObjectInfo
 from zones.cluster import HERE, TIDEGATE, ZONES, Cluster
 from zones.traffic import create
 

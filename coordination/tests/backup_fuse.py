@@ -13,7 +13,7 @@ from tidegate_coordination.log.metadata_log import (
     Snapshot,
     Trimmed,
 )
-from tidegate_storage.object_store import Buffer, ObjectInfo, ObjectStore
+from tidegate_storage.stores.object_store import Buffer, ObjectInfo, ObjectStore
 
 Result = TypeVar("Result")
 

@@ -24,11 +24,11 @@ from tidegate_coordination.rules.records.wal import BatchFacts, BatchOutcome, Co
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_protocol.records import Record, build_batch, decode_records, read_header, walk
-from tidegate_storage.keys import wal_key
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import ObjectStore
-from tidegate_storage.ownership import claim_prefix, newest_timeline, read_owner
-from tidegate_storage.wal import OpenWal, WalIdentity
+from tidegate_storage.objects.keys import wal_key
+from tidegate_storage.objects.wal import OpenWal, WalIdentity
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import ObjectStore
+from tidegate_storage.stores.ownership import claim_prefix, newest_timeline, read_owner
 
 CLUSTER = "cluster-of-tests"
 NOW = 1_700_000_000.0

@@ -11,8 +11,8 @@ import trio.testing
 from tidegate_coordination.log.metadata_log import AppendResult, LogEntry, MetadataLog, Trimmed
 from tidegate_coordination.log_contract.contract import verify_log
 from tidegate_coordination.logs.objects.log import ObjectLog, open_objects
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer, ObjectInfo, StoreUnavailable
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import Buffer, ObjectInfo, StoreUnavailable
 
 PREFIX = "log/"
 

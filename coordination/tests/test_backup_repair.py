@@ -17,7 +17,7 @@ from tidegate_coordination.log.metadata_log import LogCorrupt, LogEntry, Trimmed
 from tidegate_coordination.log.snapshots import encode_state, save_verified
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.logs.sqlite.log import SqliteLog, open_file
-from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.stores.object_store import ObjectStore
 
 
 def say(text: str) -> None:

@@ -27,8 +27,8 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.state.records.objects import WalName
-from tidegate_storage.keys import parse_wal_key
-from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.objects.keys import parse_wal_key
+from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 Batch = tuple[int, int]
 """A producer id, and the sequence of the one record."""

@@ -20,15 +20,15 @@ from tidegate_coordination.rules.records.wal import BatchFacts
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.producers import MAX_SEQUENCE, KeptBatch, ProducerState
-from tidegate_storage.keys import (
+from tidegate_storage.objects.keys import (
     backup_prefix,
     parse_timeline_key,
     timeline_key,
     unplaced_key,
     wal_key,
 )
-from tidegate_storage.object_store import StoreMisconfigured
-from tidegate_storage.ownership import Owner, newest_timeline, open_timeline
+from tidegate_storage.stores.object_store import StoreMisconfigured
+from tidegate_storage.stores.ownership import Owner, newest_timeline, open_timeline
 
 OWNER = Owner(CLUSTER, 1, "0")
 OPENED = TimelineOpened(2, 1000, 5000, "one")

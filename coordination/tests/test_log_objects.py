@@ -27,9 +27,9 @@ from tidegate_coordination.log.metadata_log import (
     Trimmed,
 )
 from tidegate_coordination.logs.objects.log import ObjectLog, open_objects
-from tidegate_storage.load import open_store
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer
+from tidegate_storage.stores.load import open_store
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import Buffer
 
 store, log = object_world.store, object_world.log
 

@@ -17,8 +17,8 @@ from tidegate_coordination.log.metadata_log import (
 )
 from tidegate_coordination.logs.objects.log import ObjectLog
 from tidegate_coordination.logs.objects.names import Kind, boundary_name, entry_name, frame
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer, ObjectInfo
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import Buffer, ObjectInfo
 
 store, log = object_world.store, object_world.log
 

@@ -35,7 +35,7 @@ from tidegate_coordination.rules.metadata_versions import SetMetadataVersion
 from tidegate_coordination.rules.numbered import Numbered
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 EVENTS = encode_events([ev.TopicDeleted(b"t" * 16), ev.GatewayRenewed()])
 OLD, NEW = 1, 2

@@ -8,8 +8,8 @@ from trio.testing import MockClock
 from tests.backup_world import CLUSTER, back_up, batch_of, memory_store, replayed, restored, writers
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.records.object_keys import object_key
-from tidegate_storage.object_store import StoreMisconfigured
-from tidegate_storage.ownership import check_owner
+from tidegate_storage.stores.object_store import StoreMisconfigured
+from tidegate_storage.stores.ownership import check_owner
 
 
 async def test_a_restored_log_may_not_delete_where_it_was_not_restored(

@@ -1,6 +1,6 @@
 """What spark-submit starts: `tidegate pipeline`, with the same arguments."""
 
-from tidegate_pipeline.command import app
+from tidegate_pipeline.commands.command import app
 
 if __name__ == "__main__":
     app()

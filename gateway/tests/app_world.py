@@ -25,8 +25,8 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.gateway import Gateway, Identity
 from tidegate_gateway.settings.broker_settings import BrokerSettings
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import ObjectStore
 
 PATIENCE_SECONDS = 60.0
 

@@ -54,13 +54,13 @@ from tidegate_protocol.messages.fetch import (
     PartitionData,
 )
 from tidegate_protocol.records import Record, build_batch, decode_records, read_header, walk
-from tidegate_storage.disk_cache import DiskCache
-from tidegate_storage.file_part import FilePart
-from tidegate_storage.keys import wal_key
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import StoreUnavailable
+from tidegate_storage.disk.cache import DiskCache
+from tidegate_storage.disk.file_part import FilePart
+from tidegate_storage.objects.keys import wal_key
+from tidegate_storage.objects.wal import OpenWal, WalIdentity
 from tidegate_storage.range_cache import RangeCache
-from tidegate_storage.wal import OpenWal, WalIdentity
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import StoreUnavailable
 
 NOW_MS = 1_700_000_000_000
 NOTHING_SET: Mapping[str, str] = {}

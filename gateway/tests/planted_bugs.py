@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tidegate_coordination.state.trial import Trial
-from tidegate_simulation.checker import Violation
-from tidegate_simulation.faults import FaultPlan
+from tidegate_simulation.checks.checker import Violation
+from tidegate_simulation.plans.faults import FaultPlan
 from tidegate_simulation.run import plan_of, simulate
 
 SEEDS = 200

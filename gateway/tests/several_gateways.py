@@ -30,7 +30,7 @@ from tidegate_protocol.messages import heartbeat as hb
 from tidegate_protocol.messages import join_group as jg
 from tidegate_protocol.messages import offset_commit as oc
 from tidegate_protocol.messages import sync_group as sg
-from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 LISTENER = "PLAINTEXT"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import trio
 
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import Buffer
 
 
 class SlowStore(MemoryObjectStore):

@@ -18,8 +18,8 @@ from tidegate_gateway.admin.admin import serve_admin
 from tidegate_gateway.admin.admin_pages import AdminPages, Answer
 from tidegate_gateway.admin.metrics import MAX_PARTITION_SERIES, gateway_metrics, render_metrics
 from tidegate_gateway.gateway import Gateway
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer, StoreUnavailable
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import Buffer, StoreUnavailable
 
 
 @asynccontextmanager

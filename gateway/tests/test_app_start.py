@@ -21,8 +21,8 @@ from tidegate_gateway.opening import Parts
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.settings.listener_settings import ListenerAddress
 from tidegate_gateway.startup import load_state, open_patiently
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer, StoreUnavailable
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import Buffer, StoreUnavailable
 
 ANY_PORT = ListenerAddress("PLAINTEXT", "127.0.0.1", 0)
 

@@ -8,7 +8,8 @@ import json
 import pytest
 from rich.console import Console
 
-from tidegate_bench.figures import (
+from tidegate_bench.lab import rows_of
+from tidegate_bench.measure.figures import (
     GIB,
     Observation,
     Spread,
@@ -17,8 +18,7 @@ from tidegate_bench.figures import (
     percentile,
     spreads_of,
 )
-from tidegate_bench.lab import rows_of
-from tidegate_bench.table import Report, Row, as_json, cell, print_report, ratio_row
+from tidegate_bench.measure.table import Report, Row, as_json, cell, print_report, ratio_row
 
 
 @pytest.mark.parametrize(

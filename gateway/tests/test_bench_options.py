@@ -9,16 +9,16 @@ import trio
 from typer.testing import CliRunner
 
 from tidegate_bench import checkout
+from tidegate_bench.brokers.delayed_store import delayed
+from tidegate_bench.brokers.stores import NamedStore
+from tidegate_bench.brokers.worlds import external
 from tidegate_bench.clients.spec import OneByOne, Produce, Read, from_json, to_json
 from tidegate_bench.command import app
-from tidegate_bench.delayed_store import delayed
 from tidegate_bench.errors import BenchError
 from tidegate_bench.options import FULL, QUICK, Options, check, parse_settings
 from tidegate_bench.run import SCENARIOS
 from tidegate_bench.run import run as run_bench
-from tidegate_bench.stores import NamedStore
-from tidegate_bench.worlds import external
-from tidegate_storage.load import open_store
+from tidegate_storage.stores.load import open_store
 
 
 def test_settings() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import trio
 from trio.testing import MockClock, memory_stream_pair
 
-from tidegate_bench.delay_proxy import relay
+from tidegate_bench.brokers.delay_proxy import relay
 
 DELAY = 0.06
 Stream = trio.StapledStream[trio.testing.MemorySendStream, trio.testing.MemoryReceiveStream]

@@ -10,7 +10,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.app_world import PATIENCE_SECONDS, serving
-from tidegate_bench import topics, workers
+from tidegate_bench.clients import topics, workers
 from tidegate_bench.clients.spec import OneByOne, Produce, Read
 
 

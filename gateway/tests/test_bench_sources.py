@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 
-from tidegate_bench import proc
-from tidegate_bench.java import parse
-from tidegate_bench.samples import Eyes, Sample, between, sums_of
-from tidegate_bench.slices import entries
+from tidegate_bench.brokers.slices import entries
+from tidegate_bench.clients.java import parse
+from tidegate_bench.measure import proc
+from tidegate_bench.measure.samples import Eyes, Sample, between, sums_of
 from tidegate_coordination.events.entries import decode_entry
 from tidegate_coordination.state.cluster import ClusterState
 

@@ -14,8 +14,8 @@ from tests.app_world import serving, tidegate
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.tools.doctor import examine, examine_store
 from tidegate_gateway.tools.findings import Checked
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer, ObjectInfo
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import Buffer, ObjectInfo
 
 FREE = ("--set", "listeners=PLAINTEXT://127.0.0.1:0")
 

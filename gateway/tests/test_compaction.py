@@ -24,8 +24,8 @@ from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.fetch.time_search import find_first, find_largest
 from tidegate_pipeline.driver import Driver
-from tidegate_pipeline.limits import MergeSettings
-from tidegate_pipeline.work import MergeTask, UnitResult
+from tidegate_pipeline.planning.limits import MergeSettings
+from tidegate_pipeline.tasks.work import MergeTask, UnitResult
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.records import Record, build_batch, decode_records, read_header
 
@@ -224,7 +224,7 @@ async def test_a_damaged_segment_fails_its_round_and_loses_nothing() -> None:
 
 
 async def test_a_round_that_the_map_ends_reads_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate_pipeline.compact_task.READ_AT_ONCE_BYTES", 1)
+    monkeypatch.setattr("tidegate_pipeline.tasks.compact_task.READ_AT_ONCE_BYTES", 1)
     settings = replace(AT_ONCE, map_bytes=1, segment_bytes=150, min_parts=1)
     async with fetch_world() as [world]:
         await world.create("t", 1, **COMPACT, min_cleanable_dirty_ratio="0")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tidegate_pipeline.options import PACKAGES
+from tidegate_pipeline.commands.options import PACKAGES
 
 ROOT = Path(__file__).parents[2]
 

@@ -138,7 +138,7 @@ def test_real_servers_come_and_go_with_it(monkeypatch: pytest.MonkeyPatch) -> No
 def listed(url: str, environment: Path) -> str:
     """List a store in a shell that has read a file of variables."""
     script = (
-        "import sys, trio; from tidegate_storage.load import open_store;"
+        "import sys, trio; from tidegate_storage.stores.load import open_store;"
         "print(trio.run(open_store(sys.argv[1]).list, ''))"
     )
     command = f'. {environment}; exec {sys.executable} -c "$1" "$2"'

@@ -14,10 +14,10 @@ from tests.test_fetch_segments import merge
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.fetch.prepared_runs import FileRun, PreparedRun
 from tidegate_gateway.fetch.time_search import find_first, find_largest
-from tidegate_pipeline.limits import MergeSettings
-from tidegate_storage.cache_files import FOLDER
-from tidegate_storage.disk_cache import DiskCache
-from tidegate_storage.memory_disk import MemoryDisk, MemoryDiskSteps
+from tidegate_pipeline.planning.limits import MergeSettings
+from tidegate_storage.disk.cache import DiskCache
+from tidegate_storage.disk.cache_files import FOLDER
+from tidegate_storage.disk.memory_disk import MemoryDisk, MemoryDiskSteps
 
 BATCHES = 12
 BATCH_BYTES = 40_000

@@ -16,7 +16,7 @@ from tests.fetch_world import World, batch, fetch_world
 from tests.test_fetch_segments import merge
 from tidegate_gateway.fetch import read_ahead
 from tidegate_gateway.fetch.read_ahead import CHUNKS_BYTES
-from tidegate_pipeline.limits import MergeSettings
+from tidegate_pipeline.planning.limits import MergeSettings
 from tidegate_protocol.messages.fetch import PartitionData
 from tidegate_protocol.records import walk
 

@@ -16,7 +16,7 @@ from tidegate_gateway.fetch.prepared_runs import CorruptRun, PreparedRun, prepar
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidegate_protocol.records import read_header
-from tidegate_storage.runs import run_check
+from tidegate_storage.objects.runs import run_check
 
 TOPIC = b"t" * 16
 

@@ -20,10 +20,10 @@ from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.fetch.time_search import find_first, find_largest
 from tidegate_pipeline.driver import Driver
-from tidegate_pipeline.limits import MergeSettings
-from tidegate_pipeline.local_runner import LocalRunner
+from tidegate_pipeline.planning.limits import MergeSettings
+from tidegate_pipeline.runners.local_runner import LocalRunner
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_storage.segment_format import read_segment
+from tidegate_storage.objects.segment_format import read_segment
 
 AT_ONCE = MergeSettings(rest_ms=0, patience_ms=0, chunk_bytes=200)
 

@@ -17,7 +17,7 @@ from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.startup import NodeIdInUse, register
 from tidegate_protocol.records import Record, build_batch
-from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 GRACE = {"object.delete.grace.ms": "1000"}
 VALUE = bytes(1000)

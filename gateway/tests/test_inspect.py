@@ -18,13 +18,13 @@ from tidegate_gateway.cli.inspect.command import InspectOptions, run_inspect
 from tidegate_gateway.tools.inspection import NotOurs, Scanned, look_at, scan
 from tidegate_gateway.tools.object_sources import StoredObject, Windowed, stored_object
 from tidegate_protocol.batches import set_base_offset
-from tidegate_storage.corrupt import UnknownVersion
-from tidegate_storage.load import open_store
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import NoSuchObject
-from tidegate_storage.segments import FinalBatch, SegmentBuilder
-from tidegate_storage.wal import OpenWal
-from tidegate_storage.wal_format import WalIdentity
+from tidegate_storage.objects.corrupt import UnknownVersion
+from tidegate_storage.objects.segments import FinalBatch, SegmentBuilder
+from tidegate_storage.objects.wal import OpenWal
+from tidegate_storage.objects.wal_format import WalIdentity
+from tidegate_storage.stores.load import open_store
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import NoSuchObject
 
 TOPIC = bytes(range(16))
 KEY = "c/1/wal/az1/7-3/000000000005"

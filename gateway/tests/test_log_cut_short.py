@@ -26,9 +26,9 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.startup import load_state
 from tidegate_gateway.upkeep.prefixes import see_prefix
-from tidegate_storage.keys import wal_key
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import ObjectInfo, StoreUnavailable
+from tidegate_storage.objects.keys import wal_key
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import ObjectInfo, StoreUnavailable
 
 LOST = "its copies in the object store reach up to"
 

@@ -14,8 +14,8 @@ from tests.test_list_offsets import ask
 from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.list_offsets import ListOffsetsPartition
-from tidegate_storage.corrupt import UnknownVersion
-from tidegate_storage.object_store import StoreMisconfigured
+from tidegate_storage.objects.corrupt import UnknownVersion
+from tidegate_storage.stores.object_store import StoreMisconfigured
 
 
 @asynccontextmanager
@@ -24,7 +24,7 @@ async def world_of_newer() -> AsyncIterator[tuple[World, str]]:
     async with fetch_world() as [world]:
         await world.create("a", 2)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("tidegate_storage.segment_format.MAJOR_VERSION", 257)
+            patch.setattr("tidegate_storage.objects.segment_format.MAJOR_VERSION", 257)
             await write_some(world, 3, "a", partitions=1)
             await merge(world)
         for number in range(3):

@@ -11,8 +11,8 @@ from trio.testing import MockClock
 from tests.fetch_world import Store
 from tidegate_gateway.fetch.object_asks import ObjectAsk
 from tidegate_gateway.fetch.object_lender import GET_SECONDS, ObjectLender
-from tidegate_storage.object_store import StoreUnavailable
 from tidegate_storage.range_cache import RangeCache
+from tidegate_storage.stores.object_store import StoreUnavailable
 
 MIB = 1 << 20
 

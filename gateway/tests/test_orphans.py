@@ -7,8 +7,8 @@ from trio.testing import MockClock
 
 from tests.wire_client import WireWorld, records_batch, wire_world
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_storage.keys import segment_key, wal_key
-from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.objects.keys import segment_key, wal_key
+from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 CLUSTER = "cluster-of-tests"
 TOPIC = b"t" * 16

@@ -21,8 +21,8 @@ from tests.wire_client import (
     wire_world,
 )
 from tidegate_protocol.error_codes import ErrorCode as E
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import Buffer
 
 MIB = 1 << 20
 CAP_BYTES_PER_SECOND = 16e6

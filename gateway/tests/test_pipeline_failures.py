@@ -7,7 +7,7 @@ import trio.testing
 from tests.fetch_world import World, fetch_world
 from tests.test_fetch_segments import driver_of, read_all, segments_of, write_some
 from tidegate_coordination.state.records.object_keys import object_key
-from tidegate_pipeline.limits import MergeSettings
+from tidegate_pipeline.planning.limits import MergeSettings
 
 # About five of write_some()'s batches make a segment.
 SMALL = MergeSettings(rest_ms=0, patience_ms=0, segment_bytes=500, chunk_bytes=200)

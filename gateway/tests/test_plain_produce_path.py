@@ -33,7 +33,7 @@ from tidegate_protocol.messages import delete_topics as dt
 from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import incremental_alter_configs as ac
 from tidegate_protocol.messages import produce as pr
-from tidegate_simulation.scheduling import seeded_scheduling
+from tidegate_simulation.world.scheduling import seeded_scheduling
 
 SEEDS = range(6)
 STEPS = 60

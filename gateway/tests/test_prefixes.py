@@ -18,10 +18,10 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.startup import PATIENCE_SECONDS, RETRY_SECONDS, load_state, register
 from tidegate_gateway.upkeep.prefixes import LOOKS, own_prefix, see_prefix
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_storage.keys import OWNER_KEY
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer, StoreMisconfigured, StoreUnavailable
-from tidegate_storage.ownership import read_owner
+from tidegate_storage.objects.keys import OWNER_KEY
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import Buffer, StoreMisconfigured, StoreUnavailable
+from tidegate_storage.stores.ownership import read_owner
 
 ELSEWHERE = "keeps its records elsewhere"
 

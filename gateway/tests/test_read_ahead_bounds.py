@@ -10,7 +10,7 @@ from tests.fetch_world import World, batch, fetch_world
 from tidegate_gateway.fetch import read_ahead
 from tidegate_gateway.fetch.read_ahead import PARTITION_RUNS
 from tidegate_protocol.error_codes import ErrorCode as E
-from tidegate_storage.object_store import StoreMisconfigured
+from tidegate_storage.stores.object_store import StoreMisconfigured
 
 
 async def write_runs(world: World, count: int) -> None:

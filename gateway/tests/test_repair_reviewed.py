@@ -16,7 +16,7 @@ from tidegate_coordination.state.records.object_standing import Standing, standi
 from tidegate_gateway.fetch.fetch_plan import ReadPass
 from tidegate_gateway.tools.readability import Problem
 from tidegate_gateway.tools.repair import Repair
-from tidegate_storage.ownership import claim_prefix
+from tidegate_storage.stores.ownership import claim_prefix
 
 
 async def test_a_footer_that_is_cut_off_costs_no_run(

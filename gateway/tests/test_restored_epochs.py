@@ -19,8 +19,8 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.cli.log.restore import lines_of
 from tidegate_gateway.startup import load_state
 from tidegate_pipeline.driver import Driver
-from tidegate_pipeline.limits import MergeSettings
-from tidegate_pipeline.local_runner import LocalRunner
+from tidegate_pipeline.planning.limits import MergeSettings
+from tidegate_pipeline.runners.local_runner import LocalRunner
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import describe_topic_partitions as dt
 from tidegate_protocol.messages import fetch as fe
@@ -28,7 +28,7 @@ from tidegate_protocol.messages import list_offsets as lo
 from tidegate_protocol.messages import metadata as md
 from tidegate_protocol.messages import offset_for_leader_epoch as oe
 from tidegate_protocol.records import walk
-from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 T = "t"
 KEPT, GIVEN_ANEW = 2, 3

@@ -15,9 +15,9 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from tests.app_world import first_line
-from tidegate_simulation.checker import Violation
+from tidegate_simulation.checks.checker import Violation
 from tidegate_simulation.command import app
-from tidegate_simulation.faults import Landed
+from tidegate_simulation.plans.faults import Landed
 from tidegate_simulation.run import Report, simulate
 from tidegate_simulation.summary import Summary
 from tidegate_simulation.workers import Workers

@@ -10,9 +10,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tidegate_simulation.agenda import Agenda
+from tidegate_simulation.nemesis.agenda import Agenda
+from tidegate_simulation.nemesis.strikes import Strikes
 from tidegate_simulation.run import simulate
-from tidegate_simulation.strikes import Strikes
 
 UP: Any = SimpleNamespace(name="up", is_up=True)
 DOWN: Any = SimpleNamespace(name="down", is_up=False)

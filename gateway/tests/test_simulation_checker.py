@@ -7,8 +7,8 @@ from itertools import count
 
 import pytest
 
-from tidegate_simulation.checker import check
-from tidegate_simulation.history import Event, History, read_lines
+from tidegate_simulation.checks.checker import check
+from tidegate_simulation.checks.history import Event, History, read_lines
 
 Write = Callable[[History], None]
 

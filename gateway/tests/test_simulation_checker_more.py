@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tidegate_simulation.checker import check
-from tidegate_simulation.history import Event, History
+from tidegate_simulation.checks.checker import check
+from tidegate_simulation.checks.history import Event, History
 
 Line = tuple[Any, ...]
 

@@ -11,28 +11,28 @@ import pytest
 
 from tests.planted_bugs import Plant, must_be_found, untried
 from tidegate_coordination.rules.records.segments import Publication, PublishCompaction
-from tidegate_pipeline import compact_task, compaction
-from tidegate_pipeline.compaction import LatestOffsets
+from tidegate_pipeline.tasks import compact_task, compaction
+from tidegate_pipeline.tasks.compaction import LatestOffsets
 from tidegate_protocol.batches import BatchHeader
 
 
 def unwatched(plant: Plant) -> Plant:
     def both(patch: pytest.MonkeyPatch) -> None:
         for check in ("check_published", "check_cleaned"):
-            patch.setattr(f"tidegate_simulation.invariants.{check}", lambda *_: None)
+            patch.setattr(f"tidegate_simulation.invariants.invariants.{check}", lambda *_: None)
         plant(patch)
 
     return both
 
 
 def tombstones_go_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("tidegate_pipeline.compact_plan.cleaned_before", lambda *_: 1 << 60)
+    patch.setattr("tidegate_pipeline.planning.compact_plan.cleaned_before", lambda *_: 1 << 60)
 
 
 def forgets_when_rounds_were(patch: pytest.MonkeyPatch) -> None:
     """Tombstones go with the second round, however soon it comes."""
     patch.setattr(
-        "tidegate_pipeline.compact_plan.cleaned_before",
+        "tidegate_pipeline.planning.compact_plan.cleaned_before",
         lambda cleanings, _: cleanings[-1].end_offset if cleanings else 0,
     )
 

@@ -9,12 +9,12 @@ import pytest
 from crc32c import crc32c
 
 from tests.planted_bugs import Plant, must_be_found
-from tidegate_simulation.faults import FaultPlan
-from tidegate_storage.cache_files import FileKey, FileName, Place, Verified
-from tidegate_storage.disk import DiskSteps
-from tidegate_storage.file_part import FilePart
-from tidegate_storage.prepared_runs import PreparedRun, prepare_chunk
-from tidegate_storage.segment_format import Chunk
+from tidegate_simulation.plans.faults import FaultPlan
+from tidegate_storage.disk.cache_files import FileKey, FileName, Place, Verified
+from tidegate_storage.disk.file_part import FilePart
+from tidegate_storage.disk.steps import DiskSteps
+from tidegate_storage.objects.prepared_runs import PreparedRun, prepare_chunk
+from tidegate_storage.objects.segment_format import Chunk
 
 
 def _trusts_its_files(patch: pytest.MonkeyPatch) -> None:
@@ -34,7 +34,7 @@ def checks_no_crc(patch: pytest.MonkeyPatch) -> None:
         return Verified(file, file.stamp()), check(memoryview(file.read_at(0, name.length)))
 
     _trusts_its_files(patch)
-    patch.setattr("tidegate_storage.disk_cache.read_file", wrong)
+    patch.setattr("tidegate_storage.disk.cache.read_file", wrong)
 
 
 def forgets_the_object(patch: pytest.MonkeyPatch) -> None:
@@ -42,11 +42,11 @@ def forgets_the_object(patch: pytest.MonkeyPatch) -> None:
         return FileKey("0" * 32, place.position)
 
     _trusts_its_files(patch)
-    patch.setattr("tidegate_storage.disk_cache.file_key", wrong)
+    patch.setattr("tidegate_storage.disk.cache.file_key", wrong)
 
 
 def removes_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("tidegate_storage.cache_files.remove_files", lambda steps, paths: [])
+    patch.setattr("tidegate_storage.disk.cache_files.remove_files", lambda steps, paths: [])
 
 
 def forgets_where_a_slice_begins(patch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ from tidegate_gateway.groups.group_table import HostedGroups
 from tidegate_gateway.requests.groups import find_coordinator
 from tidegate_gateway.requests.records import produce
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_simulation.drain_plan import DRAIN_KIND
-from tidegate_simulation.faults import FaultPlan
+from tidegate_simulation.plans.drain_plan import DRAIN_KIND
+from tidegate_simulation.plans.faults import FaultPlan
 from tidegate_simulation.run import plan_of, simulate
 
 

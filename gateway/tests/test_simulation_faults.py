@@ -10,18 +10,14 @@ import trio
 import trio.testing
 
 from tidegate_gateway.network.transport import TransportBroken
-from tidegate_simulation.faults import KINDS, draw_plan, draw_settings
-from tidegate_simulation.network import Link
-from tidegate_simulation.stalls import Stalls
-from tidegate_simulation.store import FaultyStore, StoreFaults
-from tidegate_simulation.strikes import Strikes
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import (
-    NoSuchObject,
-    StoreUnavailable,
-    put_idempotent,
-)
-from tidegate_storage.ownership import claim_prefix
+from tidegate_simulation.nemesis.strikes import Strikes
+from tidegate_simulation.plans.faults import KINDS, draw_plan, draw_settings
+from tidegate_simulation.world.network import Link
+from tidegate_simulation.world.stalls import Stalls
+from tidegate_simulation.world.store import FaultyStore, StoreFaults
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import NoSuchObject, StoreUnavailable, put_idempotent
+from tidegate_storage.stores.ownership import claim_prefix
 
 BODY = bytes(range(100))
 

@@ -12,7 +12,7 @@ from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.rules import numbered
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.proposals import ProposalTable
-from tidegate_simulation.faults import FaultPlan
+from tidegate_simulation.plans.faults import FaultPlan
 
 
 def forgets_first_answers(patch: pytest.MonkeyPatch) -> None:

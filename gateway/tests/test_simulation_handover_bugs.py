@@ -9,7 +9,7 @@ import pytest
 from tests.planted_bugs import must_be_found
 from tidegate_coordination.coordinator.coordinator import Waiting
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
-from tidegate_simulation.zone_plan import lends
+from tidegate_simulation.plans.zone_plan import lends
 
 FIRST_SEED = 33  # one that finds it, so that it does not take long
 

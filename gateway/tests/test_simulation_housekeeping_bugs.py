@@ -12,7 +12,7 @@ from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_gateway.upkeep.housekeeper import Housekeeper
 from tidegate_gateway.upkeep.upkeep import Upkeep
 from tidegate_simulation.run import simulate
-from tidegate_storage.object_store import StoreMisconfigured
+from tidegate_storage.stores.object_store import StoreMisconfigured
 
 FIRST_SEED = 3
 

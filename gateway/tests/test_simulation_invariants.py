@@ -10,8 +10,8 @@ from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events.entries import AnyEvent, encode_entry, encode_events
 from tidegate_coordination.events.metadata_versions import LEVELS
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_simulation.invariants import StateWatch
-from tidegate_simulation.replays import REPLAY_ENTRIES, replay
+from tidegate_simulation.invariants.invariants import StateWatch
+from tidegate_simulation.invariants.replays import REPLAY_ENTRIES, replay
 
 RENEWED = ev.GatewayRenewed()
 PUBLISHED = ev.SegmentsPublished(1, ())

@@ -9,7 +9,7 @@ import pytest
 from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_gateway.requests.records.fetch_answer import Look
-from tidegate_simulation.faults import FaultPlan
+from tidegate_simulation.plans.faults import FaultPlan
 
 
 def is_never_cut_off(patch: pytest.MonkeyPatch) -> None:

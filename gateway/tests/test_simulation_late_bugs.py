@@ -19,8 +19,9 @@ from tidegate_coordination.state.name_changes import NameChanges
 from tidegate_gateway.requests.records.delete_records import DeleteRecordsHandler
 from tidegate_gateway.requests.topics import delete_topics
 from tidegate_gateway.topics.looks import Look
-from tidegate_simulation import actors, beginnings
-from tidegate_simulation.faults import FaultPlan
+from tidegate_simulation.clients import actors
+from tidegate_simulation.plans import beginnings
+from tidegate_simulation.plans.faults import FaultPlan
 
 LATE = {"acted late"}
 

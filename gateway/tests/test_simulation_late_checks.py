@@ -9,7 +9,7 @@ import pytest
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events.entries import AnyEvent, Entry
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_simulation.late_checks import CREATE, DELETE, LatenessWatch
+from tidegate_simulation.checks.late_checks import CREATE, DELETE, LatenessWatch
 
 X = b"x" * 16
 

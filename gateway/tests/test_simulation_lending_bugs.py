@@ -11,11 +11,11 @@ from tests.planted_bugs import must_be_found
 from tidegate_gateway.fetch.object_reads import FROM_STORE
 from tidegate_gateway.fetch.run_verifier import RunVerifier
 from tidegate_gateway.fetch.zone_reads import ZoneReads
-from tidegate_simulation.lending import PREFIX
+from tidegate_simulation.plans.zone_plan import lends
 from tidegate_simulation.run import simulate
-from tidegate_simulation.zone_plan import lends
-from tidegate_storage import prepared_runs
-from tidegate_storage.object_store import NoSuchObject
+from tidegate_simulation.world.lending import PREFIX
+from tidegate_storage.objects import prepared_runs
+from tidegate_storage.stores.object_store import NoSuchObject
 
 
 class AnyCrc:

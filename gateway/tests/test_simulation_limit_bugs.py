@@ -22,9 +22,9 @@ from tidegate_coordination.state.records.objects import WalCounters
 from tidegate_coordination.state.records.producer_ids import ProducerIdTable
 from tidegate_gateway import handlers
 from tidegate_gateway.network import turns
-from tidegate_simulation import beginnings, expiry_plan
-from tidegate_simulation.faults import FaultPlan
-from tidegate_simulation.producers import IdempotentProducer
+from tidegate_simulation.clients.producers import IdempotentProducer
+from tidegate_simulation.plans import beginnings, expiry_plan
+from tidegate_simulation.plans.faults import FaultPlan
 from tidegate_simulation.run import plan_of, simulate
 
 _OPERATIONS = 60

@@ -15,11 +15,11 @@ from tidegate_gateway.fetch import object_owners, zone_reads
 from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_gateway.zones.read_steering import ReadSteering
 from tidegate_simulation.command import app
-from tidegate_simulation.cuts import Cuts
-from tidegate_simulation.faults import FaultPlan
+from tidegate_simulation.plans.faults import FaultPlan
+from tidegate_simulation.plans.zone_plan import MAX_ZONES, PARTITION_KINDS, draw_zones
 from tidegate_simulation.run import plan_of, simulate
-from tidegate_simulation.zone_plan import MAX_ZONES, PARTITION_KINDS, draw_zones
-from tidegate_storage.object_store import StoreUnavailable
+from tidegate_simulation.world.cuts import Cuts
+from tidegate_storage.stores.object_store import StoreUnavailable
 
 ZONES = 3
 

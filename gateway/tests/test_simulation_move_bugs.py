@@ -14,8 +14,8 @@ from tidegate_coordination.logs import movable as movable_log
 from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules import log_moves as rules
 from tidegate_gateway import gateway, startup
-from tidegate_simulation.faults import FaultPlan
-from tidegate_simulation.move_plan import MOVED
+from tidegate_simulation.plans.faults import FaultPlan
+from tidegate_simulation.plans.move_plan import MOVED
 from tidegate_simulation.run import plan_of, simulate
 
 

@@ -17,7 +17,7 @@ from tidegate_gateway.requests.topics.delete_topics import DeleteTopicsHandler
 from tidegate_gateway.topics import topic_creation
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.delete_topics import DeletableTopicResult
-from tidegate_simulation import beginnings, expiry_plan
+from tidegate_simulation.plans import beginnings, expiry_plan
 
 
 def parts_are_small(patch: pytest.MonkeyPatch) -> None:

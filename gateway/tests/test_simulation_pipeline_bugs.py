@@ -24,17 +24,17 @@ from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.records.objects import ObjectTable
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_gateway.fetch.segment_rows import chunk_rows
-from tidegate_pipeline import merge_task, segment_writing
 from tidegate_pipeline.driver import Driver
-from tidegate_pipeline.sources import place, runs_of
-from tidegate_simulation.segment_checks import walk_batches
-from tidegate_storage.segment_format import HEADER_BYTES, TRAILER
-from tidegate_storage.segments import FinalBatch, SegmentBuilder
+from tidegate_pipeline.tasks import merge_task, segment_writing
+from tidegate_pipeline.tasks.sources import place, runs_of
+from tidegate_simulation.invariants.segment_checks import walk_batches
+from tidegate_storage.objects.segment_format import HEADER_BYTES, TRAILER
+from tidegate_storage.objects.segments import FinalBatch, SegmentBuilder
 
 
 def unwatched(plant: Plant) -> Plant:
     def both(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr("tidegate_simulation.invariants.check_published", lambda *_: None)
+        patch.setattr("tidegate_simulation.invariants.invariants.check_published", lambda *_: None)
         plant(patch)
 
     return both

@@ -15,29 +15,29 @@ from tests.fetch_world import NOW_MS, batch, fetch_world
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_pipeline.driver import Driver
-from tidegate_pipeline.limits import MergeSettings
-from tidegate_pipeline.local_runner import LocalRunner
-from tidegate_pipeline.work import MergeTask, MergeUnit, Source, UnitResult
-from tidegate_simulation.away_plan import AWAY_KIND
-from tidegate_simulation.deletion_checks import DeletionWatch
-from tidegate_simulation.disk_plan import DISK_KINDS
-from tidegate_simulation.drain_plan import DRAIN_KIND
-from tidegate_simulation.faults import KINDS
-from tidegate_simulation.forwarding_plan import FORWARDING_KINDS
-from tidegate_simulation.losses import LOSS_KINDS
-from tidegate_simulation.move_plan import MOVED
-from tidegate_simulation.pipeline_plan import (
+from tidegate_pipeline.planning.limits import MergeSettings
+from tidegate_pipeline.runners.local_runner import LocalRunner
+from tidegate_pipeline.tasks.work import MergeTask, MergeUnit, Source, UnitResult
+from tidegate_simulation.invariants.deletion_checks import DeletionWatch
+from tidegate_simulation.nemesis.strikes import Strikes
+from tidegate_simulation.plans.away_plan import AWAY_KIND
+from tidegate_simulation.plans.disk_plan import DISK_KINDS
+from tidegate_simulation.plans.drain_plan import DRAIN_KIND
+from tidegate_simulation.plans.faults import KINDS
+from tidegate_simulation.plans.forwarding_plan import FORWARDING_KINDS
+from tidegate_simulation.plans.losses import LOSS_KINDS
+from tidegate_simulation.plans.move_plan import MOVED
+from tidegate_simulation.plans.pipeline_plan import (
     PIPELINE_KINDS,
     PREFIX,
     TASK_KINDS,
     TaskFaults,
     draw_pipelines,
 )
+from tidegate_simulation.plans.version_plan import DAMAGE_KIND, LATE_KIND, UPGRADE_KIND
 from tidegate_simulation.run import plan_of, simulate
-from tidegate_simulation.strikes import Strikes
-from tidegate_simulation.unreliable_runner import UnreliableRunner
-from tidegate_simulation.version_plan import DAMAGE_KIND, LATE_KIND, UPGRADE_KIND
-from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_simulation.world.unreliable_runner import UnreliableRunner
+from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 # -- what is drawn --------------------------------------------------------------------------------
 

@@ -33,9 +33,9 @@ from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_gateway.requests.records import fetch, produce
 from tidegate_gateway.upkeep import housekeeper
 from tidegate_protocol.records import set_base_offset
-from tidegate_storage.object_store import StoreUnavailable, put_idempotent
+from tidegate_storage.objects.wal import SealedWal
 from tidegate_storage.range_cache import RangeCache
-from tidegate_storage.wal import SealedWal
+from tidegate_storage.stores.object_store import StoreUnavailable, put_idempotent
 
 # -- writing --------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class _Agreeable(int):
 
 
 def serves_what_it_does_not_check(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("tidegate_storage.prepared_runs.crc32c", lambda data: _Agreeable())
+    patch.setattr("tidegate_storage.objects.prepared_runs.crc32c", lambda data: _Agreeable())
 
 
 def holes_in_answers(patch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,11 @@ from trio.testing import MockClock
 
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import fetch
-from tidegate_simulation import final_readers, readers
-from tidegate_simulation.final_readers import FinalReader, read_to_the_end
-from tidegate_simulation.history import History
-from tidegate_simulation.readers import Reader
-from tidegate_simulation.workload import Key, Workload
+from tidegate_simulation.checks.history import History
+from tidegate_simulation.clients import final_readers, readers
+from tidegate_simulation.clients.final_readers import FinalReader, read_to_the_end
+from tidegate_simulation.clients.readers import Reader
+from tidegate_simulation.clients.workload import Key, Workload
 
 LOST, FULL = (Key(number, "orders", bytes(16), number) for number in range(2))
 

@@ -15,11 +15,11 @@ from tidegate_coordination.rules.records import skips as skip_rules
 from tidegate_coordination.rules.records.skips import Skip, SkipRuns
 from tidegate_coordination.state.records.runs import Runs
 from tidegate_gateway.tools.readability import ReadabilityCheck
-from tidegate_simulation.checker import check
-from tidegate_simulation.history import History
-from tidegate_simulation.losses import LOSS_KINDS, Holes, draw_losses
+from tidegate_simulation.checks.checker import check
+from tidegate_simulation.checks.history import History
+from tidegate_simulation.invariants.tiling_checks import TilingWatch
+from tidegate_simulation.plans.losses import LOSS_KINDS, Holes, draw_losses
 from tidegate_simulation.run import plan_of, simulate
-from tidegate_simulation.tiling_checks import TilingWatch
 
 # -- what is drawn, and whole runs ----------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import pytest
 from tests.planted_bugs import Plant, must_be_found
 from tidegate_coordination.state.records.epochs import EpochStart
 from tidegate_coordination.state.records.partitions import Partition, PartitionTable
-from tidegate_simulation.restore_trial import STRIKE, TOLD, draws_restore
+from tidegate_simulation.nemesis.restore_trial import STRIKE, TOLD, draws_restore
 from tidegate_simulation.run import simulate
 
 # It ends with a restore.  So does 16, where other records come to stand at old offsets.

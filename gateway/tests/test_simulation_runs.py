@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 
-from tidegate_simulation.faults import KINDS
+from tidegate_simulation.plans.faults import KINDS
 from tidegate_simulation.run import plan_of, run_seeds, simulate
 
 _PRINT_TRACE = """

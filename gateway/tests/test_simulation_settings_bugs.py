@@ -11,8 +11,8 @@ from tidegate_coordination.configs import effective
 from tidegate_coordination.configs.cluster_settings import NO_GATEWAY, ClusterSettings
 from tidegate_coordination.configs.definition import Definition
 from tidegate_coordination.configs.effective import BrokerLayers
-from tidegate_simulation.faults import FaultPlan
-from tidegate_simulation.settings_plan import LAG, RETENTION
+from tidegate_simulation.plans.faults import FaultPlan
+from tidegate_simulation.plans.settings_plan import LAG, RETENTION
 
 Layers = Iterator[tuple[int, BrokerLayers]]
 

@@ -14,9 +14,9 @@ from tidegate_coordination.rules import gateways, metadata_versions
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state import snapshot_head
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_simulation.faults import FaultPlan
+from tidegate_simulation.plans.faults import FaultPlan
+from tidegate_simulation.plans.version_plan import DAMAGE_KIND, LATE_KIND, UPGRADE_KIND
 from tidegate_simulation.run import plan_of, simulate
-from tidegate_simulation.version_plan import DAMAGE_KIND, LATE_KIND, UPGRADE_KIND
 
 
 def raises_whoever_lives(patch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ from tidegate_coordination.state.gateways import GatewayTable
 from tidegate_gateway.zones.client_racks import ClientRacks
 from tidegate_gateway.zones.cluster_view import ClusterView
 from tidegate_gateway.zones.read_steering import Elsewhere, ReadSteering
+from tidegate_simulation.plans.zone_plan import has_zones
 from tidegate_simulation.run import simulate
-from tidegate_simulation.zone_plan import has_zones
 
 
 def leads_from_another_zone(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tidegate_simulation.zone_probers import _is_right, _version, _Watched
+from tidegate_simulation.probers.zone_probers import _is_right, _version, _Watched
 
 LEASE_SECONDS = 12.0
 

@@ -18,7 +18,7 @@ from tidegate_coordination.log_move.mover import MoveRefused
 from tidegate_coordination.log_move.watch import LogMoveWatch
 from tidegate_coordination.logs.movable import MovableLog
 from tidegate_gateway.upkeep.housekeeper import Housekeeper, HousekeeperSettings
-from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 SLOW_SECONDS = 30.0
 

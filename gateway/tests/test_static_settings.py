@@ -24,7 +24,7 @@ from tidegate_gateway.admin.admin_pages import status_of
 from tidegate_gateway.tools.doctor_log import check_settings
 from tidegate_pipeline.driver import Driver
 from tidegate_protocol.messages import describe_configs as wire
-from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 WEEK = str(7 * 86_400_000)
 HOUR = 3_600_000

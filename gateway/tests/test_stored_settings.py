@@ -16,7 +16,7 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.configs import ResourceType
 from tidegate_coordination.rules.proposal import TOPICS, Decided, View
 from tidegate_protocol.messages import incremental_alter_configs as wire
-from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 SCOPE = frozenset({TOPICS})
 INVALID_REQUEST = 42

@@ -26,8 +26,8 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.admin.metrics import render_metrics
 from tidegate_gateway.upkeep.housekeeper import Housekeeper, HousekeeperSettings
 from tidegate_gateway.upkeep.upkeep import Upkeep
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import StoreMisconfigured, StoreUnavailable
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import StoreMisconfigured, StoreUnavailable
 
 GRACE = {"object.delete.grace.ms": "0"}
 NOW = 1_700_000_000.0

@@ -17,8 +17,8 @@ from tidegate_coordination.rules.records.wal import BatchOutcome
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.produce.wal_writer import WalSettings, WalWriter
 from tidegate_protocol.records import Record, build_batch, check_batch
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer, StoreUnavailable
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import Buffer, StoreUnavailable
 
 SETTINGS = WalSettings(max_object_bytes=10_000, max_in_flight_bytes=40_000)
 PUT_SECONDS = 0.05

@@ -19,8 +19,8 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.produce.wal_writer import BatchToken, KeyTaken
 from tidegate_gateway.refusals_to_start import sentence_of
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer, ObjectExists
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import Buffer, ObjectExists
 
 
 class OddStore(MemoryObjectStore):

@@ -9,7 +9,7 @@ from trio.testing import MockClock
 from tests.fetch_world import Store, records_of
 from tests.test_zone_reads import write_segments
 from tests.zone_world import MIB, zone_world
-from tidegate_storage.object_store import StoreUnavailable
+from tidegate_storage.stores.object_store import StoreUnavailable
 
 
 class Narrow(Store):

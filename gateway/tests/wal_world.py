@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_gateway.produce.seal_pace import Inflow
 from tidegate_gateway.produce.wal_writer import WalSettings, WalWriter
-from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.stores.object_store import ObjectStore
 
 
 def make_writer(store: ObjectStore, coordinator: Coordinator, settings: WalSettings) -> WalWriter:

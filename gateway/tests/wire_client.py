@@ -25,7 +25,7 @@ from tidegate_protocol.messages import create_topics as ct
 from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import produce as pr
 from tidegate_protocol.records import Record, build_batch, decode_records, walk
-from tidegate_storage.memory_store import MemoryObjectStore
+from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 NOW_MS = 1_700_000_000_000
 PATIENCE_SECONDS = 300.0

@@ -34,11 +34,11 @@ from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.records.objects import WalName
-from tidegate_storage.disk import Disk
-from tidegate_storage.disk_cache import DiskCache
-from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.disk.cache import DiskCache
+from tidegate_storage.disk.steps import Disk
+from tidegate_storage.objects.wal import WalIdentity
 from tidegate_storage.range_cache import RangeCache
-from tidegate_storage.wal import WalIdentity
+from tidegate_storage.stores.object_store import ObjectStore
 
 from .blocking import Blocking
 from .cut_off import tell_of_cuts, to_avoid

@@ -16,7 +16,7 @@ from tidegate_coordination.log.access import GatewayFenced
 from tidegate_coordination.log.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
 from tidegate_coordination.log_move.mover import MoveRefused
 from tidegate_coordination.state.broken import StateBroken
-from tidegate_storage.object_store import StoreMisconfigured, StoreUnavailable
+from tidegate_storage.stores.object_store import StoreMisconfigured, StoreUnavailable
 
 from .instance import DataFolderUnusable
 from .network.server import CannotListen

@@ -13,15 +13,12 @@ import trio
 from crc32c import crc32c
 from trio.testing import wait_all_tasks_blocked
 
-from tidegate_storage.cache_files import (
-    FOLDER,
-    Place,
-)
-from tidegate_storage.disk import Disk, DiskSteps
-from tidegate_storage.disk_cache import DiskCache
-from tidegate_storage.disk_queue import Offer
-from tidegate_storage.memory_disk import MemoryDisk, MemoryDiskSteps
-from tidegate_storage.object_store import Buffer
+from tidegate_storage.disk.cache import DiskCache
+from tidegate_storage.disk.cache_files import FOLDER, Place
+from tidegate_storage.disk.memory_disk import MemoryDisk, MemoryDiskSteps
+from tidegate_storage.disk.queue import Offer
+from tidegate_storage.disk.steps import Disk, DiskSteps
+from tidegate_storage.stores.object_store import Buffer
 
 T = TypeVar("T")
 

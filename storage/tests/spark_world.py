@@ -20,10 +20,10 @@ from tests.test_fetch_segments import write_some
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_pipeline.driver import Driver
-from tidegate_pipeline.limits import MergeSettings
-from tidegate_pipeline.work import MergeTask, Runner, UnitResult
-from tidegate_storage.load import open_store
-from tidegate_storage.object_store import ObjectStore
+from tidegate_pipeline.planning.limits import MergeSettings
+from tidegate_pipeline.tasks.work import MergeTask, Runner, UnitResult
+from tidegate_storage.stores.load import open_store
+from tidegate_storage.stores.object_store import ObjectStore
 
 SETTINGS = MergeSettings(rest_ms=0, patience_ms=0, chunk_bytes=200, task_bytes=1)
 PATIENCE_SECONDS = 240.0

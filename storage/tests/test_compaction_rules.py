@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate_pipeline.compaction import ENTRY_BYTES, Cleaner, LatestOffsets, Removed
-from tidegate_pipeline.record_spans import record_spans, timestamp_delta
+from tidegate_pipeline.tasks.compaction import ENTRY_BYTES, Cleaner, LatestOffsets, Removed
+from tidegate_pipeline.tasks.record_spans import record_spans, timestamp_delta
 from tidegate_protocol.batches import CONTROL, CRC_START, HEADER_BYTES, LOG_APPEND_TIME
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.errors import InvalidBatch
@@ -275,7 +275,7 @@ def test_long_keys_are_told_apart_and_cost_no_more_than_others() -> None:
 def test_more_records_than_a_batch_may_have_are_not_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tidegate_pipeline.compaction.MAX_RECORDS", 2)
+    monkeypatch.setattr("tidegate_pipeline.tasks.compaction.MAX_RECORDS", 2)
     batch = batch_of(0, ("a", "1"), ("a", "2"), ("a", "3"))
     left, removed = compacted(batch, learned(batch))
     assert (bytes(left or b""), removed.unreadable) == (batch, 1)

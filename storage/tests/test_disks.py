@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tidegate_storage.disk import DiskSteps
-from tidegate_storage.memory_disk import MemoryDiskSteps
-from tidegate_storage.real_disk import RealDiskSteps
+from tidegate_storage.disk.memory_disk import MemoryDiskSteps
+from tidegate_storage.disk.real_disk import RealDiskSteps
+from tidegate_storage.disk.steps import DiskSteps
 
 
 def real(folder: Path) -> DiskSteps:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from tidegate_storage.file_store import FileObjectStore
-from tidegate_storage.load import open_store
-from tidegate_storage.memory_disk import MemoryDisk, MemoryDiskSteps
-from tidegate_storage.object_store import StoreMisconfigured, StoreUnavailable
-from tidegate_storage.real_disk import RealDisk, RealDiskSteps
+from tidegate_storage.disk.memory_disk import MemoryDisk, MemoryDiskSteps
+from tidegate_storage.disk.real_disk import RealDisk, RealDiskSteps
+from tidegate_storage.stores.file_store import FileObjectStore
+from tidegate_storage.stores.load import open_store
+from tidegate_storage.stores.object_store import StoreMisconfigured, StoreUnavailable
 
 
 class FailingSteps(MemoryDiskSteps):

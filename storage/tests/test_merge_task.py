@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tidegate_pipeline.merge_task import run_task
-from tidegate_pipeline.work import MergeTask, MergeUnit, Source
+from tidegate_pipeline.tasks.merge_task import run_task
+from tidegate_pipeline.tasks.work import MergeTask, MergeUnit, Source
 from tidegate_protocol.batches import set_base_offset
 from tidegate_protocol.records import Record, build_batch
-from tidegate_storage.keys import segment_key
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import Buffer
-from tidegate_storage.segment_format import HEADER_BYTES, AbortedTransaction, read_segment
-from tidegate_storage.segments import FinalBatch, SegmentBuilder
+from tidegate_storage.objects.keys import segment_key
+from tidegate_storage.objects.segment_format import HEADER_BYTES, AbortedTransaction, read_segment
+from tidegate_storage.objects.segments import FinalBatch, SegmentBuilder
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import Buffer
 
 TOPIC = b"t" * 16
 INCARNATION = 9

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tidegate_storage.file_store import FileObjectStore
-from tidegate_storage.load import open_store
-from tidegate_storage.memory_disk import MemoryDisk, MemoryDiskSteps
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import ObjectStore
-from tidegate_storage.object_store_contract import CONTRACT, Check
+from tidegate_storage.disk.memory_disk import MemoryDisk, MemoryDiskSteps
+from tidegate_storage.stores.contract import CONTRACT, Check
+from tidegate_storage.stores.file_store import FileObjectStore
+from tidegate_storage.stores.load import open_store
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import ObjectStore
 
 
 def _memory(request: pytest.FixtureRequest) -> ObjectStore:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from tidegate_storage.file_store import FileObjectStore
-from tidegate_storage.load import open_store, requests_cost_money
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import StoreMisconfigured, StoreUnavailable
-from tidegate_storage.remote_store import RemoteObjectStore
+from tidegate_storage.stores.file_store import FileObjectStore
+from tidegate_storage.stores.load import open_store, requests_cost_money
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import StoreMisconfigured, StoreUnavailable
+from tidegate_storage.stores.remote_store import RemoteObjectStore
 
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
 

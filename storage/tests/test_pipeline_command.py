@@ -20,10 +20,16 @@ from typer.testing import CliRunner
 from tests.app_world import PATIENCE_SECONDS, deadline, serving, tidegate
 from tidegate_gateway.cli.dev.pipeline import default_log, default_store, shown_command
 from tidegate_gateway.settings.broker_settings import BrokerSettings
-from tidegate_pipeline.command import app
-from tidegate_pipeline.java import NoJava, find_java, java_version, pid_of_java, write_wrapper
-from tidegate_pipeline.options import why_no_spark
-from tidegate_storage.keys import OWNER_KEY
+from tidegate_pipeline.commands.command import app
+from tidegate_pipeline.commands.options import why_no_spark
+from tidegate_pipeline.runners.java import (
+    NoJava,
+    find_java,
+    java_version,
+    pid_of_java,
+    write_wrapper,
+)
+from tidegate_storage.objects.keys import OWNER_KEY
 
 JAVA_17 = "#!/bin/sh\necho 'openjdk version \"17.0.15\" 2025-04-15' >&2\n"
 DEV = ("dev", "--port", "0", "--admin-port", "0")

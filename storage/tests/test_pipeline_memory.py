@@ -11,7 +11,7 @@ import pytest
 
 PROGRAM = """
 import resource
-from tidegate_pipeline.memory import keep_memory
+from tidegate_pipeline.tasks.memory import keep_memory
 if %r:
     assert keep_memory()
 def task():

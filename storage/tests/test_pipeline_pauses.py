@@ -1,6 +1,6 @@
 """How long what failed is left alone: longer each time, within bounds, and forgotten in the end."""
 
-from tidegate_pipeline.pauses import FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, Pauses, Work
+from tidegate_pipeline.planning.pauses import FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, Pauses, Work
 
 
 def test_pauses_double_up_to_the_last() -> None:

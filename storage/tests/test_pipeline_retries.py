@@ -4,8 +4,8 @@ import pytest
 import trio
 import trio.testing
 
-from tidegate_pipeline.retries import ATTEMPTS, with_retries
-from tidegate_storage.object_store import NoSuchObject, StoreUnavailable
+from tidegate_pipeline.tasks.retries import ATTEMPTS, with_retries
+from tidegate_storage.stores.object_store import NoSuchObject, StoreUnavailable
 
 
 class Call:

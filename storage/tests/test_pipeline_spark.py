@@ -21,16 +21,16 @@ from tests.spark_world import (
     results_of,
 )
 from tests.test_fetch_segments import read_all
-from tidegate_pipeline.local_runner import LocalRunner
-from tidegate_pipeline.options import why_no_spark
-from tidegate_pipeline.work import UnitResult
-from tidegate_storage.load import open_store
+from tidegate_pipeline.commands.options import why_no_spark
+from tidegate_pipeline.runners.local_runner import LocalRunner
+from tidegate_pipeline.tasks.work import UnitResult
+from tidegate_storage.stores.load import open_store
 
 if why_no_spark():
     pytest.skip(why_no_spark(), allow_module_level=True)
 
-from tidegate_pipeline.spark_runner import spark_runner
-from tidegate_pipeline.spark_session import ResidentSpark, SparkSettings
+from tidegate_pipeline.runners.spark_runner import spark_runner
+from tidegate_pipeline.runners.spark_session import ResidentSpark, SparkSettings
 
 
 @pytest.fixture(scope="module")

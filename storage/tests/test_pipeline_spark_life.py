@@ -12,16 +12,16 @@ import pytest
 import trio
 
 from tests.spark_world import PATIENCE_SECONDS, folder_with, held, jvms, results_of
-from tidegate_pipeline.options import why_no_spark
-from tidegate_pipeline.spark_trouble import AttemptsUsedUp, NoSpark
-from tidegate_pipeline.stopping import stopping_by_signals
-from tidegate_pipeline.work import UnitResult
+from tidegate_pipeline.commands.options import why_no_spark
+from tidegate_pipeline.commands.stopping import stopping_by_signals
+from tidegate_pipeline.runners.spark_trouble import AttemptsUsedUp, NoSpark
+from tidegate_pipeline.tasks.work import UnitResult
 
 if why_no_spark():
     pytest.skip(why_no_spark(), allow_module_level=True)
 
-from tidegate_pipeline.spark_runner import UNSEEN_ATTEMPTS, SparkRunner, spark_runner
-from tidegate_pipeline.spark_session import ResidentSpark, SparkSettings, configs_of
+from tidegate_pipeline.runners.spark_runner import UNSEEN_ATTEMPTS, SparkRunner, spark_runner
+from tidegate_pipeline.runners.spark_session import ResidentSpark, SparkSettings, configs_of
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,9 @@ async def test_a_spark_that_died_is_started_again(resident: ResidentSpark, tmp_p
 async def test_sessions_that_die_unseen_use_up_numbers_of_attempts(
     resident: ResidentSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate_pipeline.spark_runner.MAX_ATTEMPT", 4 * UNSEEN_ATTEMPTS - 1)
+    monkeypatch.setattr(
+        "tidegate_pipeline.runners.spark_runner.MAX_ATTEMPT", 4 * UNSEEN_ATTEMPTS - 1
+    )
     async with (
         folder_with(tmp_path, "t") as folder,
         spark_runner(folder.url, resident) as runner,
@@ -158,7 +160,7 @@ exec sleep 600
 """)
     java.chmod(0o700)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr("tidegate_pipeline.stopping.FORCE_SECONDS", 0.1)
+    monkeypatch.setattr("tidegate_pipeline.commands.stopping.FORCE_SECONDS", 0.1)
     hanging = ResidentSpark(SparkSettings("local[1]"))
     with trio.fail_after(PATIENCE_SECONDS):
         async with (

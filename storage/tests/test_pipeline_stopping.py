@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from tidegate_pipeline.parts import StoppableLocalRunner
-from tidegate_pipeline.stopping import FORCE_SECONDS, StopAsked, Stopping, stopping_by_signals
-from tidegate_pipeline.work import MergeTask, MergeUnit, Source
+from tidegate_pipeline.commands.parts import StoppableLocalRunner
+from tidegate_pipeline.commands.stopping import (
+    FORCE_SECONDS,
+    StopAsked,
+    Stopping,
+    stopping_by_signals,
+)
+from tidegate_pipeline.tasks.work import MergeTask, MergeUnit, Source
 
 UNIT = MergeUnit(1, bytes(16), 0, (Source("held", 0, 61, 0, 1, 0, -1, 0),))
 TASK = MergeTask("cluster", 1, 7, 1024, (UNIT,))

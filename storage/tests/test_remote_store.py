@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from obstore.store import from_url
 
-from tidegate_storage.load import open_store
-from tidegate_storage.object_store import (
+from tidegate_storage.stores.load import open_store
+from tidegate_storage.stores.object_store import (
     NoSuchObject,
     ObjectExists,
     ObjectStore,
     StoreMisconfigured,
     StoreUnavailable,
 )
-from tidegate_storage.remote_store import RemoteObjectStore
+from tidegate_storage.stores.remote_store import RemoteObjectStore
 
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
 

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from tidegate_protocol.batches import set_base_offset
 from tidegate_protocol.records import Record, build_batch, read_header
-from tidegate_storage.corrupt import CorruptObject, UnknownVersion
-from tidegate_storage.prepared_runs import CorruptBatches, prepare_chunk
-from tidegate_storage.segment_format import (
+from tidegate_storage.objects.corrupt import CorruptObject, UnknownVersion
+from tidegate_storage.objects.prepared_runs import CorruptBatches, prepare_chunk
+from tidegate_storage.objects.segment_format import (
     HEADER_BYTES,
     AbortedTransaction,
     read_segment,
     read_tail,
 )
-from tidegate_storage.segments import FinalBatch, SealedSegment, SegmentBuilder
+from tidegate_storage.objects.segments import FinalBatch, SealedSegment, SegmentBuilder
 
 TOPIC = bytes(range(16))
 BASE = 1000
@@ -94,7 +94,7 @@ def test_a_newer_format_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     segment = sealed([1])
     position = HEADER_BYTES + segment.length
     with monkeypatch.context() as patch:
-        patch.setattr("tidegate_storage.segment_format.MAJOR_VERSION", 2)
+        patch.setattr("tidegate_storage.objects.segment_format.MAJOR_VERSION", 2)
         newer = sealed([1]).body
     text = "a newer release wrote this segment: it has format 2, this release reads format 1"
     with pytest.raises(UnknownVersion, match=text):

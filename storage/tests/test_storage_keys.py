@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate_storage.keys import parse_wal_key, wal_key
-from tidegate_storage.object_store import check_key
+from tidegate_storage.objects.keys import parse_wal_key, wal_key
+from tidegate_storage.stores.object_store import check_key
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 NUMBERS = st.integers(0, 2**31 - 1)

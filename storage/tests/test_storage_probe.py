@@ -2,15 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate_storage.memory_store import MemoryObjectStore
-from tidegate_storage.object_store import (
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import (
     Buffer,
     ObjectExists,
     ObjectInfo,
     StoreMisconfigured,
     StoreUnavailable,
 )
-from tidegate_storage.probe import probe_store
+from tidegate_storage.stores.probe import probe_store
 
 
 class OverwritingStore(MemoryObjectStore):

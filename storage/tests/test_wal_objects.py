@@ -10,9 +10,9 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate_storage.corrupt import CorruptObject, UnknownVersion
-from tidegate_storage.wal import OpenWal, SealedWal, Slice, WalIdentity, read_wal
-from tidegate_storage.wal_format import END_MAGIC, HEADER, MAJOR_VERSION, TRAILER
+from tidegate_storage.objects.corrupt import CorruptObject, UnknownVersion
+from tidegate_storage.objects.wal import OpenWal, SealedWal, Slice, WalIdentity, read_wal
+from tidegate_storage.objects.wal_format import END_MAGIC, HEADER, MAJOR_VERSION, TRAILER
 
 TOPICS = [bytes(15) + bytes([number]) for number in range(3)]
 IDENTITY = WalIdentity(3, 42, 7)

@@ -41,11 +41,11 @@ from tidegate_coordination.rules.records.segments import (
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.tools.visitor import keep_lease, register_visitor
 
-from .counters import PipelineCounters
-from .limits import MergeSettings
-from .pauses import Pauses
-from .plan import Plan, PlannedUnit, UnderWay, group_units
-from .work import MergeTask, Runner, UnitResult
+from .commands.counters import PipelineCounters
+from .planning.limits import MergeSettings
+from .planning.pauses import Pauses
+from .planning.plan import Plan, PlannedUnit, UnderWay, group_units
+from .tasks.work import MergeTask, Runner, UnitResult
 
 _log = structlog.get_logger("tidegate.pipeline")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.stores.object_store import ObjectStore
 
 from ..log.metadata_log import FIRST_POSITION, LogUnavailable, MetadataLog, Trimmed
 from ..log.whole_entries import expect_whole

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 import trio
 
-from tidegate_storage.keys import backup_prefix
-from tidegate_storage.object_store import ObjectStore
-from tidegate_storage.ownership import Owner, newest_timeline
+from tidegate_storage.objects.keys import backup_prefix
+from tidegate_storage.stores.object_store import ObjectStore
+from tidegate_storage.stores.ownership import Owner, newest_timeline
 
 from ..events.entries import UnreadableEntry, decode_entry
 from ..log.metadata_log import FIRST_POSITION, LogCorrupt, LogEntry, MetadataLog, Snapshot, Trimmed

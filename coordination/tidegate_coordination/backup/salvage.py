@@ -12,15 +12,15 @@ from typing import Final, NamedTuple
 import structlog
 
 from tidegate_protocol.errors import InvalidBatch
-from tidegate_storage.corrupt import CorruptObject, UnknownVersion
-from tidegate_storage.keys import unplaced_key
-from tidegate_storage.object_store import (
+from tidegate_storage.objects.corrupt import CorruptObject, UnknownVersion
+from tidegate_storage.objects.keys import unplaced_key
+from tidegate_storage.objects.wal_reader import read_wal
+from tidegate_storage.stores.object_store import (
     NoSuchObject,
     ObjectInfo,
     ObjectStore,
     put_idempotent,
 )
-from tidegate_storage.wal_reader import read_wal
 
 from ..configs.cluster_settings import ClusterSettings
 from ..coordinator.coordinator import Coordinator

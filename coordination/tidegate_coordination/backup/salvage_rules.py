@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from tidegate_protocol.batches import last_sequence, walk
-from tidegate_storage.wal_reader import WalContents
+from tidegate_storage.objects.wal_reader import WalContents
 
 from ..events.cluster import Event, FormerLife, FormerLivesFound, SalvageEnded
 from ..rules.proposal import GATEWAYS, HEADS, OBJECTS, PRODUCER_IDS, TOPICS, Decided, View

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 import trio
 
-from tidegate_storage.keys import backup_prefix
-from tidegate_storage.object_store import (
+from tidegate_storage.objects.keys import backup_prefix
+from tidegate_storage.stores.object_store import (
     NoSuchObject,
     ObjectInfo,
     ObjectStore,

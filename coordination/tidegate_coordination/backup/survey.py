@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidegate_storage.keys import (
+from tidegate_storage.objects.keys import (
     backup_prefix,
     parse_segment_key,
     parse_wal_key,
@@ -14,7 +14,7 @@ from tidegate_storage.keys import (
     wal_key,
     wal_prefix,
 )
-from tidegate_storage.object_store import ObjectInfo, ObjectStore
+from tidegate_storage.stores.object_store import ObjectInfo, ObjectStore
 
 from ..state.cluster import ClusterState
 from ..state.records.object_keys import object_key

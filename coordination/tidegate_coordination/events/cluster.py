@@ -209,7 +209,8 @@ class SalvageEnded(Event, frozen=True, tag=14):
 class Run(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A maximal stretch of accepted batches of one partition in one object.
 
-    position, length: bytes in the object.  check: see tidegate_storage.runs.  flags: RUN_* bits.
+    position, length: bytes in the object.  check: see tidegate_storage.objects.runs.
+    flags: RUN_* bits.
     max_timestamp: largest time stamp in ms; the append time where RUN_LOG_APPEND_TIME is set.
     """
 
@@ -269,7 +270,7 @@ class ObjectsCollected(Event, frozen=True, tag=23):
 class Segment(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A segment object, and the offsets [base_offset, next_offset) it stands for.
 
-    attempt: with the writer's incarnation and the place, its name (tidegate_storage.keys).
+    attempt: with the writer's incarnation and the place, its name (tidegate_storage.objects.keys).
     position: of its index in the object.  length: of the batches in front of that.  check: CRC-32C
     of the index.
     """
@@ -290,8 +291,8 @@ RUN_SEGMENT = 2
 class SegmentsOfPartition(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The runs of a partition in [base_offset, next_offset) give way to segments.
 
-    records, digest: what was written, by count and by content (tidegate_pipeline.digests): the same
-    as what was read, but for the records that compaction removed by its rules.
+    records, digest: what was written, by count and by content (tidegate_pipeline.tasks.digests):
+    the same as what was read, but for the records that compaction removed by its rules.
     """
 
     partition: int

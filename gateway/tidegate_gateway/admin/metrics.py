@@ -21,7 +21,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_protocol.apis import APIS
-from tidegate_storage.disk_cache import DiskCache
+from tidegate_storage.disk.cache import DiskCache
 
 from ..fetch.object_lender import LenderCounters
 from ..gateway import Gateway

@@ -21,17 +21,17 @@ from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.records.objects import ObjectName, WalName
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
-from tidegate_storage.cache_files import Place
-from tidegate_storage.corrupt import UnknownVersion
-from tidegate_storage.disk_cache import DiskCache
-from tidegate_storage.object_store import (
+from tidegate_storage.disk.cache import DiskCache
+from tidegate_storage.disk.cache_files import Place
+from tidegate_storage.objects.corrupt import UnknownVersion
+from tidegate_storage.objects.segment_format import HEADER_BYTES, SegmentIndex
+from tidegate_storage.range_cache import RangeCache
+from tidegate_storage.stores.object_store import (
     NoSuchObject,
     ObjectStore,
     StoreMisconfigured,
     StoreUnavailable,
 )
-from tidegate_storage.range_cache import RangeCache
-from tidegate_storage.segment_format import HEADER_BYTES, SegmentIndex
 
 from .cached_object import CachedObject
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, Run, RunKey

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote
 
-from tidegate_storage.keys import parse_segment_key, parse_wal_key
+from tidegate_storage.objects.keys import parse_segment_key, parse_wal_key
 
 OBJECTS_PATH: Final = "/v1/objects/"
 MAX_ASKED_BYTES: Final = 16 << 20

@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 import trio
 
 from tidegate_coordination.state.records.objects import WalName
-from tidegate_storage.keys import parse_wal_key
-from tidegate_storage.object_store import Buffer, ObjectStore, StoreUnavailable
+from tidegate_storage.objects.keys import parse_wal_key
 from tidegate_storage.range_cache import RangeCache
+from tidegate_storage.stores.object_store import Buffer, ObjectStore, StoreUnavailable
 
 from ..network.byte_budget import ByteBudget
 from .cached_object import CachedObject

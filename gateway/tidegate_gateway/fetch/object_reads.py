@@ -7,7 +7,7 @@ from typing import NamedTuple
 import trio
 
 from tidegate_coordination.state.records.objects import ObjectName
-from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.stores.object_store import ObjectStore
 
 from .object_asks import ObjectAsk
 from .zone_reads import ZoneReads

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidegate_coordination.events.cluster import RUN_LOG_APPEND_TIME
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
-from tidegate_storage.prepared_runs import (
+from tidegate_storage.objects.prepared_runs import (
     CommittedRun,
     CorruptBatches,
     FileRun,
@@ -13,7 +13,7 @@ from tidegate_storage.prepared_runs import (
     prepare_chunk,
     prepare_wal_run,
 )
-from tidegate_storage.segment_format import Chunk
+from tidegate_storage.objects.segment_format import Chunk
 
 from .segment_rows import is_chunk
 

@@ -11,8 +11,8 @@ import structlog
 from tidegate_coordination.events.cluster import RUN_LOG_APPEND_TIME
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
-from tidegate_storage.corrupt import CorruptObject, UnknownVersion
-from tidegate_storage.segment_format import SegmentIndex
+from tidegate_storage.objects.corrupt import CorruptObject, UnknownVersion
+from tidegate_storage.objects.segment_format import SegmentIndex
 
 from .cached_object import CachedObject
 from .object_reads import Got

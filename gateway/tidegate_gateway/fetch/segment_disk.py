@@ -19,15 +19,15 @@ from crc32c import crc32c
 from tidegate_coordination.state.records.objects import ObjectName
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
-from tidegate_storage.cache_files import DamagedFile, Place
-from tidegate_storage.corrupt import CorruptObject, UnknownVersion
-from tidegate_storage.disk_cache import DiskCache
-from tidegate_storage.disk_queue import Offer
-from tidegate_storage.file_part import FilePart
-from tidegate_storage.object_store import Buffer
-from tidegate_storage.prepared_runs import CorruptBatches, in_file, prepare_chunk
+from tidegate_storage.disk.cache import DiskCache
+from tidegate_storage.disk.cache_files import DamagedFile, Place
+from tidegate_storage.disk.file_part import FilePart
+from tidegate_storage.disk.queue import Offer
+from tidegate_storage.objects.corrupt import CorruptObject, UnknownVersion
+from tidegate_storage.objects.prepared_runs import CorruptBatches, in_file, prepare_chunk
+from tidegate_storage.objects.segment_format import SegmentIndex
 from tidegate_storage.range_cache import RangeCache
-from tidegate_storage.segment_format import SegmentIndex
+from tidegate_storage.stores.object_store import Buffer
 
 from .fetch_plan import Run
 from .prepared_runs import FileRun, PreparedRun, chunk_of

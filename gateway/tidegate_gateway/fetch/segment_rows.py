@@ -13,9 +13,9 @@ from typing import TypeAlias
 from tidegate_coordination.events.cluster import RUN_SEGMENT
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
-from tidegate_storage.corrupt import CorruptObject
-from tidegate_storage.object_store import Buffer
-from tidegate_storage.segment_format import Chunk, SegmentIndex, read_tail
+from tidegate_storage.objects.corrupt import CorruptObject
+from tidegate_storage.objects.segment_format import Chunk, SegmentIndex, read_tail
+from tidegate_storage.stores.object_store import Buffer
 
 # Only ever in memory: the cluster state has no row with these flags.
 _RUN_CHUNK = 0x80

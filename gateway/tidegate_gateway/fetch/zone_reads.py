@@ -20,7 +20,7 @@ from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.forwarding.suspects import Suspects
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_coordination.state.records.objects import ObjectName
-from tidegate_storage.object_store import StoreUnavailable
+from tidegate_storage.stores.object_store import StoreUnavailable
 
 from .object_asks import MAX_ASKED_BYTES, ObjectAsk
 from .object_lender import MAX_WHOLE_BYTES, ObjectLender

@@ -12,7 +12,7 @@ import trio
 
 from tidegate_coordination.http.values import BINARY, HttpAnswer, HttpRequest
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_storage.object_store import NoSuchObject, StoreMisconfigured, StoreUnavailable
+from tidegate_storage.stores.object_store import NoSuchObject, StoreMisconfigured, StoreUnavailable
 
 from ..fetch.object_asks import BadAsk, ObjectAsk, cluster_of, read_target
 from ..fetch.object_lender import ObjectLender

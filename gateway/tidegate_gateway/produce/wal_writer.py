@@ -37,14 +37,14 @@ from tidegate_coordination.rules.records.wal import (
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.records import BatchHeader, last_sequence
-from tidegate_storage.object_store import (
+from tidegate_storage.objects.wal import OpenWal, PlacedBatch, SealedWal, WalIdentity
+from tidegate_storage.stores.object_store import (
     ObjectExists,
     ObjectStore,
     StoreMisconfigured,
     StoreUnavailable,
     put_idempotent,
 )
-from tidegate_storage.wal import OpenWal, PlacedBatch, SealedWal, WalIdentity
 
 from ..network.arenas import Arena
 from ..network.transport import Buffer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate_storage.load import requests_cost_money
+from tidegate_storage.stores.load import requests_cost_money
 
 from ..settings.broker_settings import BrokerSettings
 

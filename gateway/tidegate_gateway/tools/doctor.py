@@ -14,9 +14,9 @@ from typing import Final
 
 import trio
 
-from tidegate_storage.load import open_store
-from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
-from tidegate_storage.probe import probe_store
+from tidegate_storage.stores.load import open_store
+from tidegate_storage.stores.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
+from tidegate_storage.stores.probe import probe_store
 
 from ..instance import read_key
 from ..produce.write_pace import write_pace

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from tidegate_storage import segment_format, wal_format
-from tidegate_storage.batch_scan import BatchScan, NoBatch, SeenBatch
-from tidegate_storage.corrupt import CorruptObject
-from tidegate_storage.object_store import Buffer
-from tidegate_storage.segment_format import AbortedTransaction, Chunk, SegmentIndex
-from tidegate_storage.wal_format import Slice, WalIdentity
+from tidegate_storage.objects import segment_format, wal_format
+from tidegate_storage.objects.batch_scan import BatchScan, NoBatch, SeenBatch
+from tidegate_storage.objects.corrupt import CorruptObject
+from tidegate_storage.objects.segment_format import AbortedTransaction, Chunk, SegmentIndex
+from tidegate_storage.objects.wal_format import Slice, WalIdentity
+from tidegate_storage.stores.object_store import Buffer
 
 READ_BYTES: Final = 1 << 20
 # More than the index of the largest object there can be.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trio
 
-from tidegate_storage.object_store import Buffer, NoSuchObject, ObjectStore, StoreUnavailable
+from tidegate_storage.stores.object_store import Buffer, NoSuchObject, ObjectStore, StoreUnavailable
 
 from .inspection import ByteSource
 

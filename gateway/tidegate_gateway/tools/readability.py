@@ -19,8 +19,8 @@ from tidegate_coordination.rules.records.skips import Unreadable
 from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
-from tidegate_storage.corrupt import UnknownVersion
-from tidegate_storage.object_store import (
+from tidegate_storage.objects.corrupt import UnknownVersion
+from tidegate_storage.stores.object_store import (
     NoSuchObject,
     ObjectStore,
     StoreMisconfigured,

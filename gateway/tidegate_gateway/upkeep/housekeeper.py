@@ -41,7 +41,7 @@ from tidegate_coordination.rules.housekeeping import (
 from tidegate_coordination.rules.records.producer_ids import ExpireProducers
 from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.topics import Topic
-from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.stores.object_store import ObjectStore
 
 from .deletions import Deletions
 from .orphans import OrphanScan

@@ -22,13 +22,13 @@ import trio
 
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import ObjectName, SegmentName, WalName
-from tidegate_storage.keys import (
+from tidegate_storage.objects.keys import (
     parse_segment_key,
     parse_wal_key,
     segment_prefix,
     wal_prefix,
 )
-from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
+from tidegate_storage.stores.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
 
 _log = structlog.get_logger("tidegate.orphans")
 

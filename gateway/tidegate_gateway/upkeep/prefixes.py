@@ -23,9 +23,9 @@ from tidegate_coordination.coordinator.said_again import SaidAgain
 from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
 from tidegate_coordination.rules.gateways import Renew
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_storage.keys import OWNER_KEY
-from tidegate_storage.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
-from tidegate_storage.ownership import (
+from tidegate_storage.objects.keys import OWNER_KEY
+from tidegate_storage.stores.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
+from tidegate_storage.stores.ownership import (
     Owner,
     check_owner,
     claim_prefix,

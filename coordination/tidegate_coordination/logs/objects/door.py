@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 import trio
 
 from tidegate_coordination.log.metadata_log import LogCorrupt, LogUnavailable
-from tidegate_storage.object_store import (
+from tidegate_storage.stores.object_store import (
     NoSuchObject,
     ObjectExists,
     ObjectStore,

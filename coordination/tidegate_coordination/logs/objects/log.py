@@ -39,7 +39,7 @@ from tidegate_coordination.logs.objects.names import (
 )
 from tidegate_coordination.logs.objects.pace import Pace
 from tidegate_coordination.logs.objects.snapshots import ObjectSnapshots
-from tidegate_storage.object_store import ObjectStore
+from tidegate_storage.stores.object_store import ObjectStore
 
 CAPABILITIES: Final = LogCapabilities(
     forward_to_leader=True, typical_append_seconds=0.05, max_entry_bytes=1 << 20

@@ -12,7 +12,7 @@ import msgspec
 from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable
 from tidegate_coordination.logs.objects.door import told
 from tidegate_coordination.logs.objects.names import FORMAT, FORMAT_NAME
-from tidegate_storage.object_store import (
+from tidegate_storage.stores.object_store import (
     NoSuchObject,
     ObjectExists,
     ObjectStore,

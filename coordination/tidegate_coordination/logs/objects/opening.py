@@ -15,8 +15,8 @@ import trio
 
 from tidegate_coordination.log.metadata_log import LogMisconfigured
 from tidegate_coordination.logs.objects.log import ObjectLog, open_objects
-from tidegate_storage.load import open_store
-from tidegate_storage.object_store import ObjectStore, StoreMisconfigured
+from tidegate_storage.stores.load import open_store
+from tidegate_storage.stores.object_store import ObjectStore, StoreMisconfigured
 
 PREFIX: Final = "tidegate-log/"
 _DEADLINE_SECONDS: Final = 10.0  # of each request

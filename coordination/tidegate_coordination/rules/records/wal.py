@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from tidegate_storage.runs import run_check
+from tidegate_storage.objects.runs import run_check
 
 from ...events.cluster import RUN_LOG_APPEND_TIME, ProducerBatch, Run, WalAbandoned, WalCommitted
 from ...events.metadata_versions import DUPLICATES_TOLD, WIDE_NUMBERS

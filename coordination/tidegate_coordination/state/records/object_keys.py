@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate_storage.keys import segment_key, wal_key
+from tidegate_storage.objects.keys import segment_key, wal_key
 
 from ..cluster import ClusterState
 from .objects import ObjectName, WalName

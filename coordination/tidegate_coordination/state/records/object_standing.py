@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from tidegate_storage.keys import parse_segment_key, parse_wal_key
+from tidegate_storage.objects.keys import parse_segment_key, parse_wal_key
 
 from ..cluster import ClusterState
 from .objects import ObjectName, SegmentName, WalName, WalStatus

@@ -13,8 +13,8 @@ import trio
 
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.object_standing import Known, standing_of
-from tidegate_storage.corrupt import UnknownVersion
-from tidegate_storage.object_store import NoSuchObject, ObjectStore
+from tidegate_storage.objects.corrupt import UnknownVersion
+from tidegate_storage.stores.object_store import NoSuchObject, ObjectStore
 
 from ...admin.logs import configure_logs
 from ...refusals_to_start import sentence_of

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.object_standing import Known
 from tidegate_protocol.compression import Codec
-from tidegate_storage.batch_scan import SeenBatch
-from tidegate_storage.wal_format import Slice
+from tidegate_storage.objects.batch_scan import SeenBatch
+from tidegate_storage.objects.wal_format import Slice
 
 from ...tools.inspection import Frame, Scanned, Stretch
 

@@ -30,8 +30,8 @@ from tidegate_protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from tidegate_storage.corrupt import UnknownVersion
-from tidegate_storage.object_store import NoSuchObject, StoreMisconfigured, StoreUnavailable
+from tidegate_storage.objects.corrupt import UnknownVersion
+from tidegate_storage.stores.object_store import NoSuchObject, StoreMisconfigured, StoreUnavailable
 
 from ...blocking import Blocking
 from ...fetch.fetch_plan import FetchSettings

@@ -1,0 +1,1 @@
+"""What is measured: brokers, stores, logs and pipelines of our own, and Apache Kafka."""

@@ -1,0 +1,1 @@
+"""From what a process used up to the figures of a table."""

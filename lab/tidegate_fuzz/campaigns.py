@@ -1,0 +1,184 @@
+"""The targets by name, and running one of them in this process."""
+
+from __future__ import annotations
+
+import hashlib
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from .cover import Marks, watch
+from .engine import Campaign, Finding, Tally, Target, minimised
+
+# What a process of a campaign may map; so a bomb ends in a MemoryError, which is a finding.
+MAX_ADDRESS_BYTES: Final = 3 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A target: its class, as module and name in this package, and the code it measures."""
+
+    module: str
+    name: str
+    watched: tuple[str, ...]
+
+
+CONNECTION: Final = "connection"
+
+TARGETS: Final = {
+    "codec": Known(
+        "wire_targets",
+        "CodecTarget",
+        ("tidegate_protocol.messages", "tidegate_protocol.primitives"),
+    ),
+    "plain-produce": Known(
+        "plain_target", "PlainProduceTarget", ("tidegate_protocol.plain_produce",)
+    ),
+    "headers": Known(
+        "wire_targets",
+        "HeadersTarget",
+        (
+            "tidegate_protocol.headers",
+            "tidegate_protocol.frames",
+        ),
+    ),
+    "consumer-protocol": Known(
+        "wire_targets",
+        "ConsumerProtocolTarget",
+        (
+            "tidegate_protocol.consumer_protocol",
+            "tidegate_protocol.messages.consumer_protocol_subscription",
+            "tidegate_protocol.messages.consumer_protocol_assignment",
+        ),
+    ),
+    "batches": Known(
+        "record_targets",
+        "BatchesTarget",
+        (
+            "tidegate_protocol.batches",
+            "tidegate_protocol.records",
+            "tidegate_protocol.compression",
+            "tidegate_gateway.produce.record_checks",
+        ),
+    ),
+    "records": Known("record_targets", "RecordsTarget", ("tidegate_protocol.records",)),
+    "compression": Known("record_targets", "CompressionTarget", ("tidegate_protocol.compression",)),
+    "wal": Known(
+        "object_targets",
+        "WalTarget",
+        ("tidegate_storage.objects.wal_format", "tidegate_storage.objects.wal_reader"),
+    ),
+    "runs": Known(
+        "object_targets",
+        "RunsTarget",
+        ("tidegate_gateway.fetch.prepared_runs", "tidegate_storage.objects.prepared_runs"),
+    ),
+    "segments": Known(
+        "segment_target",
+        "SegmentTarget",
+        ("tidegate_storage.objects.segment_format", "tidegate_storage.objects.prepared_runs"),
+    ),
+    "entries": Known("object_targets", "EntriesTarget", ("tidegate_coordination.events.entries",)),
+    "fold": Known("object_targets", "FoldTarget", ("tidegate_coordination.state",)),
+    "snapshots": Known(
+        "object_targets", "SnapshotsTarget", ("tidegate_coordination.log.snapshots",)
+    ),
+    "groups": Known("group_target", "GroupsTarget", ("tidegate_coordination.groups",)),
+    CONNECTION: Known(
+        "connection_target",
+        "ConnectionTarget",
+        (
+            "tidegate_gateway",
+            "tidegate_coordination",
+            "tidegate_protocol.batches",
+            "tidegate_protocol.records",
+            "tidegate_protocol.headers",
+            "tidegate_protocol.frames",
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to run.  corpus: a folder to read inputs from and keep new ones in."""
+
+    target: str
+    seed: int = 1
+    executions: int | None = None
+    seconds: float | None = None
+    corpus: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it."""
+
+    order: Order
+    tally: Tally
+    marks: Marks
+    findings: list[Finding]
+
+
+def run(order: Order) -> Outcome:
+    """Run an order.  Its target's modules must not have been imported yet."""
+    known = TARGETS[order.target]
+    marks = watch(known.watched)
+    bound_memory()
+    if order.target == CONNECTION:
+        return _run_connections(order, marks)
+    target = made(known)
+    campaign = Campaign(target, marks, order.seed, stored(order.corpus))
+    tally = campaign.run(_until(order))
+    if order.corpus is not None:
+        _store(order.corpus, campaign.chooser.grown)
+    return Outcome(
+        order, tally, marks, [minimised(target, each) for each in tally.findings.values()]
+    )
+
+
+def _run_connections(order: Order, marks: Marks) -> Outcome:
+    """The same for whole connections; the gateway is imported only now, to be measured."""
+    module = import_module("tidegate_fuzz.connection_target")
+    campaign = module.ConnectionCampaign(marks, order.seed, stored(order.corpus))
+    tally: Tally = campaign.run(_until(order))
+    if order.corpus is not None:
+        _store(order.corpus, campaign.chooser.grown)
+    return Outcome(order, tally, marks, list(tally.findings.values()))
+
+
+def made(known: Known) -> Target:
+    """Return a target; imports what it measures."""
+    target: Target = getattr(import_module(f"tidegate_fuzz.{known.module}"), known.name)()
+    return target
+
+
+def bound_memory() -> None:
+    """Let this process map no more than MAX_ADDRESS_BYTES."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESS_BYTES, hard))
+
+
+def _until(order: Order) -> Callable[[int], bool]:
+    limit, seconds = order.executions, order.seconds
+    if seconds is None:
+        return lambda executions: limit is None or executions < limit
+    end = time.monotonic() + seconds
+    return lambda executions: (limit is None or executions < limit) and time.monotonic() < end
+
+
+def stored(corpus: Path | None) -> list[bytes]:
+    """Return the inputs of a folder, in the order of their names."""
+    if corpus is None or not corpus.is_dir():
+        return []
+    return [each.read_bytes() for each in sorted(corpus.iterdir())]
+
+
+def _store(corpus: Path, inputs: list[bytes]) -> None:
+    corpus.mkdir(parents=True, exist_ok=True)
+    for each in inputs:
+        (corpus / hashlib.sha256(each).hexdigest()[:16]).write_bytes(each)

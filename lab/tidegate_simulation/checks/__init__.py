@@ -1,0 +1,1 @@
+"""Judges of a history: what clients were told, against what they saw."""

@@ -1,0 +1,248 @@
+"""A history, indexed: what all checks look things up in.  See checker.py."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..clients.keyed import Keyed
+from .history import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken promise.  indexes: of the events that show it."""
+
+    kind: str
+    text: str
+    indexes: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Sent:
+    """One value, as it was sent.  place: in its batch."""
+
+    key: int
+    place: int
+    invoke: Event
+    outcome: Event | None = None
+
+    @property
+    def acked(self) -> bool:
+        """Tell whether it was acknowledged."""
+        return self.outcome is not None and self.outcome.type == "ok"
+
+    @property
+    def acked_offset(self) -> int:
+        """Return the offset that the acknowledgement gave, or -1."""
+        if self.outcome is None or not self.acked:
+            return -1
+        base: int = value_of(self.outcome)["offset"]
+        return base + self.place if base >= 0 else -1
+
+    @property
+    def producer(self) -> tuple[int, int] | None:
+        """Return the producer id and epoch."""
+        producer = value_of(self.invoke)["producer"]
+        return (producer[0], producer[1]) if producer else None
+
+
+Places = dict[int, dict[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A stretch that was given up, by declared repair.  index: of the note that says so."""
+
+    base: int
+    next: int
+    index: int
+
+
+@dataclass(slots=True)
+class Facts:
+    """What the whole history says.
+
+    seen: key -> value -> offset -> index of the first poll.  at: key -> offset -> value.
+    trimmed: key -> the highest offset below which records may be gone.
+    topics: key -> the topic that a note names.  dropped: key -> index of the first invoke of its
+    deletion.  gone: key -> index of the first ok of it.  retention: key -> (ms, bytes).
+    compacted: key -> how its record keys are made.  same_key: (key, record key) -> values.
+    lost: key -> what was given up.  first: key -> its first offset ever, where it is not 0.
+    """
+
+    events: Sequence[Event]
+    sent: dict[int, Sent] = field(default_factory=dict[int, Sent])
+    seen: dict[int, Places] = field(default_factory=lambda: defaultdict(dict))
+    at: Places = field(default_factory=lambda: defaultdict(dict))
+    trimmed: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    topics: dict[int, str] = field(default_factory=dict[int, str])
+    dropped: dict[int, int] = field(default_factory=dict[int, int])
+    gone: dict[int, int] = field(default_factory=dict[int, int])
+    retention: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    compacted: dict[int, Keyed] = field(default_factory=dict[int, Keyed])
+    same_key: dict[tuple[int, int], list[int]] = field(
+        default_factory=dict[tuple[int, int], list[int]]
+    )
+    lost: dict[int, list[Lost]] = field(default_factory=lambda: defaultdict(list))
+    first: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    def is_lost(self, key: int, offset: int, index: int) -> bool:
+        """Tell whether a record had been given up when the event of that index was written."""
+        return any(
+            each.base <= offset < each.next and each.index < index
+            for each in self.lost.get(key, ())
+        )
+
+    def finished(self, f: str, kind: str = "ok") -> Iterator[tuple[Event, dict[str, Any]]]:
+        """Yield the events that end an operation."""
+        for event in self.events:
+            if event.f == f and event.type == kind:
+                yield event, value_of(event)
+
+    def may_be_gone(self, value: int) -> bool:
+        """Tell whether a record may be deleted; without a known offset nobody can tell."""
+        sent = self.sent[value]
+        if sent.key in self.dropped or self.may_be_compacted(value, sent.acked_offset):
+            return True
+        before, offset = self.trimmed[sent.key], sent.acked_offset
+        if self.is_lost(sent.key, offset, len(self.events)):
+            return True
+        return (before > 0 and offset < before) or (offset < 0 and sent.key in self.lost)
+
+    def may_be_compacted(self, value: int, offset: int) -> bool:
+        """Tell whether a record, at an offset or -1, may have given way to a newer one of its key.
+
+        A tombstone may be gone by itself.
+        """
+        sent = self.sent.get(value)
+        keyed = self.compacted.get(sent.key) if sent is not None else None
+        if sent is None or keyed is None:
+            return False
+        if keyed.is_tombstone(value):
+            return True
+        others = self.same_key.get((sent.key, value % keyed.keys), ())
+        return any(self._may_be_newer(self.sent[other], other, sent, offset) for other in others)
+
+    def _may_be_newer(self, other: Sent, value: int, sent: Sent, offset: int) -> bool:
+        """Tell whether another record of the same record key may stand behind one."""
+        if other is sent or (other.outcome is not None and other.outcome.type == "fail"):
+            return False
+        places = self.seen[other.key].get(value)
+        stands_at = max(places) if places else other.acked_offset
+        if offset >= 0 and stands_at >= 0:
+            return stands_at > offset
+        # One that was done before the other began stands in front of it.
+        return other.outcome is None or not (
+            other.acked and other.outcome.index < sent.invoke.index
+        )
+
+    def may_stand_in(self, sent: Sent, key: int) -> bool:
+        """Tell whether a record may be read from a key.
+
+        One sent by name, without an acknowledgement, may be in any topic that has had the name.
+        """
+        if sent.key == key:
+            return True
+        by_name = value_of(sent.invoke).get("by_name") and not sent.acked
+        topic = self.topics.get(sent.key)
+        return bool(by_name) and topic is not None and topic == self.topics.get(key)
+
+
+def value_of(event: Event) -> dict[str, Any]:
+    """Return the value of an event that must have one."""
+    assert event.value is not None
+    return event.value
+
+
+def gather(events: Sequence[Event]) -> Facts:
+    """Index a history."""
+    facts = Facts(events)
+    for event in events:
+        if event.f == "send":
+            _gather_send(facts, event)
+        elif event.f in ("poll", "low", "trim"):
+            _gather_read(facts, event)
+        elif event.f in ("created", "delete", "retention", "compacted"):
+            _gather_topic(facts, event)
+        elif event.f == "lost":
+            _gather_lost(facts, event)
+        elif event.f == "begins":
+            facts.first[value_of(event)["key"]] = value_of(event)["offset"]
+    _gather_retained(facts)
+    _gather_same(facts)
+    return facts
+
+
+def _gather_send(facts: Facts, event: Event) -> None:
+    table = value_of(event)
+    for place, value in enumerate(table["values"]):
+        if event.type == "invoke":
+            facts.sent[value] = Sent(table["key"], place, event)
+        else:
+            facts.sent[value].outcome = event
+
+
+def _gather_read(facts: Facts, event: Event) -> None:
+    table = value_of(event)
+    key = table["key"]
+    if event.f == "trim" and event.type in ("invoke", "ok"):
+        before = max(table["before"], table.get("low", 0))
+        facts.trimmed[key] = max(facts.trimmed[key], before)
+    elif event.f == "poll" and event.type == "ok":
+        for offset, value in table["records"]:
+            facts.seen[key].setdefault(value, {}).setdefault(offset, event.index)
+            facts.at[key].setdefault(offset, value)
+
+
+def _gather_topic(facts: Facts, event: Event) -> None:
+    table = value_of(event)
+    if event.f == "retention":
+        facts.retention[table["key"]] = (table["ms"], table["bytes"])
+    elif event.f == "compacted":
+        facts.compacted[table["key"]] = Keyed(table["keys"], table["tombstones"])
+    elif event.f == "created":
+        facts.topics.update(dict.fromkeys(table["keys"], table["topic"]))
+    elif event.type == "invoke":
+        for key in table["keys"]:
+            facts.dropped.setdefault(key, event.index)
+    elif event.type == "ok":
+        for key in table["keys"]:
+            facts.gone.setdefault(key, event.index)
+
+
+def _gather_same(facts: Facts) -> None:
+    """Put together what has one record key."""
+    for value, sent in facts.sent.items():
+        keyed = facts.compacted.get(sent.key)
+        if keyed is not None:
+            facts.same_key.setdefault((sent.key, value % keyed.keys), []).append(value)
+
+
+def _gather_lost(facts: Facts, event: Event) -> None:
+    """Where it was the beginning, the log start has moved."""
+    table = value_of(event)
+    key = table["key"]
+    facts.lost[key].append(Lost(table["base"], table["next"], event.index))
+    if table["start"] >= table["next"]:
+        facts.trimmed[key] = max(facts.trimmed[key], table["start"])
+
+
+def _gather_retained(facts: Facts) -> None:
+    """Below a log start that was seen, retention may have taken what it may take."""
+    for event, key, start in log_starts(facts):
+        if key in facts.retention and event.type == "ok":
+            facts.trimmed[key] = max(facts.trimmed[key], start)
+
+
+def log_starts(facts: Facts) -> Iterator[tuple[Event, int, int]]:
+    """Yield (event, key, log start) for every time that somebody was told one."""
+    for event in facts.events:
+        if event.type != "ok" or event.f not in ("poll", "low", "trim"):
+            continue
+        table = value_of(event)
+        start = table.get({"poll": "start", "low": "offset", "trim": "low"}[event.f])
+        if start is not None:
+            yield event, table["key"], start

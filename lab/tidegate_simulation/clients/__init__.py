@@ -1,0 +1,1 @@
+"""Kafka clients of a run: they write, read, administrate, and are hostile."""

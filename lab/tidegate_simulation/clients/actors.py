@@ -1,0 +1,143 @@
+"""Who is at work in a run: every client, by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final, Protocol
+
+from ..invariants.auditor import Auditor
+from ..members.contenders import Contender, GroupDeleter, Resumer
+from ..members.groups import Committer, CommitterOfAll, Pauser
+from ..members.members import GroupMember
+from ..plans.expiry_plan import PRODUCERS
+from ..probers.probers import GroupProber, WakeProber
+from .admins import ConfigChanger, Grower, Retainer
+from .client import Client
+from .fleeting import FleetingReader, FleetingWriter, Lives, TopicOwner
+from .late_admins import ConfigSetter, Emptier, HastyEmptier, Reliver
+from .producers import IdempotentProducer, Newcomer, Pipeliner, PlainProducer
+from .readers import Admin, Reader
+from .seekers import Seeker
+from .twins import Twin, Wrapper, Zombie
+from .workload import Workload
+
+LATE_SHARE: Final = 0.3
+
+
+class Actor(Protocol):
+    """One client at work."""
+
+    client: Client
+
+    async def run(self) -> None:
+        """Work until the workload has no operation left."""
+        ...
+
+
+def make_actors(workload: Workload, rng: Random) -> list[Actor]:
+    """Return all clients of a run: some are always there, others come in casts that are drawn."""
+    actors: list[Actor] = [
+        IdempotentProducer(workload, "producer 1"),
+        IdempotentProducer(workload, "producer 2"),
+        PlainProducer(workload, "plain producer"),
+        Pipeliner(workload, "pipeliner"),
+        Reader(workload, "reader 1", sessions=True),
+        Reader(workload, "reader 2"),
+        Admin(workload, "admin", rng.choice((0.0, 0.2, 0.6))),
+        Auditor(workload, "auditor"),
+        WakeProber(workload, "wake prober"),
+    ]
+    share = rng.choice((0.1, 0.3, 0.6))
+    for cast in _CASTS:
+        if rng.random() < share:
+            actors += cast(workload)
+    # A draw of its own, so that the casts before it stay those of their seeds.
+    if workload.world.rng("late admins").random() < LATE_SHARE:
+        actors += _late_admins(workload)
+    if PRODUCERS in workload.world.settings:
+        actors += [Newcomer(workload, f"newcomer {number}") for number in range(1, 4)]
+        actors.append(Pauser(workload, "pauser", "paused"))
+    if workload.world.plan.beginnings.has_small_parts:
+        several = [f"relived-{number}" for number in range(1, 4)]
+        actors.append(Reliver(workload, "reliver of several", several))
+        actors.append(HastyEmptier(workload, "hasty emptier", "emptied-in-haste"))
+        actors.append(CommitterOfAll(workload, "committer of all", "all"))
+    return actors
+
+
+def _late_admins(workload: Workload) -> list[Actor]:
+    return [
+        ConfigSetter(workload, "config setter", "tuned"),
+        Emptier(workload, "emptier", "emptied"),
+        Reliver(workload, "reliver", ["relived"]),
+    ]
+
+
+def _committers(workload: Workload) -> list[Actor]:
+    return [
+        Committer(workload, "committer 1", "shared"),
+        Committer(workload, "committer 2", "shared"),
+    ]
+
+
+def _members(workload: Workload) -> list[Actor]:
+    members = [GroupMember(workload, f"member {place}", "readers") for place in range(1, 4)]
+    return [*members, GroupProber(workload, "group prober", "readers")]
+
+
+def _static_members(workload: Workload) -> list[Actor]:
+    """Two share an instance id."""
+    members = [
+        GroupMember(workload, f"static {place}", "still", instance_id=f"instance {place % 2}")
+        for place in range(1, 4)
+    ]
+    return [*members, GroupProber(workload, "static prober", "still")]
+
+
+def _crowd(workload: Workload) -> list[Actor]:
+    """Many members, so that there is always one who comes or goes."""
+    return [GroupMember(workload, f"one of many {place}", "crowd") for place in range(1, 7)]
+
+
+def _topic_lives(workload: Workload) -> list[Actor]:
+    lives = Lives()
+    return [
+        TopicOwner(workload, "owner", lives),
+        FleetingWriter(workload, "fleeting writer 1", lives),
+        FleetingWriter(workload, "fleeting writer 2", lives),
+        FleetingReader(workload, "fleeting reader 1", lives),
+        FleetingReader(workload, "fleeting reader 2", lives),
+    ]
+
+
+def _contenders(workload: Workload) -> list[Actor]:
+    names = [f"contender {place}" for place in range(1, 4)]
+    return [Contender(workload, name, "wanted") for name in names]
+
+
+def _deleters(workload: Workload) -> list[Actor]:
+    return [
+        GroupDeleter(workload, "group deleter", "doomed"),
+        Committer(workload, "doomed 1", "doomed"),
+        Committer(workload, "doomed 2", "doomed"),
+        Contender(workload, "doomed 3", "doomed"),
+    ]
+
+
+_CASTS: Final[tuple[Callable[[Workload], list[Actor]], ...]] = (
+    _committers,
+    _members,
+    _static_members,
+    _crowd,
+    _topic_lives,
+    _contenders,
+    _deleters,
+    lambda workload: [Resumer(workload, "resumer", "resumed")],
+    lambda workload: [Twin(workload, "twin"), Zombie(workload, "zombie")],
+    lambda workload: [Wrapper(workload, "wrapper")],
+    lambda workload: [Seeker(workload, "seeker")],
+    lambda workload: [Grower(workload, "grower", "orders")],
+    lambda workload: [ConfigChanger(workload, "config changer", "changing")],
+    lambda workload: [Retainer(workload, "retainer", "kept")],
+)

@@ -1,0 +1,202 @@
+"""What all actors of a run share: the keys, the number of operations left, the values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple
+
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import create_topics, metadata
+from tidegate_protocol.records import Record, build_batch
+
+from ..plans.settings_plan import RETENTION
+from ..world.world import World
+from .client import Client, Disconnected, ProtocolBroken
+from .keyed import Keyed
+
+
+class Key(NamedTuple):
+    """One partition, as histories number it."""
+
+    number: int
+    topic: str
+    topic_id: bytes
+    partition: int
+
+
+@dataclass(slots=True)
+class Workload:
+    """operations_left: each actor takes one for each thing it does.
+
+    first_offset: of every partition.
+    keys: of topics that stay; all clients use them, and last readers read them.
+    append_time: numbers of keys whose records may get the gateway's time.  keyed: how the records
+    of a key are made, by its number, where they have keys.
+    """
+
+    world: World
+    operations_left: int
+    first_offset: int = 0
+    keys: list[Key] = field(default_factory=list[Key])
+    append_time: set[int] = field(default_factory=set[int])
+    keyed: dict[int, Keyed] = field(default_factory=dict[int, Keyed])
+    _values: count[int] = field(default_factory=lambda: count(1))
+    _numbers: count[int] = field(default_factory=count)
+    _known: dict[tuple[bytes, int], int] = field(default_factory=dict[tuple[bytes, int], int])
+
+    def take(self) -> bool:
+        """Take one operation; False when none is left."""
+        if self.operations_left <= 0:
+            return False
+        self.operations_left -= 1
+        return True
+
+    def values(self, how_many: int) -> list[int]:
+        """Return values that nobody else sends."""
+        return [next(self._values) for _ in range(how_many)]
+
+    def new_keys(self, topic: str, topic_id: bytes, partitions: Iterable[int]) -> list[Key]:
+        """Number the partitions of a topic."""
+        keys = [Key(next(self._numbers), topic, topic_id, index) for index in partitions]
+        self._known.update({(topic_id, key.partition): key.number for key in keys})
+        if self.first_offset:
+            for key in keys:
+                value = {"key": key.number, "offset": self.first_offset}
+                self.world.history.note("setup", "ok", "begins", value)
+        return keys
+
+    def number_of(self, topic_id: bytes, partition: int) -> int | None:
+        """Return the number of a partition; None if no client knows it yet."""
+        return self._known.get((topic_id, partition))
+
+    def is_known(self, topic_id: bytes, partition: int) -> bool:
+        """Tell whether a client knows a partition."""
+        return (topic_id, partition) in self._known
+
+    def key_of(self, topic: str, topic_id: bytes, partition: int) -> Key:
+        """Return the key of a partition that an answer names, by name or by id."""
+        for key in self.keys:
+            if key.partition == partition and (
+                key.topic == topic if topic else key.topic_id == topic_id
+            ):
+                return key
+        raise ProtocolBroken(f"an answer names {topic or topic_id.hex()}-{partition}")
+
+
+def batch_bytes(
+    values: Sequence[int],
+    timestamp: int,
+    *,
+    producer: tuple[int, int] = (-1, -1),
+    sequence: int,
+    keyed: Keyed | None = None,
+) -> bytes:
+    """Return a batch with one record a value."""
+    records = [
+        keyed.record(place, timestamp, value)
+        if keyed is not None
+        else Record(place, timestamp, None, str(value).encode())
+        for place, value in enumerate(values)
+    ]
+    return build_batch(
+        records, producer_id=producer[0], producer_epoch=producer[1], base_sequence=sequence
+    )
+
+
+async def create_topics_and_keys(workload: Workload, topics: dict[str, int]) -> None:
+    """Create topics with so many partitions each, and number their partitions."""
+    admin = Client(workload.world, "setup")
+    for name, parts in topics.items():
+        topic_id = await create_topic(admin, name, parts, own_retention(workload.world))
+        workload.keys += workload.new_keys(name, topic_id, range(parts))
+    await _compare_metadata(admin, workload)
+    admin.close()
+
+
+def own_retention(world: World) -> dict[str, str]:
+    """Return what a topic must say itself so that all of it is kept.
+
+    Nothing, if gateways are given nothing, or one that is to keep all has told so: that counts on
+    after its end.  One that was put out before it told is as if it had never come.
+    """
+    plan = world.plan.static
+    told = world.watch.state.static_settings.by_node_id
+    keeps_all = any(plan.is_careful(each, RETENTION) for each in plan.static if each in told)
+    return {"retention.ms": "-1"} if plan.static and not keeps_all else {}
+
+
+async def create_topic(
+    client: Client,
+    name: str,
+    partitions: int,
+    configs: Mapping[str, str] | None = None,
+    known: Iterable[bytes] = (),
+) -> bytes:
+    """Create a topic, for as long as it takes, and return its id.
+
+    known: ids of former topics of the name.
+    """
+    rows = [
+        create_topics.CreatableTopicConfig(each, value) for each, value in (configs or {}).items()
+    ]
+    topic = create_topics.CreatableTopic(name, partitions, 1, configs=rows)
+    request = create_topics.CreateTopicsRequest([topic], 30_000)
+    while True:
+        try:
+            response = await client.call("CreateTopics", create_topics, 7, request)
+        except Disconnected:
+            # The network may deliver it at any time, even after the topic's deletion.
+            client.world.unanswered_creates.add(name)
+            await client.pause(1.0)
+            continue
+        answer = response.topics[0]
+        match ErrorCode(answer.error_code):
+            case ErrorCode.NONE:
+                return bytes(answer.topic_id)
+            case ErrorCode.REQUEST_TIMED_OUT:
+                continue  # others changed the name meanwhile: look again
+            case ErrorCode.TOPIC_ALREADY_EXISTS if name in client.world.unanswered_creates:
+                return await _find_id(client, name, frozenset(known))
+            case code:
+                raise ProtocolBroken(f"CreateTopics of {name}: {code.name}")
+
+
+async def _find_id(client: Client, name: str, known: frozenset[bytes]) -> bytes:
+    """Ask until a gateway names an id that is new."""
+    request = metadata.MetadataRequest(
+        [metadata.MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
+    )
+    while True:
+        try:
+            response = await client.call("Metadata", metadata, 12, request)
+        except Disconnected:
+            await client.pause(1.0)
+            continue
+        topic_id = bytes(response.topics[0].topic_id)
+        if not response.topics[0].error_code and topic_id not in known:
+            return topic_id
+        client.close()
+        await client.pause(1.0)
+
+
+async def _compare_metadata(admin: Client, workload: Workload) -> None:
+    names = sorted({key.topic for key in workload.keys})
+    request = metadata.MetadataRequest(
+        [metadata.MetadataRequestTopic(name=name) for name in names],
+        allow_auto_topic_creation=False,
+    )
+    while True:
+        try:
+            response = await admin.call("Metadata", metadata, 12, request)
+            break
+        except Disconnected:
+            await admin.pause(1.0)
+    found = {
+        (topic.name, topic.topic_id, part.partition_index)
+        for topic in response.topics
+        for part in topic.partitions
+    }
+    if found != {(key.topic, key.topic_id, key.partition) for key in workload.keys}:
+        raise ProtocolBroken(f"Metadata does not name what was created: {response}")

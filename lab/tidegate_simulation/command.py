@@ -1,0 +1,60 @@
+"""The command `tidegate simulate`, plugged into `tidegate`.
+
+Only words here; what it does is imported when it is called: `tidegate --help` stays quick.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .plans.zone_plan import MAX_ZONES
+
+app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+
+
+def _seed_range(text: str) -> range:
+    """Read "7" or "1-100"."""
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    if found is None:
+        raise typer.BadParameter("write A-B, as in 1-100")
+    seeds = range(int(found[1]), int(found[2] or found[1]) + 1)
+    if not seeds:
+        raise typer.BadParameter("the last seed is below the first")
+    return seeds
+
+
+@app.callback()
+def main(
+    seeds: Annotated[str, typer.Option(help="First and last seed, A-B.")] = "1-20",
+    operations: Annotated[
+        int, typer.Option(min=1, help="Operations of all clients of a seed.")
+    ] = 150,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write the trace of a single seed to this file.")
+    ] = None,
+    zones: Annotated[
+        int,
+        typer.Option(min=0, max=MAX_ZONES, help="Spread gateways and clients over so many zones."),
+    ] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one a CPU.")] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run gateways in a simulated world of faults, and check all that clients see.
+
+    Each seed is a world of its own: three gateways, or more with --zones, up to two drivers of the
+    pipeline, one metadata log, one object store, and clients whose history is checked.  A seed
+    gives the same run on every machine.  The exit code is 1 when a promise of the gateway was
+    broken, or a fault that was drawn did not land.
+    """
+    wanted = _seed_range(seeds)
+    if trace is not None and len(wanted) > 1:
+        raise typer.BadParameter("--trace wants a single seed")
+    from .run_seeds import SeedsOptions, run_seeds
+
+    options = SeedsOptions(wanted, operations, trace, zones, jobs)
+    raise typer.Exit(run_seeds(options, as_json=as_json))

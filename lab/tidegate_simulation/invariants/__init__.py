@@ -1,0 +1,1 @@
+"""What must hold in the cluster state and the store, whatever clients see."""

@@ -1,0 +1,86 @@
+"""Reads the metadata log as it grows, for rules about time that no single state can show.
+
+- A claim is not taken from a gateway that lives.
+- Nobody expires a gateway that wrote an entry half a lease ago or less, however wrong clocks are.
+
+It notes for the checker from when to when a gateway is *unaware*: a lone gateway that the log does
+not answer goes on serving its groups, and cannot know that another gateway has ended its lease.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events.entries import Entry, authored, decode_entry
+from tidegate_coordination.state.broken import StateBroken
+from tidegate_coordination.state.cluster import ClusterState
+
+from ..clients.client import Client
+from ..clients.workload import Workload
+
+LOOK_SECONDS = 0.25
+
+
+class Auditor:
+    """See the module's head."""
+
+    def __init__(self, workload: Workload, name: str) -> None:
+        self.client = Client(workload.world, name)
+        self._workload = workload
+        self._state = ClusterState()
+        self._written: dict[int, float] = {}
+        self._unaware: dict[int, list[str]] = {}
+
+    async def run(self) -> None:
+        """Do so until no operation is left."""
+        try:
+            while self._workload.operations_left > 0:
+                self._read()
+                self._see_who_is_aware()
+                await trio.sleep(LOOK_SECONDS)
+        except (StateBroken, KeyError):
+            pass  # the world's own watch has complained
+
+    def _read(self) -> None:
+        payloads = self._workload.world.watch.payloads
+        now = trio.current_time()
+        for position in range(self._state.position + 1, len(payloads) + 1):
+            entry = decode_entry(payloads[position - 1], position)
+            self._audit(entry, now)
+            self._state.apply(position, entry)
+            self._written[entry.writer] = now
+
+    def _audit(self, entry: Entry, now: float) -> None:
+        state, complain = self._state, self._workload.world.complain
+        for author, event in authored(entry):
+            self._written[author] = now
+            if isinstance(event, ev.ClaimTaken):
+                claim = state.claims.get(event.name)
+                if claim is not None and state.gateways.is_live(claim.incarnation):
+                    complain("claim stolen", f"{event} from {claim}, which lives")
+            elif isinstance(event, ev.GatewayExpired) and event.incarnation != author:
+                self._see_if_aware(event.incarnation)
+                silent = now - self._written.get(event.incarnation, 0.0)
+                if silent + LOOK_SECONDS < state.gateways.lease_ms / 2000:
+                    complain("expired too soon", f"{event} by {entry.writer} after {silent:.2f} s")
+
+    def _see_if_aware(self, ended: int) -> None:
+        coordinator = self._workload.world.coordinators.get(ended)
+        if coordinator is None or coordinator.state.gateways.has_others(ended):
+            return
+        held = self._state.claims.held_by(ended, "group/")
+        if held:
+            self._unaware[ended] = [each.removeprefix("group/") for each in held]
+            self._note("unaware", ended)
+
+    def _see_who_is_aware(self) -> None:
+        for each in sorted(self._unaware):
+            coordinator = self._workload.world.coordinators.get(each)
+            if coordinator is None or not coordinator.state.gateways.is_live(each):
+                self._note("aware", each)
+                del self._unaware[each]
+
+    def _note(self, f: str, incarnation: int) -> None:
+        history = self._workload.world.history
+        history.note(self.client.name, "info", f, {"groups": self._unaware[incarnation]})

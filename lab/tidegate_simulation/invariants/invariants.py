@@ -1,0 +1,341 @@
+"""What must hold after every entry of the metadata log, whatever clients see.
+
+StateWatch folds each entry into a replica of its own at the moment it is appended, and checks the
+invariants 1 to 8 of the cluster state; 1 and 2 are in tiling_checks.py, 5 in replays.py, 6 in
+sequence_checks.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from typing import Final
+
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events.entries import AnyEvent, Entry, authored, decode_entry
+from tidegate_coordination.events.metadata_versions import LEVELS, allowed_to, needed_for
+from tidegate_coordination.state.broken import StateBroken
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.frozen import split
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.state.records.objects import ObjectName, SegmentName, WalName
+from tidegate_coordination.state.records.partitions import Partition
+
+from ..checks.late_checks import LatenessWatch
+from ..checks.sequence_checks import SequenceWatch
+from ..plans.losses import Hurt
+from ..plans.move_plan import FIRST_LOG
+from .deletion_checks import DeletionWatch, live_objects
+from .group_checks import GroupWatch
+from .replays import Replays
+from .segment_checks import BodyOf, NotWhole, check_cleaned, check_published
+from .settings_checks import SettingsWatch
+from .tiling_checks import TilingWatch
+
+Complain = Callable[[str, str], None]
+
+# Partitions are looked at in whole where this divides the position.
+_WHOLE_ENTRIES = 25
+
+
+class StateWatch:
+    """The extra replica.
+
+    Args:
+      body_of: gives what the object store holds under a key, without waiting.
+      complain: called with the kind and the text of a violation.
+      deletions: is told of each entry.
+      hurt: tells what the store lost, and what it was.
+      on_lost: called with a partition and a stretch that was hurt and is given up.
+      on_published: called with the number of units of each entry that publishes some.
+      on_moved: called with the log that entries go to from now on.
+      on_cleaned: called for each round of compaction.
+      settings, groups: are told of what is removed.
+    """
+
+    def __init__(
+        self,
+        body_of: BodyOf,
+        complain: Complain,
+        deletions: DeletionWatch,
+        on_published: Callable[[int], None],
+        on_cleaned: Callable[[], None],
+        *,
+        hurt: Hurt,
+        on_lost: Callable[[Partition, int, int], None],
+        on_moved: Callable[[str], None],
+        settings: SettingsWatch,
+        groups: GroupWatch,
+    ) -> None:
+        self.state = ClusterState()
+        self.payloads: list[bytes] = []
+        self.replays: Final = Replays(self.state, self.payloads, self._broken)
+        self.sequences: Final = SequenceWatch(self._broken)
+        self.lateness: Final = LatenessWatch(self.state, complain)
+        self._tiling: Final = TilingWatch(
+            self.state, self._broken, complain, hurt=hurt, on_lost=on_lost
+        )
+        self._body_of = body_of
+        self._complain = complain
+        self._deletions = deletions
+        self._on_published = on_published
+        self._on_cleaned = on_cleaned
+        self._hurt = hurt
+        self._on_moved = on_moved
+        self._settings = settings
+        self._groups = groups
+        self._now_ms = 0  # log time of the entry that is looked at
+        self._published: set[SegmentName] = set()
+        self._ended: set[int] = set()  # by what stands before it in the same entry
+        self._versions: dict[int, int] = {}
+        self._settled: dict[WalName, str] = {}
+        self._is_broken = False
+
+    # -- entries ----------------------------------------------------------------------------------
+
+    def appended(self, url: str, position: int, payload: bytes) -> None:
+        """See that all logs are one history: a copy of what there was, or new at its one end."""
+        if position <= len(self.payloads):
+            if self.payloads[position - 1] != payload:
+                self._complain("history split", f"{url} has another entry {position}")
+            return
+        moves = self.state.log_moves
+        if url != (moves.last.url or FIRST_LOG):
+            text = f"entry {position} goes to {url}, and the end is {moves.last.url or FIRST_LOG}"
+            self._complain("history split", text)
+            return
+        self.entry(position, payload)
+        if moves.sealed_at == position:
+            self._on_moved(moves.last.url)
+
+    def saved(self, url: str, encoded: bytes) -> None:
+        """See that a snapshot in a log that was or is moved to is the state there was."""
+        state = ClusterState.decode(encoded)
+        state.log_moves.is_copy = False
+        self.replays.compare(f"the snapshot in {url}", state)
+
+    def entry(self, position: int, payload: bytes) -> None:
+        """Fold an entry that was just appended, and check everything."""
+        self.payloads.append(payload)
+        if self._is_broken:
+            return
+        entry = decode_entry(payload, position)
+        self._format(position, entry)
+        self._before(entry)
+        try:
+            self.state.apply(position, entry)
+        except (StateBroken, KeyError) as error:
+            self._is_broken = True
+            self._complain("state broken", f"entry {position}: {error!r}")
+            return
+        self._after(position, entry)
+
+    def snapshot(self, position: int, data: bytes) -> None:
+        """Check that all gateways that lived at its position can load a snapshot."""
+        head: dict[str, int] = next(split(data))
+        expected = LEVELS[self._versions[position]].snapshot_format
+        if head["format"] != expected:
+            text = f"the snapshot at {position} has {head['format']} and should have {expected}"
+            self._complain("wrong format", text)
+
+    def _format(self, position: int, entry: Entry) -> None:
+        """An entry is as the metadata.version says that the cluster has, or is given by it."""
+        present = self.state.metadata_version
+        expected = LEVELS[present].entry_format
+        if entry.format != expected:
+            text = f"entry {position} has format {entry.format} and should have {expected}"
+            self._complain("wrong format", text)
+        needed, allowed = needed_for(entry.events), allowed_to(entry.events, present)
+        if needed > allowed:
+            text = f"entry {position} needs metadata.version {needed}, and may use {allowed}"
+            self._complain("above its level", text)
+
+    def _left_behind(self) -> None:
+        """Whoever lives can read what is written from here on."""
+        version = self.state.metadata_version
+        for each in self.state.gateways.live.values():
+            if each.highest_version < version:
+                text = f"incarnation {each.incarnation} reads up to {each.highest_version}"
+                self._complain("left behind", f"entry {self.state.position}: {text}")
+
+    def _before(self, entry: Entry) -> None:
+        """Check what the events say against the state they meet."""
+        self._ended.clear()
+        self._now_ms = self.state.log_time_after(entry.writer, entry.clock_ms)
+        if entry.writer and not self._lives(entry.writer):
+            self._broken(8, f"an entry of incarnation {entry.writer}, which ended")
+        for author, event in authored(entry):
+            self._event(author, event)
+            if isinstance(event, ev.GatewayExpired):
+                self._ended.add(event.incarnation)
+            elif isinstance(event, ev.GatewayRegistered):
+                self._ended.add(event.supersedes)
+
+    def _event(self, author: int, event: AnyEvent) -> None:
+        match event:
+            case ev.Proposed() if not self._lives(event.incarnation):
+                self._broken(8, f"a proposal of incarnation {event.incarnation}, which ended")
+            case ev.WalCommitted():
+                self._commit(event)
+            case ev.WalAbandoned():
+                self._settle(WalName(event.incarnation, event.counter), "abandoned")
+            case ev.LogStartsMoved():
+                self._settings.cut(self.state, event)
+            case ev.GatewayRegistered():
+                self._settings.began(event.node_id)
+            case ev.ObjectsCollected():
+                self._collect(event)
+            case ev.SegmentsPublished():
+                self._publish(event)
+            case ev.RunsSkipped():
+                self._skip(event)
+            case gev.GroupChanged() | gev.OffsetsCommitted():
+                self._group(author, event)
+            case _:  # of all others, GroupWatch looks at deletions of groups and of their offsets
+                self._groups.before(self.state, event, self._now_ms)
+
+    def _lives(self, incarnation: int) -> bool:
+        """Tell whether an incarnation lives before the event that is looked at."""
+        return incarnation not in self._ended and self.state.gateways.is_live(incarnation)
+
+    def _after(self, position: int, entry: Entry) -> None:
+        self._left_behind()
+        if self._tiling.after_skips():
+            self._dead()
+        for number in sorted(self.state.touched):
+            partition = self.state.partitions.get(number)
+            if partition is not None:
+                self._tiling.check(partition, whole=position % _WHOLE_ENTRIES == 0)
+                self._tiling.rising(partition)
+        self.state.touched.clear()
+        self._after_segments(entry)
+        self._deletions.after_entry(self.state)
+        self.lateness.after_entry(entry)
+        self._versions[position] = self.state.metadata_version
+        self.replays.after_entry()
+
+    def _broken(self, number: int, text: str) -> None:
+        self._complain(f"invariant {number}", f"after entry {self.state.position}: {text}")
+
+    # -- invariants, by their numbers -------------------------------------------------------------
+
+    def _commit(self, event: ev.WalCommitted) -> None:
+        """3, 6, 8, and that what becomes readable is stored."""
+        name = WalName(event.incarnation, event.counter)
+        if not self._lives(event.incarnation):
+            self._broken(8, f"{name} committed, but its incarnation ended")
+            return
+        self._settle(name, "committed")
+        if self._body_of(self._key(name)) is None:
+            self._complain("not stored", f"{name} was committed before it was stored")
+        for batch in event.producers:
+            self.sequences.committed(batch)
+
+    def _settle(self, name: WalName, status: str) -> None:
+        """3: a WAL id is settled once."""
+        before = self._settled.setdefault(name, status)
+        if before != status or self.state.objects.wal_status(name).value != "unknown":
+            self._broken(3, f"{name} was {before} and becomes {status}")
+
+    def _collect(self, event: ev.ObjectsCollected) -> None:
+        """4: an object is collected when no run is live in it."""
+        used = live_objects(self.state)
+        for number in event.numbers:
+            if number in used:
+                self._broken(4, f"object {number} was collected while runs in it live")
+
+    def _publish(self, event: ev.SegmentsPublished) -> None:
+        """8, that segments hold what their parents held, and that each is published once."""
+        if not self._lives(event.incarnation):
+            self._broken(8, f"segments of incarnation {event.incarnation}, which ended")
+            return
+        for one, other in combinations(event.partitions, 2):
+            if one.partition == other.partition and _overlap(one, other):
+                self._broken(1, f"{one} and {other} in one entry")
+        self._on_published(len(event.partitions))
+        self._settings.compacted(self.state, event)
+        for each in event.partitions:
+            try:
+                check_published(self.state, event.incarnation, each, self._hurt.was)
+            except NotWhole as error:
+                self._complain("segment", f"partition {each.partition}: {error}")
+            self._publish_once(event.incarnation, each)
+
+    def _publish_once(self, incarnation: int, each: ev.SegmentsOfPartition) -> None:
+        partition = self.state.partitions.get(each.partition)
+        if partition is None:
+            return
+        for segment in each.segments:
+            name = SegmentName(
+                incarnation,
+                segment.attempt,
+                partition.topic_id,
+                partition.index,
+                segment.base_offset,
+            )
+            if name in self._published:
+                self._broken(3, f"{name} is published again")
+            self._published.add(name)
+
+    def _skip(self, event: ev.RunsSkipped) -> None:
+        """8, and that only what is hurt is given up."""
+        if not self._lives(event.incarnation):
+            self._broken(8, f"runs skipped by incarnation {event.incarnation}, which ended")
+        for each in event.stretches:
+            self._tiling.skipped(each)
+
+    def _after_segments(self, entry: Entry) -> None:
+        """1, in whole, and 4, as the state counts."""
+        for event in entry.events:
+            if isinstance(event, ev.PartitionsCleaned):
+                self._cleaned(event)
+        numbers = [
+            each.partition
+            for event in entry.events
+            if isinstance(event, ev.SegmentsPublished)
+            for each in event.partitions
+        ]
+        for number in numbers:
+            partition = self.state.partitions.get(number)
+            if partition is not None:
+                self._tiling.check(partition, whole=True)
+        if numbers:
+            self._dead()
+
+    def _cleaned(self, event: ev.PartitionsCleaned) -> None:
+        """A round of compaction leaves each key once."""
+        self._on_cleaned()
+        for each in event.partitions:
+            try:
+                check_cleaned(self.state, each, self._body_of)
+            except NotWhole as error:
+                self._complain("compaction", f"partition {each.partition}: {error}")
+
+    def _dead(self) -> None:
+        """4: an object is dead when no run is live in it, and only then."""
+        objects, used = self.state.objects, live_objects(self.state)
+        wrong = sorted(used & objects.dead.keys())
+        if wrong or len(objects) != len(used) + len(objects.dead):
+            text = f"of {len(objects)} objects {len(used)} are used, {len(objects.dead)} dead"
+            self._broken(4, f"{text}; both: {wrong}")
+
+    def _group(self, writer: int, event: gev.GroupChanged | gev.OffsetsCommitted) -> None:
+        """7: a group is written under the claim that holds."""
+        claim = self.state.claims.get(f"group/{event.group_id}")
+        if claim is None or (claim.incarnation, claim.epoch) != (writer, event.claim_epoch):
+            self._broken(7, f"incarnation {writer} wrote {event}, but the claim is {claim}")
+
+    # -- others -----------------------------------------------------------------------------------
+
+    def missing_objects(self) -> list[str]:
+        """Return the keys of objects with live runs that the store does not hold."""
+        names = map(self.state.objects.name, sorted(live_objects(self.state)))
+        return [key for key in map(self._key, names) if self._body_of(key) is None]
+
+    def _key(self, name: ObjectName) -> str:
+        return object_key(self.state, name)
+
+
+def _overlap(one: ev.SegmentsOfPartition, other: ev.SegmentsOfPartition) -> bool:
+    return one.base_offset < other.next_offset and other.base_offset < one.next_offset

@@ -1,0 +1,46 @@
+"""What gateways think of each other, seen from outside: who lives must not be absent for long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import trio
+
+from ..world.node import Node
+
+# A look begins every second and takes up to three; a slow network may make it fail once or twice.
+FORGIVE_SECONDS: Final = 20.0
+_LOOK_SECONDS: Final = 0.25
+
+
+def is_absent(incarnation: int, nodes: Iterable[Node]) -> bool:
+    """Tell whether some gateway takes an incarnation for absent."""
+    return any(incarnation in absent_of(each) for each in nodes)
+
+
+def absent_of(node: Node) -> frozenset[int]:
+    """Return the incarnations that the gateway of a machine takes for absent."""
+    gateway = node.gateway
+    return gateway.absent if gateway is not None and gateway.is_ready else frozenset()
+
+
+async def wrongly_absent(nodes: Sequence[Node]) -> str:
+    """Wait until all who live are forgiven, in a world without faults; say who is not in time."""
+    with trio.move_on_after(FORGIVE_SECONDS):
+        while _said(nodes):  # noqa: ASYNC110 - they change one by one
+            await trio.sleep(_LOOK_SECONDS)
+    return _said(nodes)
+
+
+def _said(nodes: Sequence[Node]) -> str:
+    living = {
+        each.gateway.coordinator.incarnation: each.name
+        for each in nodes
+        if each.gateway is not None
+    }
+    return ", ".join(
+        f"{living[incarnation]} by {each.name}"
+        for each in nodes
+        for incarnation in sorted(absent_of(each) & living.keys())
+    )

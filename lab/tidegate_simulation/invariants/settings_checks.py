@@ -1,0 +1,66 @@
+"""Whether only that is removed which the settings of gateways allow.
+
+By what gateways were given, and when they began, and not by what they told.  It is about topics
+that set nothing themselves, and that no client deletes records of (static_keepers.py).  A removal
+that was planned when a gateway began may still come, so one counts some time after it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from tidegate_coordination.events.cluster import LogStartsMoved, SegmentsPublished
+from tidegate_coordination.state.cluster import ClusterState
+
+from ..plans.settings_plan import LAG, RETENTION, SettingsPlan
+
+TOPICS: Final = {"inherits": RETENTION, "inherits-lag": LAG}
+"""Topic -> the setting of gateways that says what of it may go."""
+SETTLED_SECONDS: Final = 10.0
+
+
+class SettingsWatch:
+    """See the module's head.  It looks at each entry before it is folded."""
+
+    def __init__(self, plan: SettingsPlan, complain: Callable[[str, str], None]) -> None:
+        self._plan = plan
+        self._complain = complain
+        self._began: dict[int, float] = {}
+
+    def began(self, node_id: int) -> None:
+        """Take note of a gateway's life."""
+        if node_id in self._plan.static:
+            self._began.setdefault(node_id, trio.current_time())
+
+    def careful(self, name: str) -> list[int]:
+        """Return the gateways that were given what keeps all, and began some time ago."""
+        before = trio.current_time() - SETTLED_SECONDS
+        return [
+            node_id
+            for node_id, began in self._began.items()
+            if began <= before and self._plan.is_careful(node_id, name)
+        ]
+
+    def cut(self, state: ClusterState, event: LogStartsMoved) -> None:
+        """See that retention may take what it takes."""
+        for number, _ in event.moves:
+            self._removed(state, number, RETENTION)
+
+    def compacted(self, state: ClusterState, event: SegmentsPublished) -> None:
+        """See that compaction may."""
+        for each in event.partitions:
+            if each.removed:
+                self._removed(state, each.partition, LAG)
+
+    def _removed(self, state: ClusterState, number: int, name: str) -> None:
+        partition = state.partitions.get(number)
+        topic = state.topics.by_id.get(partition.topic_id) if partition is not None else None
+        if topic is None or TOPICS.get(topic.name) != name:
+            return
+        keepers = self.careful(name)
+        if keepers:
+            text = f"records of {topic.name} are removed, where gateways {keepers} keep all"
+            self._complain("removed too early", text)

@@ -1,0 +1,108 @@
+"""Live runs tile each partition, and its marks rise: invariants 1 and 2 of the cluster state.
+
+Only what was hurt may be given up.  What was given up leaves a hole, which is no gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
+
+from ..plans.losses import Holes, Hurt
+
+Complain = Callable[[str, str], None]
+
+
+class TilingWatch:
+    """See the module's head.
+
+    Args:
+      state: the extra replica; its owner folds the entries.
+      broken: called with the number of an invariant, and how it is broken.
+      complain: called with the kind and the text of another violation.
+      hurt: tells what the store lost.
+      on_lost: called with a partition and a stretch that was hurt and is given up.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        broken: Callable[[int, str], None],
+        complain: Complain,
+        *,
+        hurt: Hurt,
+        on_lost: Callable[[Partition, int, int], None],
+    ) -> None:
+        self._state = state
+        self._broken = broken
+        self._complain = complain
+        self._hurt = hurt
+        self._on_lost = on_lost
+        self._holes = Holes()
+        self._given_up: list[tuple[int, int, int]] = []
+        self._marks: dict[int, tuple[int, int]] = {}
+
+    def check(self, partition: Partition, *, whole: bool) -> None:
+        """1: live runs and what was given up tile [log start, next offset)."""
+        runs = partition.runs
+        where = f"partition {partition.number}"
+        if not len(runs):
+            if not self._is_next(partition, partition.log_start, partition.next_offset):
+                self._broken(1, f"{where}: nothing holds {partition.log_start} and on")
+            return
+        first, last = runs[0], runs[len(runs) - 1]
+        start = partition.log_start
+        begins = start >= first.base_offset or self._is_next(partition, start, first.base_offset)
+        if not begins or start >= first.next_offset:
+            self._broken(1, f"{where}: {first} does not hold log start {partition.log_start}")
+        if not self._is_next(partition, last.next_offset, partition.next_offset):
+            self._broken(1, f"{where}: {last} is not the end, {partition.next_offset}")
+        for at in range(1 if whole else max(1, len(runs) - 2), len(runs)):
+            if not self._is_next(partition, runs[at - 1].next_offset, runs[at].base_offset):
+                self._broken(1, f"{where}: {runs[at]} after {runs[at - 1]}")
+
+    def rising(self, partition: Partition) -> None:
+        """2: log start and next offset rise."""
+        mark = (partition.log_start, partition.next_offset)
+        before = self._marks.get(partition.number, (0, 0))
+        if mark[0] < before[0] or mark[1] < before[1] or mark[0] > mark[1]:
+            self._broken(2, f"partition {partition.number}: {before} became {mark}")
+        self._marks[partition.number] = mark
+
+    def skipped(self, stretch: ev.SkippedStretch) -> None:
+        """Give up the live runs of a stretch, before the entry is folded."""
+        partition = self._state.partitions.get(stretch.partition)
+        runs = partition.runs if partition is not None else ()
+        for row in [runs[at] for at in range(len(runs))]:
+            is_in = stretch.base_offset <= row.base_offset < stretch.next_offset
+            if partition is not None and is_in:
+                self._give_up(partition, row)
+
+    def after_skips(self) -> bool:
+        """1: the log start moved only over what was given up; tell whether there was any."""
+        for number, base_offset, next_offset in self._given_up:
+            self._holes.add(number, base_offset, next_offset)
+        for number, base_offset, next_offset in self._given_up:
+            partition = self._state.partitions[number]
+            before = self._marks.get(number, (0, 0))[0]
+            if not self._is_next(partition, before, partition.log_start):
+                self._broken(1, f"{partition.number}: log start {before}, {partition.log_start}")
+            self.check(partition, whole=True)
+            self._on_lost(partition, base_offset, next_offset)
+        is_any = bool(self._given_up)
+        self._given_up.clear()
+        return is_any
+
+    def _give_up(self, partition: Partition, row: RunRow) -> None:
+        if self._hurt.is_hurt(partition, row):
+            self._given_up.append((partition.number, row.base_offset, row.next_offset))
+        else:
+            self._complain("skipped too much", f"partition {partition.number}: {row} can be read")
+
+    def _is_next(self, partition: Partition, end: int, start: int) -> bool:
+        """Tell whether nothing is missing in between but what was given up."""
+        return end == start or (end < start and self._holes.cover(partition.number, end, start))

@@ -1,0 +1,1 @@
+"""Members and committers of consumer groups."""

@@ -1,0 +1,1 @@
+"""What befalls whole gateways, zones and logs in a run, and when."""

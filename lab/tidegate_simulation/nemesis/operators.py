@@ -1,0 +1,73 @@
+"""People who repair topics: they look at all of them, wait a while, and skip what was shown.
+
+They do so as soon as something is lost, each without knowing of the others, from a machine that
+fails as all do; see host.py.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
+from tidegate_gateway.startup import check_cluster, load_state
+from tidegate_gateway.tools.readability import Found
+from tidegate_gateway.tools.repair import Repair
+from tidegate_storage.stores.object_store import StoreUnavailable
+
+from ..world.host import Host
+from ..world.world import World
+
+PREFIX = "operator."
+LOAD_SECONDS = 120.0
+_LOOK_SECONDS = 0.5
+_THOUGHT_SECONDS = 15.0
+
+
+class Operator(Host):
+    """See the module's head."""
+
+    prefix = PREFIX
+
+    def __init__(self, world: World, number: int) -> None:
+        super().__init__(world, f"operator {number}", 0.0)
+
+    @property
+    def is_up(self) -> bool:
+        """See Host."""
+        return self.coordinator is not None
+
+    async def _serve(self, nursery: trio.Nursery) -> None:
+        while not self._world.hurt.is_left:  # noqa: ASYNC110 - as people do
+            await trio.sleep(_LOOK_SECONDS)
+        await trio.sleep(self._rng.random() * _THOUGHT_SECONDS)
+        log, store = self._open()
+        state = await load_state(log, deadline_seconds=LOAD_SECONDS)
+        check_cluster(state, "")
+        coordinator = Coordinator(log, state, rng=self._rng, wall_clock=self._wall_clock)
+        nursery.start_soon(coordinator.run)
+        self._watch(coordinator)
+        repair = Repair(coordinator, store, rng=self._rng, software_version="0")
+        try:
+            await self._repair(repair, [each.number for each in state.partitions.values()])
+        except* (StoreUnavailable, ProposalFailed):
+            self._count("gave up")  # and runs the command again
+
+    async def _repair(self, repair: Repair, numbers: list[int]) -> None:
+        found = await repair.look(numbers)
+        if not found.unreadable:
+            return
+        await trio.sleep(self._rng.random() * _THOUGHT_SECONDS)
+        skipped = await repair.skip(found.unreadable, numbers, self._look_again)
+        self._world.strikes.count(f"{self.prefix}skipped", len(skipped.done))
+
+    def _look_again(self, found: Found) -> None:
+        self._count("looked again")
+
+    def _forget(self) -> None:
+        """Nothing to let go of."""
+
+
+async def wait_for_repair(world: World) -> None:
+    """Wait until nothing is hurt any more; forever, if nobody repairs it."""
+    while world.hurt.is_left:  # noqa: ASYNC110 - they may die yet
+        await trio.sleep(_LOOK_SECONDS)

@@ -1,0 +1,243 @@
+"""At the end of some runs the metadata log is lost, and restored under consumers that run on.
+
+    before   the log is copied; more is written, and read by consumers that know leader epochs
+    lost     all gateways are gone, and the log; of the objects that were stored since, some, too
+    after    a gateway begins on the restored log, and more is written; the consumers go on, and
+             what they hold must be what a new reader finds
+
+Kinds of violations:
+
+    read across a restore   a consumer holds a record where another one stands, and was not told
+    wrong leader epoch      a record's batch says an epoch that ends in front of it
+    not restored            a restore, or a gateway on its log, did not come to its end
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from tidegate_coordination.backup.copier import Copier
+from tidegate_coordination.backup.recovery import recover_from_copies
+from tidegate_coordination.backup.restore import Work, look_at_target, restore
+from tidegate_coordination.events.cluster import Endpoint
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_gateway.blocking import Inline
+from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import produce
+from tidegate_storage.objects.keys import wal_prefix
+from tidegate_storage.stores.ownership import read_owner
+
+from ..clients.client import Client, Disconnected
+from ..clients.epoch_readers import EpochReader, Unreadable
+from ..clients.workload import Key, Workload, batch_bytes
+from ..world.dials import host_of
+from ..world.node import CLUSTER_ID, LISTENER
+
+if TYPE_CHECKING:
+    from tidegate_coordination.forwarding.service import ProposalService
+    from tidegate_coordination.http.values import HttpRequest
+
+    from ..world.world import World
+
+STRIKE: Final = "log.restored"
+TOLD: Final = "log.restored.told"
+PATIENCE_SECONDS: Final = 120.0
+_SHARE: Final = 0.15
+_MAX_KEYS: Final = 3
+_PRODUCE_VERSION: Final = 9
+_QUIET: Final = {"housekeeping.interval.ms": "3600000", "orphan.scan.interval.ms": "0"}
+
+
+def draws_restore(seed: int) -> bool:
+    """Tell whether a run ends with a restore."""
+    return Random(f"{seed}/restore").random() < _SHARE
+
+
+class _RestoredMachine:
+    """Where the gateway on the restored log runs."""
+
+    def __init__(self, gateway: Gateway, nursery: trio.Nursery, zone: str) -> None:
+        self.name = "restored"
+        self.zone = zone
+        self._gateway = gateway
+        self._nursery = nursery
+
+    def connect(self, process: str) -> MemoryTransport:
+        """See Machine."""
+        ours, theirs = memory_transport_pair((process, 1))
+        self._nursery.start_soon(self._gateway.serve, theirs, LISTENER)
+        return ours
+
+    def drop(self, process: str) -> None:
+        """See Machine.  Nothing is under way here."""
+
+    def ask(self, request: HttpRequest, answered: object) -> None:
+        """See Machine.  It is alone."""
+        raise NotImplementedError
+
+    @property
+    def proposals(self) -> ProposalService | None:
+        """See AskedMachine."""
+        return None
+
+
+class RestoreTrial:
+    """See the module's head."""
+
+    def __init__(self, world: World, workload: Workload) -> None:
+        self._world = world
+        self._rng = world.rng("restore")
+        self._workload = workload
+        self._readers: list[EpochReader] = []
+        self._stored_since: list[str] = []
+        self._names = iter(range(1 << 30))
+
+    async def before(self) -> None:
+        """Have something to lose."""
+        world = self._world
+        plain = [each for each in self._workload.keys if each.number not in self._workload.keyed]
+        keys = sorted(self._rng.sample(plain, min(len(plain), _MAX_KEYS)))
+        state = world.watch.state
+        copier = Copier(
+            world.log_at(world.homes[-1]), world.store, state.cluster_id, state.timeline
+        )
+        await copier.copy()
+        stored = set(self._wal_objects())
+        with trio.move_on_after(PATIENCE_SECONDS):
+            await self._write(keys)
+        self._stored_since = sorted(set(self._wal_objects()) - stored)
+        for key in keys:
+            reader = await self._read(EpochReader(self._client("consumer"), key))
+            if reader is not None:
+                self._readers.append(reader)
+
+    def _client(self, name: str) -> Client:
+        return Client(self._world, f"{name} {next(self._names)} over the restore")
+
+    def _wal_objects(self) -> Iterator[str]:
+        prefix = wal_prefix(self._world.watch.state.cluster_id, self._world.watch.state.timeline)
+        return (key for key in self._world.store.all_keys() if key.startswith(prefix))
+
+    async def _write(self, keys: list[Key]) -> None:
+        """Write to each key until it is acknowledged, a few times."""
+        client = self._client("producer")
+        for key in keys:
+            for _ in range(self._rng.randint(1, 3)):
+                values = self._workload.values(self._rng.randint(1, 4))
+                while not await self._produce(client, key, values):
+                    await client.pause(2.0)
+
+    async def _produce(self, client: Client, key: Key, values: list[int]) -> bool:
+        data = batch_bytes(values, int(self._world.wall_clock() * 1000), sequence=-1)
+        part = produce.PartitionProduceData(key.partition, data)
+        topic = produce.TopicProduceData(key.topic, bytes(16), [part])
+        request = produce.ProduceRequest(None, -1, 30_000, [topic])
+        try:
+            answer = await client.call("Produce", produce, _PRODUCE_VERSION, request)
+        except Disconnected:
+            return False
+        found = answer.responses[0].partition_responses[0]
+        return ErrorCode(found.error_code) == ErrorCode.NONE
+
+    async def _read(self, reader: EpochReader) -> EpochReader | None:
+        """Have it read to the end; None if that cannot be read, as where objects were lost."""
+        with trio.move_on_after(PATIENCE_SECONDS):
+            while True:
+                try:
+                    await reader.read_to_the_end()
+                except Unreadable:
+                    return None
+                except Disconnected:
+                    await reader.client.pause(1.0)
+                else:
+                    return reader
+        return None
+
+    async def after(self) -> None:
+        """Restore what is left, and let the consumers go on; no gateway runs any more."""
+        world = self._world
+        loses = self._rng.random() < 0.7
+        for key in self._stored_since:
+            is_there = world.store.peek(key) is not None  # it may have been merged since
+            if loses and is_there and self._rng.random() < 0.8:
+                world.store.replace(key, None)
+        log: MemoryLog | None = None
+        with trio.move_on_after(PATIENCE_SECONDS):
+            log = await self._restored()
+        if log is None:
+            world.complain("not restored", f"after {PATIENCE_SECONDS} s")
+            return
+        world.strikes.count(STRIKE)
+        async with trio.open_nursery() as nursery:
+            world.nursery = nursery
+            gateway = self._gateway(log)
+            await gateway.start(nursery)
+            world.nodes = {1: _RestoredMachine(gateway, nursery, gateway.identity.zone)}
+            await self._go_on()
+            nursery.cancel_scope.cancel()
+
+    async def _restored(self) -> MemoryLog:
+        world, log = self._world, MemoryLog()
+        owner = await read_owner(world.store)
+        assert owner is not None
+        recovered = await recover_from_copies(world.store, owner, _say)
+        work = Work(world.store, owner, log, self._rng, world.wall_clock, _say, "0")
+        await restore(work, recovered, await look_at_target(log))
+        return log
+
+    def _gateway(self, log: MemoryLog) -> Gateway:
+        world = self._world
+        zone = world.plan.zones.of_gateways[1]
+        endpoints = (Endpoint(LISTENER, host_of(1), 9092),)
+        return Gateway(
+            Identity(1, "key-1", zone, endpoints, "0", CLUSTER_ID),
+            BrokerSettings({**world.settings, **_QUIET, "node.id": "1"}),
+            store=world.store,
+            log=log,
+            rng=self._rng,
+            wall_clock=world.wall_clock,
+            blocking=Inline(),
+        )
+
+    async def _go_on(self) -> None:
+        with trio.move_on_after(PATIENCE_SECONDS):
+            await self._write([each.key for each in self._readers])
+        for reader in self._readers:
+            reader.client.close()
+            truth = await self._read(EpochReader(self._client("auditor"), reader.key))
+            if truth is not None and await self._read(reader) is not None:
+                self._world.strikes.count(TOLD, reader.truncations > 0)
+                self._compare(reader, truth)
+                await self._check_epochs(truth)
+
+    def _compare(self, reader: EpochReader, truth: EpochReader) -> None:
+        key = f"key {reader.key.number}"
+        for offset, value in sorted(reader.held.items()):
+            stands = truth.held.get(offset, value)
+            if stands != value:
+                text = f"{key}: {value!r} was read at {offset}, and {stands!r} stands there"
+                self._world.complain("read across a restore", text)
+                return
+
+    async def _check_epochs(self, truth: EpochReader) -> None:
+        """A consumer asks where the epoch of its last record ends: not in front of the record."""
+        for epoch in sorted(set(truth.epochs.values())):
+            last = max(at for at, found in truth.epochs.items() if found == epoch)
+            try:
+                end = await truth.end_of(epoch)
+            except (Disconnected, Unreadable):
+                return
+            if end <= last:
+                text = f"key {truth.key.number}: epoch {epoch} ends at {end}, and {last} is of it"
+                self._world.complain("wrong leader epoch", text)
+
+
+def _say(text: str) -> None:
+    """Nobody listens."""

@@ -1,0 +1,269 @@
+"""What goes wrong in a run: each seed draws its own subset of faults, with rates and timings.
+
+A run with every fault at once tests little, since nothing gets far ("swarm testing").  So each kind
+is in or out by the toss of a coin, and some runs are calm.  A kind that was drawn is a promise: the
+run is prolonged until it has landed, and fails if it never does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from tidegate_coordination.log_contract.faulty import LogFaults
+
+from ..world.store import StoreFaults
+from .beginnings import Beginnings
+from .disk_plan import DiskPlan
+from .forwarding_plan import ForwardingPlan
+from .losses import LossPlan
+from .move_plan import LogMovePlan
+from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
+from .pipeline_plan import PipelinePlan
+from .settings_plan import SettingsPlan
+from .version_plan import VersionPlan
+from .zone_plan import ZonePlan
+
+# See LogFaults and StoreFaults.
+LOG_KINDS = (
+    "ambiguous_append",
+    "lost_append",
+    "late_append",
+    "read_error",
+    "snapshot_error",
+    "snapshot_damage",
+    "lost_wakeup",
+    "slow",
+    "hung",
+)
+STORE_KINDS = (
+    "lost_put",
+    "ambiguous_put",
+    "late_put",
+    "read_error",
+    "truncated_get",
+    "flipped_bit",
+    "missing_object",
+    "delete_error",
+    "throttled",
+    "slow",
+    "hung",
+)
+# What happens to whole gateways and their connections; see nemesis.py:
+#   crash            all memory lost, at any moment
+#   crash_point      the same, just before or after a call to log or store
+#   crash_all        all gateways at once
+#   restart_storm    one gateway dies again and again, as soon as it is up or sooner
+#   drain            the orderly stop
+#   rolling_restart  one gateway after the other stops in order
+#   stall            a gateway stands still while the world goes on (SIGSTOP)
+#   isolate          a gateway cannot reach the log, often for longer than its lease
+#   log_outage       no gateway can
+#   store_outage     no gateway can reach the store
+#   cut              all connections of a gateway are reset
+#   hang             they carry nothing for a while
+#   half_open        they carry nothing for ever, and nobody is told
+#   one_way          they carry nothing in one direction for a while
+#   trickle          they carry a few bytes a second
+#   partition        no client can reach a gateway, on old connections or new ones
+#   clock_forward, clock_back  one wall clock jumps
+GATEWAY_KINDS = (
+    "crash",
+    "crash_point",
+    "crash_all",
+    "restart_storm",
+    "drain",
+    "rolling_restart",
+    "stall",
+    "isolate",
+    "log_outage",
+    "store_outage",
+)
+LINK_KINDS = ("cut", "hang", "half_open", "one_way", "trickle", "partition")
+CLOCK_KINDS = ("clock_forward", "clock_back")
+EVENT_KINDS = (*GATEWAY_KINDS, *LINK_KINDS, *CLOCK_KINDS)
+# One wall clock is wrong by a day, or runs far too fast or too slow, from the start.
+WRONG_CLOCKS = ("skew", "drift")
+KINDS = (
+    *(f"log.{each}" for each in LOG_KINDS),
+    *(f"store.{each}" for each in STORE_KINDS),
+    *EVENT_KINDS,
+    *WRONG_CLOCKS,
+)
+_CALM_SHARE = 0.1
+_MAX_EVENT_KINDS = 4
+_MAX_RATE_KINDS = 6
+_DAY_SECONDS = 86_400.0
+_RARE = frozenset({"log.hung", "store.hung", "log.snapshot_damage"})
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """One seed's faults.
+
+    kinds: the names that were drawn, of KINDS, PIPELINE_KINDS, LOSS_KINDS and DISK_KINDS.
+    event_seconds: mean time between two events.  latency_seconds: the longest a packet takes.
+    skew_seconds, clock_rate: of the one clock that is wrong.
+    """
+
+    kinds: tuple[str, ...]
+    log: LogFaults
+    store: StoreFaults
+    events: tuple[str, ...]
+    event_seconds: float
+    latency_seconds: float
+    skew_seconds: float
+    clock_rate: float
+    pipelines: PipelinePlan = field(default_factory=PipelinePlan)
+    losses: LossPlan = field(default_factory=LossPlan)
+    disks: DiskPlan = field(default_factory=DiskPlan)
+    forwarding: ForwardingPlan = field(default_factory=ForwardingPlan)
+    zones: ZonePlan = field(default_factory=lambda: ZonePlan(0))
+    moves: LogMovePlan = field(default_factory=LogMovePlan)
+    versions: VersionPlan = field(default_factory=VersionPlan)
+    static: SettingsPlan = field(default_factory=SettingsPlan)
+    beginnings: Beginnings = field(default_factory=Beginnings)
+
+    def with_losses(self, losses: LossPlan) -> FaultPlan:
+        """Return a plan with objects that are lost for good."""
+        return replace(
+            self,
+            kinds=(*self.kinds, *losses.kinds),
+            events=(*self.events, *losses.kinds),
+            losses=losses,
+        )
+
+    def with_pipelines(self, pipelines: PipelinePlan) -> FaultPlan:
+        """Return a plan with pipelines, and what befalls them."""
+        events = tuple(each for each in pipelines.kinds if each in PIPELINE_EVENT_KINDS)
+        return replace(
+            self,
+            kinds=(*self.kinds, *pipelines.kinds),
+            events=(*self.events, *events),
+            pipelines=pipelines,
+        )
+
+    def with_disks(self, disks: DiskPlan) -> FaultPlan:
+        """Return a plan with disk caches, and what befalls them."""
+        return replace(
+            self,
+            kinds=(*self.kinds, *disks.kinds),
+            events=(*self.events, *disks.kinds),
+            disks=disks,
+        )
+
+    def with_events(self, *kinds: str) -> FaultPlan:
+        """Return a plan with events that were drawn apart."""
+        return replace(self, kinds=(*self.kinds, *kinds), events=(*self.events, *kinds))
+
+    def with_forwarding(self, forwarding: ForwardingPlan) -> FaultPlan:
+        """Return a plan with gateways that forward, and what goes wrong between them."""
+        kinds = (*self.kinds, *forwarding.kinds)
+        return replace(self, kinds=kinds, forwarding=forwarding)
+
+    def with_zones(self, zones: ZonePlan) -> FaultPlan:
+        """Return a plan with zones, and what is cut off from what."""
+        return replace(self.with_events(*zones.kinds), zones=zones)
+
+    def with_moves(self, moves: LogMovePlan) -> FaultPlan:
+        """Return a plan with moves of the log."""
+        return replace(self, kinds=(*self.kinds, *moves.kinds), moves=moves)
+
+    def with_versions(self, versions: VersionPlan) -> FaultPlan:
+        """Return a plan with gateways of an older release, or entries that get damaged."""
+        return replace(self, kinds=(*self.kinds, *versions.kinds), versions=versions)
+
+    @property
+    def has_wrong_clocks(self) -> bool:
+        """Tell whether a gateway's clock is wrong, or will be."""
+        return _has_wrong_clocks(self.kinds)
+
+
+def draw_settings(rng: Random) -> dict[str, str]:
+    """Return the settings of all gateways of a run: caches, graces and intervals of any size."""
+    return {
+        "lease.ms": rng.choice(("6000", "30000")),
+        "housekeeping.interval.ms": rng.choice(("1000", "10000")),
+        "object.delete.grace.ms": rng.choice(("0", "5000", "600000")),
+        "snapshot.interval.entries": rng.choice(("10", "100")),
+        "wal.max.object.bytes": rng.choice(("1024", "8388608")),
+        "wal.upload.slots": rng.choice(("1", "4")),
+        "wal.put.timeout.ms": rng.choice(("1000", "30000")),
+        "wal.linger.ms": rng.choice(("0", "250", "2000")),
+        "fetch.cache.bytes": rng.choice(("0", "500", "1000000")),
+        "fetch.max.bytes": rng.choice(("1024", "57671680")),
+        "connections.max.idle.ms": rng.choice(("15000", "600000")),
+        "group.initial.rebalance.delay.ms": "0",
+        "drain.grace.ms": "1000",
+    }
+
+
+def draw_plan(rng: Random, settings: Mapping[str, str]) -> FaultPlan:
+    """Return the faults of a run with these settings."""
+    calm = rng.random() < _CALM_SHARE
+    share = 0.0 if calm else rng.choice((0.05, 0.1, 0.2, 0.35))
+    drawn = [each for each in KINDS if rng.random() < share and _can_land(each, settings)]
+    kinds = _some(drawn, rng)
+    if _has_wrong_clocks(kinds):
+        # Who has a wrong clock keeps no house, so that nothing may ever be deleted.
+        kinds = tuple(each for each in kinds if each != "store.delete_error")
+    rates = {each: _rate(each, rng) for each in KINDS}
+    slow_seconds = rng.choice((0.5, 2.0, 8.0))
+    log = LogFaults(
+        **_rates("log.", kinds, rates), slow_seconds=slow_seconds, late_calls=rng.choice((3, 40))
+    )
+    return FaultPlan(
+        kinds,
+        log,
+        StoreFaults(**_rates("store.", kinds, rates), slow_seconds=slow_seconds),
+        tuple(each for each in EVENT_KINDS if each in kinds),
+        rng.choice((1.0, 3.0, 10.0)),
+        rng.choice((0.0, 0.01, 0.3)),
+        _DAY_SECONDS * rng.choice((-1, 1)) if "skew" in kinds else 0.0,
+        rng.choice((0.1, 0.9, 1.1, 10.0)) if "drift" in kinds else 1.0,
+    )
+
+
+def _has_wrong_clocks(kinds: Iterable[str]) -> bool:
+    return any(each in (*CLOCK_KINDS, *WRONG_CLOCKS) for each in kinds)
+
+
+def _some(drawn: list[str], rng: Random) -> tuple[str, ...]:
+    """Return no more kinds than can all land while something still gets done."""
+    events = [each for each in drawn if each in EVENT_KINDS]
+    rates = [each for each in drawn if each not in EVENT_KINDS]
+    chosen = [
+        *rng.sample(events, min(len(events), _MAX_EVENT_KINDS)),
+        *rng.sample(rates, min(len(rates), _MAX_RATE_KINDS)),
+    ]
+    return tuple(each for each in KINDS if each in chosen)
+
+
+def _can_land(kind: str, settings: Mapping[str, str]) -> bool:
+    """Promise nothing about calls that a run with these settings may never make."""
+    if kind == "store.delete_error":
+        # Small objects are soon without a live record, and soon deleted.
+        is_small = settings["wal.max.object.bytes"] == "1024"
+        is_soon = settings["housekeeping.interval.ms"] == "1000"
+        return is_small and is_soon and settings["object.delete.grace.ms"] != "600000"
+    if kind in ("log.snapshot_error", "log.snapshot_damage"):
+        return settings["snapshot.interval.entries"] == "10"
+    return True
+
+
+def _rate(kind: str, rng: Random) -> float:
+    rate = rng.choice((0.02, 0.05, 0.15, 0.3))
+    return min(rate, 0.02) if kind in _RARE else rate
+
+
+def _rates(prefix: str, kinds: tuple[str, ...], rates: dict[str, float]) -> dict[str, float]:
+    return {each.removeprefix(prefix): rates[each] for each in kinds if each.startswith(prefix)}
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """Which faults had an effect, and which were drawn in vain."""
+
+    counts: dict[str, int]
+    missing: tuple[str, ...]

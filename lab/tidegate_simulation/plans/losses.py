@@ -1,0 +1,164 @@
+"""Objects that the store loses for good, and what a repair may then give up.
+
+A run that was live in such an object, and cannot be read any more as the object lies there now, is
+hurt.  An entry that skips a run that is not hurt is a bug; so is a client that misses records of a
+run that was not skipped.  Kinds:
+
+    lost_object     an object with live runs is gone
+    spoilt_object   a bit of one of its live runs is wrong, wherever it is read from
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from tidegate_coordination.events.cluster import RUN_SEGMENT
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
+from tidegate_storage.objects.segment_format import HEADER_BYTES
+
+from ..invariants.segment_checks import is_readable
+
+LOSS_KINDS = ("lost_object", "spoilt_object")
+# Of each kind.
+MAX_LOSSES = 2
+_SHARE = 0.2
+# In front of it lie fields of a batch's header that are written anew when it is read.
+_COVERED_FROM = 21
+
+
+@dataclass(frozen=True, slots=True)
+class LossPlan:
+    """kinds: what is lost in a run.  operators: how many repair it, not knowing of each other."""
+
+    kinds: tuple[str, ...] = ()
+    operators: int = 0
+
+
+def draw_losses(rng: Random, *, is_calm: bool) -> LossPlan:
+    """Return what a run loses; most lose nothing."""
+    kinds = tuple(each for each in LOSS_KINDS if rng.random() < 0.6)
+    if is_calm or rng.random() >= _SHARE or not kinds:
+        return LossPlan()
+    return LossPlan(kinds, rng.choice((1, 2)))
+
+
+class LossyStore(Protocol):
+    """A store that can be made to lose what it holds; see world.py."""
+
+    def peek(self, key: str) -> bytes | None:
+        """Return what it holds."""
+        ...
+
+    def replace(self, key: str, body: bytes | None) -> None:
+        """Hold this from now on, or nothing; nobody is told."""
+        ...
+
+
+class Hurt:
+    """Keeps the account of what was lost.
+
+    is_known: whether clients know a partition, by topic id and index, so that their histories can
+    tell of it.
+    """
+
+    def __init__(self, store: LossyStore, state_of: Callable[[], ClusterState]) -> None:
+        self._store = store
+        self._state_of = state_of
+        self.is_known: Callable[[bytes, int], bool] = lambda topic_id, partition: False
+        self.originals: dict[str, bytes] = {}
+        self.partitions: set[tuple[bytes, int]] = set()
+        self._strikes: Counter[str] = Counter()
+
+    def was(self, key: str) -> bytes | None:
+        """Return what the store holds, or held before it lost it."""
+        return self.originals.get(key) or self._store.peek(key)
+
+    def strike(self, kind: str, rng: Random) -> bool:
+        """Lose an object, or spoil it; False if there is none to be had."""
+        objects = self._candidates()
+        if not objects or self._strikes[kind] >= MAX_LOSSES:
+            return False
+        self._strikes[kind] += 1
+        key = rng.choice(sorted(objects))
+        body = self._store.peek(key)
+        assert body is not None
+        _, row = rng.choice(objects[key])
+        spoilt: bytes | None = None
+        if kind == "spoilt_object":
+            spoilt = _with_wrong_bit(body, _place(row, rng))
+        self.originals[key] = body
+        self.partitions |= {(each.topic_id, each.index) for each, _ in objects[key]}
+        self._store.replace(key, spoilt)
+        return True
+
+    def _candidates(self) -> dict[str, list[tuple[Partition, RunRow]]]:
+        """Return whole objects by key, with their live runs."""
+        state = self._state_of()
+        objects: dict[str, list[tuple[Partition, RunRow]]] = {}
+        for partition, row in _live_runs(state):
+            key = object_key(state, state.objects.name(row.object_number))
+            if key not in self.originals and self._store.peek(key) is not None:
+                objects.setdefault(key, []).append((partition, row))
+        return {
+            key: runs
+            for key, runs in objects.items()
+            if all(self.is_known(each.topic_id, each.index) for each, _ in runs)
+        }
+
+    def is_hurt(self, partition: Partition, row: RunRow) -> bool:
+        """Tell whether a live run cannot be read any more."""
+        state = self._state_of()
+        key = object_key(state, state.objects.name(row.object_number))
+        return key in self.originals and not is_readable(state, partition, row, self._store.peek)
+
+    @property
+    def is_left(self) -> bool:
+        """Tell whether a live run is hurt."""
+        if not self.originals:
+            return False
+        return any(self.is_hurt(*each) for each in _live_runs(self._state_of()))
+
+
+def _live_runs(state: ClusterState) -> Iterator[tuple[Partition, RunRow]]:
+    for partition in state.partitions.values():
+        for at in range(len(partition.runs)):
+            yield partition, partition.runs[at]
+
+
+def _place(row: RunRow, rng: Random) -> int:
+    """Return a byte of a run that a CRC covers."""
+    if row.flags & RUN_SEGMENT:
+        return rng.randrange(HEADER_BYTES, HEADER_BYTES + row.length)
+    return row.position + rng.randrange(_COVERED_FROM, 61)
+
+
+def _with_wrong_bit(body: bytes, at: int) -> bytes:
+    return body[:at] + bytes((body[at] ^ 1,)) + body[at + 1 :]
+
+
+class Holes:
+    """Stretches that were given up, by partition number."""
+
+    def __init__(self) -> None:
+        self._stretches: dict[int, list[tuple[int, int]]] = {}
+
+    def add(self, number: int, base_offset: int, next_offset: int) -> None:
+        """Give up a stretch."""
+        stretches = self._stretches.setdefault(number, [])
+        stretches.append((base_offset, next_offset))
+        stretches.sort()
+
+    def cover(self, number: int, start: int, end: int) -> bool:
+        """Tell whether all offsets from start on, below end, were given up."""
+        at = start
+        for base_offset, next_offset in self._stretches.get(number, []):
+            if base_offset <= at:
+                at = max(at, next_offset)
+        return at >= end

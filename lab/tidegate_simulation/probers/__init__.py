@@ -1,0 +1,1 @@
+"""Clients that ask for service, and judge each answer."""

@@ -1,0 +1,213 @@
+"""Watches gateways that drain, and judges what they say by their own replica.
+
+An answer counts only if nothing that it follows from changed from question to answer.
+
+- A group's coordinator is the live holder of its claim; without one, nobody that drains is named
+  while others do not.
+- Who does not hold a group's claim, and may not take it, serves none of its members.
+- A batch that is refused by one that drains is refused so that its producer sends it again.
+- Whoever drains, has others, and can write to the log, holds no claim of a group for long.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+from tidegate_coordination.placement.groups import holder
+from tidegate_coordination.rules.consumer_groups.groups import GROUP_CLAIMS, group_claim
+from tidegate_coordination.state.claims import Claim
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_gateway.gateway import Gateway
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import find_coordinator, heartbeat
+
+from ..clients.client import Disconnected
+from ..clients.producers import RETRIABLE, PlainProducer
+from ..clients.workload import Workload
+from ..members.steady import STEADY_GROUP
+from ..world.node import Node
+from ..world.world import NotReachable
+
+ANSWER_SECONDS: Final = 20.0
+PAUSE_SECONDS: Final = 1.0
+# After so long it has asked for the claims to be released, or stood still all the time.  What it
+# writes comes in the order in which it was asked for, so more entries than these bring that, too.
+ASKED_SECONDS: Final = 3.0
+ENTRIES: Final = 2
+_NOT_HERE: Final = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A gateway, and what its answers follow from.
+
+    log_answered_at: when its metadata log had answered last, as it was chosen.
+    """
+
+    node: Node
+    gateway: Gateway
+    version: int
+    claim: Claim | None
+    log_answered_at: float = field(compare=False)
+
+    @property
+    def state(self) -> ClusterState:
+        return self.gateway.coordinator.state
+
+    @property
+    def is_unchanged(self) -> bool:
+        is_same = self.node.gateway is self.gateway and _seen(self.node, self.gateway) == self
+        return is_same and not self._may_have_been_cut_off
+
+    @property
+    def _may_have_been_cut_off(self) -> bool:
+        """Tell whether it may have been cut off from the log meanwhile, and named whom it hears."""
+        lease_seconds = self.state.gateways.lease_ms / 1000
+        return trio.current_time() >= self.log_answered_at + lease_seconds
+
+    @property
+    def has_to_go(self) -> bool:
+        """Tell whether it drains, and others do not."""
+        brokers = self.state.gateways.brokers()
+        mine = self.gateway.coordinator.incarnation
+        drains = any(each.incarnation == mine and each.draining for each in brokers)
+        return drains and any(not each.draining for each in brokers)
+
+    @property
+    def may_serve_group(self) -> bool:
+        held = holder(self.state, STEADY_GROUP)
+        if held is not None:
+            return held.incarnation == self.gateway.coordinator.incarnation
+        return not self.has_to_go
+
+
+def _seen(node: Node, gateway: Gateway) -> _Seen:
+    state = gateway.coordinator.state
+    claim = state.claims.get(group_claim(STEADY_GROUP))
+    answered_at = gateway.coordinator.log_answered_at
+    return _Seen(node, gateway, state.gateways.version, claim, answered_at)
+
+
+@dataclass(slots=True)
+class _Held:
+    """Claims of a gateway that has to go: since when.
+
+    clock_ms: of its last entry.  entries: those that came later than ASKED_SECONDS, at least.
+    """
+
+    since: float
+    clock_ms: int
+    entries: int = 0
+
+
+class DrainProber(PlainProducer):
+    """See the module's head."""
+
+    def __init__(self, workload: Workload, name: str) -> None:
+        super().__init__(workload, name)
+        self._world = workload.world
+        self._held: dict[int, _Held] = {}
+
+    async def run(self) -> None:
+        """Ask until no operation is left."""
+        while self.workload.operations_left > 0:
+            gateways = self._gateways()
+            for each in gateways:
+                self._look(each)
+            if gateways:
+                leaving = [each for each in gateways if each.has_to_go]
+                with suppress(Disconnected, NotReachable):
+                    await self._probe(self.rng.choice(leaving or gateways))
+            await self.client.pause(PAUSE_SECONDS)
+        self.client.close()
+
+    def _gateways(self) -> list[_Seen]:
+        nodes = [each for _, each in sorted(self._world.nodes.items()) if isinstance(each, Node)]
+        return [_seen(each, each.gateway) for each in nodes if each.gateway is not None]
+
+    async def _probe(self, seen: _Seen) -> None:
+        probes = [self._probe_find, self._probe_beat]
+        if seen.has_to_go:
+            probes.append(self._probe_produce)
+        await self.rng.choice(probes)(seen)
+
+    # -- what it holds ----------------------------------------------------------------------------
+
+    def _look(self, seen: _Seen) -> None:
+        incarnation = seen.gateway.coordinator.incarnation
+        me = seen.state.gateways.live.get(incarnation)
+        held = len(seen.state.claims.held_by(incarnation, GROUP_CLAIMS))
+        if me is None or not seen.has_to_go or not held:
+            self._held.pop(incarnation, None)
+            return
+        now = trio.current_time()
+        known = self._held.setdefault(incarnation, _Held(now, me.clock_ms))
+        if known.clock_ms != me.clock_ms:
+            known.clock_ms = me.clock_ms
+            known.entries += now - known.since > ASKED_SECONDS
+        if known.entries > ENTRIES:
+            text = f"node {seen.node.node_id} drains, and holds {held} groups"
+            self._world.complain("claims kept", text)
+            self._held.pop(incarnation, None)
+
+    # -- what it says -----------------------------------------------------------------------------
+
+    async def _probe_find(self, seen: _Seen) -> None:
+        connection = await self.client.connection(seen.node.node_id)
+        request = find_coordinator.FindCoordinatorRequest(coordinator_keys=[STEADY_GROUP])
+        reply = await connection.send("FindCoordinator", find_coordinator, 4, request)
+        answer = (await reply.wait(ANSWER_SECONDS)).coordinators[0]
+        if answer.error_code or not seen.is_unchanged:
+            return
+        held = holder(seen.state, STEADY_GROUP)
+        brokers = seen.state.gateways.brokers()
+        serving = [each for each in brokers if not each.draining] or brokers
+        right = {each.node_id for each in ([held] if held is not None else serving)}
+        self._world.strikes.count("drain.found")
+        if answer.node_id not in right:
+            text = f"node {seen.node.node_id} names {answer.node_id}, not one of {right}"
+            self._world.complain("wrong coordinator", text)
+
+    async def _probe_beat(self, seen: _Seen) -> None:
+        if seen.may_serve_group:
+            return
+        connection = await self.client.connection(seen.node.node_id)
+        group = seen.state.groups.get(STEADY_GROUP)
+        if group is None or not group.members:
+            return
+        # As the member itself might; that it lives is true, and heard where it counts anyway.
+        member = self.rng.choice(group.members).member_id
+        request = heartbeat.HeartbeatRequest(STEADY_GROUP, group.generation, member)
+        reply = await connection.send("Heartbeat", heartbeat, 4, request)
+        code = ErrorCode((await reply.wait(ANSWER_SECONDS)).error_code)
+        if not seen.is_unchanged:
+            return
+        self._world.strikes.count("drain.not_here")
+        if code not in _NOT_HERE:
+            text = f"node {seen.node.node_id} holds no claim, and answers {code.name}"
+            self._world.complain("served without a claim", text)
+
+    async def _probe_produce(self, seen: _Seen) -> None:
+        connection = await self.client.connection(seen.node.node_id)
+        batch = self.make(self.rng.choice(self.workload.keys), None, {})
+        try:
+            sent = await self.submit(connection, [batch], -1)
+            [(_, code, offset)] = self.results(sent, await sent.reply.wait(ANSWER_SECONDS))
+        except Disconnected:
+            self.history.info(batch.invoke)
+            raise
+        self._settle(batch, code, offset)
+        self._world.strikes.count("drain.produced")
+        if code != ErrorCode.NONE and code not in RETRIABLE:
+            text = f"node {seen.node.node_id} drains, and refuses a batch with {code.name}"
+            self._world.complain("fatal refusal", text)

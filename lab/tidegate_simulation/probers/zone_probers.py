@@ -1,0 +1,300 @@
+"""Asks any gateway, at any time, where clients of a zone should go, and judges the answers.
+
+What is right follows from the replica of the gateway that answers, and from whom it takes for
+absent: an answer counts only if that gateway lived, and no gateway came, drained, went, became
+absent or was forgiven there, nor was it cut off from the log, from question to answer.
+
+- A client that says its zone is told leaders there, none that drains or is absent, while the zone
+  has such.
+- A rack is remembered for a client id while its connections agree, and else not at all.
+- A consumer at another zone's gateway is sent to its own, if that was shown to it as a replica; it
+  gets no records with that, and at its own zone's gateway it is not sent away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from tidegate_coordination.state.gateways import Gateway as GatewayLife
+from tidegate_coordination.state.gateways import GatewayTable
+from tidegate_gateway.gateway import Gateway
+from tidegate_gateway.zones.placement import NO_LEADER
+from tidegate_protocol.messages import fetch, metadata
+
+from ..clients.client import Client, ClientConnection, Disconnected
+from ..clients.workload import Key, Workload
+from ..invariants.neighbourhood import absent_of
+from ..world.node import Node
+from ..world.world import NotReachable
+
+ANSWER_SECONDS: Final = 20.0
+PAUSE_SECONDS: Final = 4.0
+LOOK_SECONDS: Final = 0.2
+_METADATA_VERSION: Final = 12
+_FETCH_VERSIONS: Final = (11, 12, 13, 17)
+_BY_ID: Final = 13
+
+Leaders = dict[tuple[str, int], tuple[int, list[int]]]
+"""Topic id and partition -> leader, replicas.  By id: a name may be another topic's soon after."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A gateway under question.
+
+    log_answered_at: when its metadata log had answered last, as it was chosen.
+    """
+
+    node: Node
+    gateway: Gateway
+    version: tuple[int, int, bool]
+    log_answered_at: float
+
+    @property
+    def table(self) -> GatewayTable:
+        return self.gateway.coordinator.state.gateways
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Tell whether all its answers since this was made follow from its present replica."""
+        is_same = self.node.gateway is self.gateway and _version(self.gateway) == self.version
+        return is_same and not self._may_have_been_cut_off_or_back
+
+    @property
+    def _may_have_been_cut_off_or_back(self) -> bool:
+        """Tell whether it may have been cut off from the log for a moment, or have come back."""
+        coordinator = self.gateway.coordinator
+        if coordinator.is_cut_off:
+            return coordinator.log_answered_at != self.log_answered_at
+        lease_seconds = coordinator.state.gateways.lease_ms / 1000
+        return trio.current_time() >= self.log_answered_at + lease_seconds
+
+    def version_of(self, key: Key) -> int:
+        """Return the version of a key's topic in its replica; -1 where there is none."""
+        topic = self.gateway.coordinator.state.topics.by_id.get(key.topic_id)
+        return topic.version if topic is not None else -1
+
+    @property
+    def leaving(self) -> list[GatewayLife]:
+        """Return those that drain in its replica."""
+        return [each for each in self.table.brokers() if each.draining]
+
+    def connections_of(self, client_id: str) -> int:
+        """Return how many connections of a client id are open at the gateway's end."""
+        peers = [each.peer for each in self.gateway.connections]
+        return sum(each.client_id == client_id for each in peers)
+
+    def recommended(self, zone: str) -> set[int]:
+        """Return who may lead for a zone; without one there, anybody who may lead.
+
+        Nobody, where the replica holds no gateway that lives.
+        """
+        leading = self._leading()
+        nearby = {each.node_id for each in leading if each.zone == zone}
+        return nearby or {each.node_id for each in leading}
+
+    def is_served(self, zone: str) -> bool:
+        """Tell whether a zone has a gateway that takes new work and answers."""
+        return any(each.zone == zone and not each.draining for each in self._leading())
+
+    def _leading(self) -> list[GatewayLife]:
+        brokers = self.table.brokers()
+        serving = [each for each in brokers if not each.draining] or brokers
+        absent = absent_of(self.node)
+        return [each for each in serving if each.incarnation not in absent] or serving
+
+
+class ZoneProber:
+    """See the module's head."""
+
+    def __init__(self, workload: Workload, name: str) -> None:
+        self.client = Client(workload.world, name)
+        self._rng = self.client.rng
+        self._workload = workload
+        self._world = workload.world
+
+    async def run(self) -> None:
+        """Ask until no operation is left."""
+        while self._workload.operations_left > 0:
+            watched = self._any_gateway()
+            if watched is not None:
+                with suppress(Disconnected, NotReachable):  # a fault: there is nothing to judge
+                    await self._probe(watched)
+            await self._pause()
+
+    async def _probe(self, watched: _Watched) -> None:
+        if watched.leaving:
+            await self._probe_said(watched, self._rng.choice(watched.leaving).zone)
+        else:
+            probes = (self._probe_said, self._probe_racks, self._probe_moves)
+            await self._rng.choice(probes)(watched, self._zone())
+
+    async def _pause(self) -> None:
+        """Wait a while, but be there when a gateway begins to drain: that is soon over."""
+        before = self._leaving()
+        until = trio.current_time() + self._rng.random() * PAUSE_SECONDS
+        while trio.current_time() < until and self._leaving() <= before:  # noqa: ASYNC110 - no news
+            await trio.sleep(LOOK_SECONDS)
+
+    def _leaving(self) -> set[int]:
+        """Return the lives that some replica sees draining."""
+        return {life.incarnation for each in self._gateways() for life in each.leaving}
+
+    def _any_gateway(self) -> _Watched | None:
+        """Return any, preferring those who see another one drain."""
+        gateways = self._gateways()
+        some = [each for each in gateways if each.leaving] or gateways
+        return self._rng.choice(some) if some else None
+
+    def _gateways(self) -> list[_Watched]:
+        nodes = [each for _, each in sorted(self._world.nodes.items()) if isinstance(each, Node)]
+        return [
+            _Watched(
+                each,
+                each.gateway,
+                _version(each.gateway),
+                each.gateway.coordinator.log_answered_at,
+            )
+            for each in nodes
+            if each.gateway is not None
+        ]
+
+    def _zone(self) -> str:
+        return self._rng.choice(self._world.plan.zones.names)
+
+    # -- probes -----------------------------------------------------------------------------------
+
+    async def _probe_said(self, watched: _Watched, zone: str) -> None:
+        client_id = self._rng.choice((f"app,zone={zone}", f"automq_az={zone}&app-0"))
+        async with self._connected(watched, client_id) as connection:
+            told = await _leaders(connection)
+        self._judge(watched, told, zone, f"{client_id} said so")
+
+    async def _probe_racks(self, watched: _Watched, zone: str) -> None:
+        """Two connections of one client id fetch, a third asks."""
+        racks = (zone, self._zone())
+        name = f"{self.client.name} {self.client.link}"
+        async with (
+            self._connected(watched, name) as one,
+            self._connected(watched, name) as two,
+            self._connected(watched, name) as third,
+            self._connected(watched, "nobody") as stranger,
+        ):
+            for connection, rack in zip((one, two), racks, strict=True):
+                await self._fetched(connection, self._rng.choice(self._workload.keys), rack)
+            told, to_all = await _leaders(third), await _leaders(stranger)
+            # One that the gateway closed before it answered is one that said nothing.
+            are_open = watched.connections_of(name) == len((one, two, third))
+        if not are_open:
+            return
+        if racks[0] == racks[1]:
+            self._judge(watched, told, racks[0], "both connections fetch with that rack")
+        elif watched.is_unchanged and _different(told, to_all):
+            other = _different(told, to_all)
+            text = f"node {watched.node.node_id} tells {other}, though racks {racks} disagree"
+            self._world.complain("zone remembered", text)
+
+    async def _probe_moves(self, watched: _Watched, zone: str) -> None:
+        key = self._rng.choice(self._workload.keys)
+        version = watched.version_of(key)
+        async with (
+            self._connected(watched, f"{self.client.name} {self.client.link}") as consumer,
+            self._connected(watched, "nobody") as stranger,
+        ):
+            to_all = await _leaders(stranger)
+            part = await self._fetched(consumer, key, zone)
+        shown = to_all.get((key.topic_id.hex(), key.partition))
+        if shown is None or part is None or part.error_code or not watched.is_unchanged:
+            return
+        if watched.version_of(key) != version:
+            return  # a topic that grows has other leaders
+        near = watched.recommended(zone) & set(shown[1])
+        is_here = watched.gateway.identity.zone == zone
+        must_move = bool(near) and not is_here and watched.is_served(zone)
+        went = part.preferred_read_replica
+        if (went in near and not part.records) if must_move else went < 0:
+            self._world.strikes.count("zone.moved", must_move)
+            return
+        text = f"node {watched.node.node_id} sends a consumer of {zone} to {went}, not {near}"
+        self._world.complain("wrong zone", text)
+
+    def _judge(self, watched: _Watched, told: Leaders, zone: str, why: str) -> None:
+        if not watched.is_unchanged:
+            return
+        allowed = watched.recommended(zone)
+        self._world.strikes.count("zone.asked", watched.is_served(zone))
+        for partition, (leader, replicas) in told.items():
+            if not _is_right(leader, replicas, allowed):
+                text = f"{partition} at node {watched.node.node_id}: leader {leader} for {zone}"
+                self._world.complain("wrong zone", f"{text}, not of {allowed}; {why}")
+                return
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _connected(
+        self, watched: _Watched, client_id: str
+    ) -> AsyncGenerator[ClientConnection, None]:
+        connection = ClientConnection(watched.node.connect(self.client.name), client_id)
+        self.client.link += 1
+        self._world.nursery.start_soon(connection.run)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    async def _fetched(
+        self, connection: ClientConnection, key: Key, rack: str
+    ) -> fetch.PartitionData | None:
+        version = self._rng.choice(_FETCH_VERSIONS)
+        asked = fetch.FetchPartition(key.partition, fetch_offset=0, partition_max_bytes=1 << 20)
+        topic = fetch.FetchTopic(
+            "" if version >= _BY_ID else key.topic,
+            key.topic_id if version >= _BY_ID else bytes(16),
+            [asked],
+        )
+        request = fetch.FetchRequest(
+            max_wait_ms=0, max_bytes=1 << 20, session_epoch=-1, topics=[topic], rack_id=rack
+        )
+        reply = await connection.send("Fetch", fetch, version, request)
+        answer: fetch.FetchResponse = await reply.wait(ANSWER_SECONDS)
+        parts = [part for each in answer.responses for part in each.partitions]
+        return parts[0] if parts else None
+
+
+def _version(gateway: Gateway) -> tuple[int, int, bool]:
+    changes = gateway.neighbours.changes if gateway.neighbours is not None else 0
+    return gateway.coordinator.state.gateways.version, changes, gateway.is_cut_off
+
+
+async def _leaders(connection: ClientConnection) -> Leaders:
+    request = metadata.MetadataRequest(None, allow_auto_topic_creation=False)
+    reply = await connection.send("Metadata", metadata, _METADATA_VERSION, request)
+    answer: metadata.MetadataResponse = await reply.wait(ANSWER_SECONDS)
+    return {
+        (topic.topic_id.hex(), each.partition_index): (each.leader_id, list(each.replica_nodes))
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def _is_right(leader: int, replicas: list[int], allowed: set[int]) -> bool:
+    """Tell whether one who is allowed to leads, and is the first replica.
+
+    Where no gateway lives, as in a replica that reads what was long ago, none is told.
+    """
+    if not allowed:
+        return leader == NO_LEADER and not replicas
+    return leader in allowed and replicas[:1] == [leader]
+
+
+def _different(one: Leaders, other: Leaders) -> dict[tuple[str, int], object]:
+    """Compare what both know of: topics come, go and grow meanwhile, which moves leaders."""
+    grown = {topic for topic, _ in one.keys() ^ other.keys()}
+    both = sorted(each for each in one.keys() & other.keys() if each[0] not in grown)
+    return {each: (one[each], other[each]) for each in both if one[each] != other[each]}

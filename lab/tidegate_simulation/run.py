@@ -1,0 +1,438 @@
+"""One run: a seed becomes a world, clients, faults, and a report."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, Final
+
+import structlog
+import trio
+import trio.testing
+from structlog.typing import EventDict
+
+from tidegate_coordination.log_contract.faulty import LogFaults
+from tidegate_pipeline.planning.plan import backlog
+
+from .checks.checker import Violation, check
+from .checks.history import Event
+from .clients.actors import Actor, make_actors
+from .clients.compacters import Compacter
+from .clients.final_readers import read_to_the_end
+from .clients.hostile import draws_hostile, hostile_clients
+from .clients.readers import Admin
+from .clients.static_keepers import DefaultsChanger, StaticKeeper
+from .clients.workload import Workload, create_topics_and_keys
+from .invariants.collection import leaks, wait_for_collection
+from .invariants.neighbourhood import wrongly_absent
+from .members.steady import steady_members
+from .nemesis.movers import Mover, wait_for_moves
+from .nemesis.nemesis import Nemesis
+from .nemesis.operators import Operator, wait_for_repair
+from .nemesis.restore_trial import RestoreTrial, draws_restore
+from .nemesis.strikes import Strikes
+from .nemesis.upgrader import Upgrader
+from .plans.away_plan import AWAY_KIND, draws_away
+from .plans.beginnings import draw_beginnings
+from .plans.disk_plan import draw_disks
+from .plans.drain_plan import DRAIN_KIND, draws_drains, may_stay
+from .plans.expiry_plan import OFFSETS_EXPIRED, PRODUCERS, draw_expiries
+from .plans.faults import FaultPlan, Landed, draw_plan, draw_settings
+from .plans.forwarding_plan import draw_forwarding
+from .plans.losses import draw_losses
+from .plans.move_plan import draw_moves
+from .plans.pipeline_plan import PREFIX, draw_pipelines
+from .plans.settings_plan import draw_static
+from .plans.version_plan import draw_versions
+from .plans.zone_plan import draw_zones, lends
+from .probers.drain_probers import DrainProber
+from .probers.zone_probers import ZoneProber
+from .world.host import Host
+from .world.livelock import LivelockGuard
+from .world.node import Node
+from .world.pipelines import Pipeline, merge_what_rests
+from .world.scheduling import seeded_scheduling
+from .world.store import StoreFaults
+from .world.world import World
+
+TOPICS: Final = {"orders": 2, "clicks": 1}
+# Virtual seconds: the faulty part at most, and more for each operation; each part after it.
+FAULTY_SECONDS: Final = 900.0
+FAULTY_SECONDS_PER_OPERATION: Final = 4.0
+CALM_SECONDS: Final = 240.0
+# The work is prolonged by so many operations when it nears its end and a promised fault is missing.
+MORE_OPERATIONS: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of a run.
+
+    operations_done: more than were asked for when a promised fault took its time.
+    lives: gateways that were started.
+    trace: the log's entries (hex) and the history's lines, for comparisons.  zones: see simulate().
+    """
+
+    seed: int
+    operations: int
+    operations_done: int
+    virtual_seconds: float
+    entries: int
+    lives: int
+    landed: Landed
+    violations: tuple[Violation, ...]
+    trace: tuple[str, ...]
+    zones: int = 0
+
+    @property
+    def replay(self) -> str:
+        """Return the command that does it again."""
+        zones = f" --zones {self.zones}" if self.zones else ""
+        seeds = f"{self.seed}-{self.seed}"
+        return f"tidegate simulate --seeds {seeds} --operations {self.operations}{zones}"
+
+
+def simulate(
+    seed: int, operations: int = 150, zones: int = 0, *, stop_at: Collection[str] = ()
+) -> Report:
+    """Run one seed.  Blocks; must not be called where Trio runs already.
+
+    zones: the gateways are spread over so many; 0 leaves it to the seed.  stop_at: kinds of
+    violations after which nothing more has to be known; of those that show before the end.
+    """
+    run = _Run(seed, operations, zones, stop_at)
+    with seeded_scheduling(seed), _captured_logs(run), run.plan.beginnings.hold():
+        trio.run(
+            run.main,
+            clock=trio.testing.MockClock(autojump_threshold=0),
+            instruments=[run.guard],
+        )
+    return run.report()
+
+
+def plan_of(seed: int, zones: int = 0) -> FaultPlan:
+    """Return the faults of a seed, without running it."""
+    return _draw(seed, Random(f"{seed}/run"), zones)[1]
+
+
+def _draw(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], FaultPlan]:
+    settings = draw_settings(rng)
+    plan = draw_plan(rng, settings)
+    pipelines = draw_pipelines(
+        Random(f"{seed}/pipelines"),
+        is_calm=not plan.kinds,
+        with_wrong_clocks=plan.has_wrong_clocks,
+    )
+    losses = draw_losses(Random(f"{seed}/losses"), is_calm=not plan.kinds)
+    disks = draw_disks(
+        Random(f"{seed}/disks"), is_calm=not plan.kinds, has_segments=pipelines.drivers > 0
+    )
+    zones = draw_zones(seed, asked_zones, is_calm=not plan.kinds)
+    forwarding = draw_forwarding(seed, zones.last_gateway, is_calm=not plan.kinds)
+    for each in (pipelines, disks, forwarding):
+        settings |= each.settings_of_gateways
+    if lends(seed):  # they have peers
+        settings["forwarding.after.lost.races"] = "1"
+    plan = plan.with_pipelines(pipelines).with_losses(losses).with_disks(disks)
+    moves = draw_moves(seed, is_calm=not plan.kinds, all_reach_log=not forwarding.only_forward)
+    plan = plan.with_forwarding(forwarding).with_zones(zones).with_moves(moves)
+    has_drains = draws_drains(seed, has_wrong_clocks=plan.has_wrong_clocks)
+    has_away = draws_away(
+        seed,
+        is_looked_for=zones.is_probed,
+        is_calm=not plan.kinds,
+        has_wrong_clocks=plan.has_wrong_clocks,
+    )
+    versions = draw_versions(
+        seed,
+        is_calm=not plan.kinds,
+        may_be_late=not (has_drains or has_away or plan.has_wrong_clocks),
+        may_roll=not disks.kinds,
+    )
+    drawn = {DRAIN_KIND: has_drains, AWAY_KIND: has_away}
+    events = [kind for kind, is_drawn in drawn.items() if is_drawn]
+    static = draw_static(seed, zones.last_gateway, may_draw=not versions.is_rolling)
+    # Restored logs, and those of older releases, begin at 0.
+    may_begin_high = not (versions.is_rolling or draws_restore(seed))
+    beginnings = draw_beginnings(seed, may_begin_high=may_begin_high)
+    settings |= draw_expiries(seed, may_draw=not plan.has_wrong_clocks)
+    plan = replace(plan.with_versions(versions), static=static, beginnings=beginnings)
+    return settings, plan.with_events(*events)
+
+
+def run_seeds(seeds: Iterable[int], operations: int = 150) -> Iterator[Report]:
+    """Run seeds one after another."""
+    for seed in seeds:
+        yield simulate(seed, operations)
+
+
+class _Run:
+    """The state of one run."""
+
+    def __init__(
+        self, seed: int, operations: int, zones: int, stop_at: Collection[str] = ()
+    ) -> None:
+        self._stop_at = stop_at
+        self._seed = seed
+        self._operations = operations
+        self._rng = Random(f"{seed}/run")
+        self._settings, self.plan = _draw(seed, self._rng, zones)
+        promised = [each for each in self.plan.kinds if each not in self.plan.disks.kinds]
+        self._strikes = Strikes(promised, self._rng)
+        self._asked = operations
+        self._operations_done = 0
+        self._world: World | None = None
+        self._violations: list[Violation] = []
+        self._seconds = 0.0
+        self._trial: RestoreTrial | None = None
+        self.guard = LivelockGuard()
+
+    def note(self, kind: str, text: str) -> None:
+        """Add a violation."""
+        self._violations.append(Violation(kind, text))
+
+    def _note_if(self, kind: str, text: str) -> None:
+        if text:
+            self.note(kind, text)
+
+    def report(self) -> Report:
+        """Judge what happened."""
+        history: list[Event] = []
+        payloads: list[bytes] = []
+        lives = 0
+        if self._world is not None:
+            history, payloads = self._world.history.events, self._world.watch.payloads
+            self._violations += self._world.violations
+            lives = self._world.lives
+        missing = self._strikes.missing()
+        self._note_if("fault did not land", " ".join(missing))
+        trace = [each.hex() for each in payloads] + [each.as_json() for each in history]
+        return Report(
+            seed=self._seed,
+            operations=self._operations,
+            operations_done=self._operations_done,
+            virtual_seconds=round(self._seconds, 3),
+            entries=len(payloads),
+            lives=lives,
+            landed=Landed(dict(sorted(self._strikes.landed.items())), missing),
+            violations=(*self._violations, *check(history)),
+            trace=tuple(trace),
+            zones=self.plan.zones.asked,
+        )
+
+    async def main(self) -> None:
+        """Run all phases."""
+        try:
+            with self.guard.scope:
+                async with trio.open_nursery() as nursery:
+                    await self._phases(nursery)
+                    nursery.cancel_scope.cancel()
+                if self._trial is not None:
+                    await self._trial.after()
+        except* Exception as errors:
+            self.note("the run broke off", _text(errors))
+        if self.guard.is_caught:
+            self.note("livelock", f"busy without an end at {trio.current_time():.3f} s")
+        self._seconds = trio.current_time()
+
+    async def _phases(self, nursery: trio.Nursery) -> None:
+        world = World(self._seed, self.plan, self._settings, nursery, self._strikes)
+        world.stop_at = self._stop_at
+        self._world = world
+        nodes = self._make_nodes(world)
+        for node in nodes:
+            node.set_faults(LogFaults(), StoreFaults())
+            nursery.start_soon(node.run)
+        workload = Workload(world, self._operations, self.plan.beginnings.first_offset)
+        if PRODUCERS in self._settings:
+            world.strikes.promise([OFFSETS_EXPIRED])
+        world.number_of = workload.number_of
+        world.hurt.is_known = workload.is_known
+        with trio.fail_after(CALM_SECONDS):
+            await create_topics_and_keys(workload, TOPICS)
+        pipelines = self._make_pipelines(world)
+        for pipeline in pipelines:
+            nursery.start_soon(pipeline.run)
+        operators = [Operator(world, number + 1) for number in range(self.plan.losses.operators)]
+        for operator in operators:
+            nursery.start_soon(operator.run)
+        others: list[Host] = [*nodes, *pipelines, *operators]
+        movers = [Mover(world, number + 1, others) for number in range(self.plan.moves.movers)]
+        for mover in movers:
+            nursery.start_soon(mover.run)
+        if self.plan.versions.is_rolling:
+            nursery.start_soon(Upgrader(world, nodes).run)
+        nemesis = Nemesis(world, nodes, pipelines, [*operators, *movers])
+        await self._faulty_phase(workload, nemesis)
+        await self._await_nodes(nodes)
+        self._note_if("absent though it lives", await wrongly_absent(nodes))
+        await self._await_repair(world)
+        await self._await_moves(world)
+        await self._merge_all(world, pipelines)
+        await self._await_collection(world)
+        await self._final_phase(workload, [*nodes, *pipelines])
+        for node in nodes:
+            node.count_disk_uses()
+        if draws_restore(self._seed):
+            trial = RestoreTrial(world, workload)
+            await trial.before()
+            self._trial = trial
+
+    def _make_nodes(self, world: World) -> list[Node]:
+        """The last one's clock is wrong if any is: the cluster's time is the median of three."""
+        nodes: list[Node] = []
+        last = self.plan.zones.last_gateway
+        for node_id in range(1, last + 1):
+            offset, rate = self._rng.uniform(-2, 2), 1.0
+            if node_id == last:
+                offset, rate = offset + self.plan.skew_seconds, self.plan.clock_rate
+                self._strikes.count("skew", self.plan.skew_seconds != 0.0)
+                self._strikes.count("drift", rate != 1.0)
+            node = Node(world, node_id, offset, rate)
+            world.nodes[node_id] = world.peers[node_id] = node
+            nodes.append(node)
+        return nodes
+
+    def _make_pipelines(self, world: World) -> list[Pipeline]:
+        plan, rng = world.plan.pipelines, world.rng("pipelines")
+        pipelines: list[Pipeline] = []
+        for number in range(1, plan.drivers + 1):
+            skew_seconds = plan.skew_seconds if number == 1 else 0.0
+            self._strikes.count(f"{PREFIX}skew", skew_seconds != 0.0)
+            offset = rng.uniform(-2, 2) + skew_seconds
+            pipelines.append(Pipeline(world, number, offset, rng.uniform(0.99, 1.01)))
+        return pipelines
+
+    async def _merge_all(self, world: World, pipelines: list[Pipeline]) -> None:
+        """The pipelines must get everything into segments, so that all is read from these."""
+        if not pipelines:
+            return
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await merge_what_rests(world, pipelines)
+        if waited.cancelled_caught:
+            runs, size_bytes = backlog(world.watch.state)
+            self.note("not merged", f"{runs} runs, {size_bytes} bytes after {CALM_SECONDS} s")
+
+    async def _await_collection(self, world: World) -> None:
+        """Dead objects must go, unless no clock may be trusted: then nobody keeps house."""
+        if self.plan.has_wrong_clocks:
+            return
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await wait_for_collection(world)
+        if waited.cancelled_caught:
+            self.note("not collected", f"{leaks(world)} objects after {CALM_SECONDS} s")
+
+    async def _faulty_phase(self, workload: Workload, nemesis: Nemesis) -> None:
+        """All clients at work; faults until no operation is left."""
+        actors = self._actors(workload)
+        done: set[str] = set()
+
+        async def act(actor: Actor) -> None:
+            await actor.run()
+            done.add(actor.client.name)
+
+        async with trio.open_nursery() as clients:
+            for actor in actors:
+                clients.start_soon(act, actor)
+            seconds = FAULTY_SECONDS + FAULTY_SECONDS_PER_OPERATION * self._operations
+            await nemesis.run(lambda: self._is_over(workload), seconds)
+            clients.cancel_scope.deadline = trio.current_time() + CALM_SECONDS
+        stuck = [each.client.name for each in actors if each.client.name not in done]
+        if stuck:
+            self.note("stuck", f"{stuck} did not end within {CALM_SECONDS} s after healing")
+
+    def _actors(self, workload: Workload) -> list[Actor]:
+        """Return all clients, those that the plan's faults ask for among them."""
+        actors = make_actors(workload, self._rng)
+        if self.plan.pipelines.compacts:
+            actors.append(Compacter(workload, "compacter", "compacted"))
+        if self.plan.static.static:
+            actors.append(StaticKeeper(workload, "static keeper"))
+            actors.append(DefaultsChanger(workload, "defaults changer"))
+        if "store.delete_error" in self.plan.kinds:
+            actors.append(Admin(workload, "sweeper", 0.6))
+        if draws_hostile(self._seed):
+            actors += hostile_clients(workload)
+        if self.plan.zones.is_probed:
+            actors.append(ZoneProber(workload, "zone prober"))
+        if DRAIN_KIND in self.plan.kinds:
+            actors.append(DrainProber(workload, "drain prober"))
+            if may_stay(self.plan.kinds):
+                actors += steady_members(workload)
+        return actors
+
+    def _is_over(self, workload: Workload) -> bool:
+        """Tell whether all is done; ask for more while a promised fault has not landed."""
+        is_missing, late = bool(self._strikes.missing()), workload.world.late
+        self._operations_done = self._asked - workload.operations_left
+        if late.is_set() and not is_missing:
+            left = max(0, self._operations - self._operations_done)
+            workload.operations_left = min(workload.operations_left, left)
+        if workload.operations_left < MORE_OPERATIONS and is_missing:
+            workload.operations_left += MORE_OPERATIONS
+            self._asked += MORE_OPERATIONS
+            late.set()
+        return workload.operations_left <= 0
+
+    async def _await_nodes(self, nodes: list[Node]) -> None:
+        """Every gateway must come back by itself."""
+        with trio.move_on_after(CALM_SECONDS):
+            while any(each.gateway is None for each in nodes):  # noqa: ASYNC110 - they may die yet
+                await trio.sleep(1.0)
+        down = [each.node_id for each in nodes if each.gateway is None]
+        if down:
+            self.note("stuck", f"gateways {down} did not come back in {CALM_SECONDS} s")
+
+    async def _await_repair(self, world: World) -> None:
+        """Whatever was lost must be skipped, so that readers can go on."""
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await wait_for_repair(world)
+        if waited.cancelled_caught:
+            self.note("not repaired", f"after {CALM_SECONDS} s")
+
+    async def _await_moves(self, world: World) -> None:
+        """Whoever runs the command again must come to its end."""
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await wait_for_moves(world)
+        if waited.cancelled_caught:
+            moves = world.plan.moves.moves
+            self.note("not moved", f"{len(world.homes) - 1} of {moves} after {CALM_SECONDS} s")
+
+    async def _final_phase(self, workload: Workload, hosts: Sequence[Host]) -> None:
+        """Everything acknowledged must be readable, now that nothing is wrong any more."""
+        if not await read_to_the_end(workload, CALM_SECONDS):
+            self.note("stuck", f"the last readers got nothing for {CALM_SECONDS} s")
+        watch = workload.world.watch
+        for name in watch.missing_objects():
+            self.note("not stored", f"{name} holds live records and is gone")
+        for host in hosts:
+            if host.coordinator is not None:
+                watch.replays.compare(host.name, host.coordinator.state)
+        watch.replays.replay_all()
+
+
+def _text(errors: BaseExceptionGroup[BaseException]) -> str:
+    return "".join(traceback.format_exception(errors))
+
+
+@contextmanager
+def _captured_logs(run: _Run) -> Generator[None]:
+    """Show no logs; what a gateway logs as an unforeseen exception is a violation."""
+    before = structlog.get_config()
+
+    def capture(logger: Any, method: str, event: EventDict) -> EventDict:
+        if event.get("exc_info") and method in ("error", "exception"):
+            run.note("internal error", f"{event['event']}: {traceback.format_exc()}")
+        raise structlog.DropEvent
+
+    structlog.configure(
+        processors=[capture], wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR)
+    )
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

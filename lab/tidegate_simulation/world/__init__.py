@@ -1,0 +1,1 @@
+"""The simulated world: machines, network, disks, store and log, on virtual time."""

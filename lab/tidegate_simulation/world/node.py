@@ -1,0 +1,254 @@
+"""A machine that runs a gateway; see host.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+from crc32c import crc32c
+
+from tidegate_coordination.events.cluster import Endpoint
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_coordination.forwarding.service import ProposalService
+from tidegate_coordination.http.values import HttpAnswer, HttpRequest
+from tidegate_coordination.log.metadata_log import MetadataLog
+from tidegate_coordination.logs.forward import ForwardLog
+from tidegate_gateway.blocking import Inline
+from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_gateway.network.memory_transport import MemoryTransport
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_storage.disk.cache_files import Place
+from tidegate_storage.disk.memory_disk import MemoryDisk
+from tidegate_storage.disk.queue import Offer
+from tidegate_storage.stores.object_store import ObjectStore
+
+from ..plans.disk_plan import PREFIX as DISK
+from .dials import SimulatedDial, host_of
+from .disks import SimulatedDisk
+from .host import Host
+from .lending import SimulatedLenders
+from .network import Link
+from .peers import SimulatedPeers
+from .world import NotReachable, World
+
+LISTENER = "PLAINTEXT"
+ENOUGH_FILES = 20
+_NEXT_SHARE = 0.5
+_EARLY_SHARE = 0.1
+CLUSTER_ID = "simulated-cluster-0000"
+
+
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """What dies with a process."""
+
+    gateway: Gateway
+    nursery: trio.Nursery
+
+    @property
+    def is_ending(self) -> bool:
+        """Tell whether it takes no new task."""
+        return self.nursery.cancel_scope.cancel_called
+
+
+class Node(Host):
+    """See the module's head.  release: the metadata.version up to which its next lives read."""
+
+    def __init__(
+        self, world: World, node_id: int, clock_offset_seconds: float, clock_rate: float = 1.0
+    ) -> None:
+        super().__init__(world, f"node {node_id}", clock_offset_seconds, clock_rate)
+        self.node_id = node_id
+        self.zone = world.plan.zones.of_gateways[node_id]
+        self.links: dict[Link, None] = {}
+        self.is_unreachable = False
+        self.release = world.plan.versions.first_release
+        self.disk = SimulatedDisk(world.wall_clock, self._on_refusal, self._on_written)
+        self._life: _Life | None = None
+
+    @property
+    def gateway(self) -> Gateway | None:
+        """Return the gateway, while it serves."""
+        return self._life.gateway if self._life is not None else None
+
+    @property
+    def is_up(self) -> bool:
+        """See Host."""
+        return self._life is not None
+
+    def cut(self) -> int:
+        """Reset all connections; return how many there were."""
+        count = len(self.links)
+        for link in self.links:
+            link.reset()
+        self.links.clear()
+        return count
+
+    def connect(self, process: str) -> MemoryTransport:
+        """Open a connection and return the client's end.
+
+        Raises:
+          NotReachable: it is down.
+        """
+        life = self._reachable()
+        if not self._world.cuts.connects(process, self.name):
+            raise NotReachable(f"{process} does not reach {self.name}")
+        link = Link((process, 1), self._rng, self._world.plan.latency_seconds)
+        self.links[link] = None
+        self._world.nursery.start_soon(self._carry, link)
+        life.nursery.start_soon(life.gateway.serve, link.server, LISTENER)
+        return link.client
+
+    def drop(self, process: str) -> None:
+        """See Machine."""
+        for link in self.links:
+            if link.process == process:
+                link.reset()
+
+    def ask(self, request: HttpRequest, answered: Callable[[HttpAnswer], None]) -> None:
+        """See Machine."""
+        life = self._reachable()
+        service = life.gateway.peer_service
+        if service is None:
+            raise NotReachable(f"{self.name} does not listen yet")
+
+        async def answer() -> None:
+            answered(await service.handle(request))
+
+        life.nursery.start_soon(answer)
+
+    def _reachable(self) -> _Life:
+        life = self._life
+        if life is None or life.is_ending or self._scope.cancel_called or self.is_unreachable:
+            raise NotReachable(f"{self.name} does not answer")
+        return life
+
+    async def _carry(self, link: Link) -> None:
+        await link.run()
+        self.links.pop(link, None)
+
+    # -- its lives --------------------------------------------------------------------------------
+
+    async def _serve(self, nursery: trio.Nursery) -> None:
+        gateway = self._make()
+        await gateway.start(nursery)
+        self._world.lives += 1
+        self._watch(gateway.coordinator)
+        self._life = _Life(gateway, nursery)
+        nursery.start_soon(self._heed_operators, gateway, self._drain)
+        await self._drain.wait()
+        await gateway.drain()
+        self._count("drained")
+
+    async def _heed_operators(self, gateway: Gateway, stop: trio.Event) -> None:
+        await gateway.draining.stop_asked.wait()
+        stop.set()
+
+    def _read_object(self, key: str) -> None:
+        if "/segments/" in key:
+            self._count("fetch.from_segment")
+
+    def _on_refusal(self, trouble: str) -> None:
+        self._count(f"{DISK}{trouble}")
+
+    def _on_written(self) -> None:
+        """What may befall files is promised once there are some: not every run reads segments."""
+        strikes = self._world.strikes
+        strikes.count("disk_cache.writes")
+        if strikes.landed["disk_cache.writes"] == ENOUGH_FILES and not self._world.healed:
+            strikes.promise(self._world.plan.disks.kinds)
+        used_bytes, max_bytes = self.disk.used_bytes, self._world.plan.disks.max_bytes
+        if used_bytes > max_bytes:
+            text = f"{self.name}: {used_bytes} bytes, {max_bytes} allowed"
+            self._world.complain("disk cache too large", text)
+
+    def write_to_disk(self) -> None:
+        """Have the disk cache write a part that nobody reads."""
+        cache = self.gateway.disk_cache if self.gateway is not None else None
+        if cache is not None:
+            body = f"of second {trio.current_time()}".encode()
+            cache.offer(Offer(Place(body.decode(), 0), body, crc32c(body)))
+
+    def count_disk_uses(self) -> None:
+        """Count what the disk cache of this life did."""
+        cache = self.gateway.disk_cache if self.gateway is not None else None
+        if cache is not None:
+            self._count("disk_cache.hits", cache.counters.hits)
+            self._count("disk_cache.damaged_files", cache.counters.damaged_files)
+            self._count("disk_cache.lost_files", cache.counters.lost_files)
+            self._count("disk_cache.sent_bytes", cache.counters.sent_bytes)
+
+    def _forget(self) -> None:
+        self.count_disk_uses()
+        self._life = None
+        self.cut()
+
+    @property
+    def proposals(self) -> ProposalService | None:
+        """See AskedMachine."""
+        service = self.gateway.peer_service if self.gateway is not None else None
+        return service.proposals if service is not None else None
+
+    def _open_as_told(self) -> tuple[MetadataLog, ObjectStore]:
+        """The settings of a life may be ahead of a move, which only metadata.log.next may be.
+
+        Who sets that names the log that is moved next, too: at the end of an older one it would
+        be taken for where that one went.
+        """
+        world, plan = self._world, self._world.plan.moves
+        self.next_log = ""
+        if not world.next_log:
+            return self._open()
+        if plan.uses_next and self._rng.random() < _NEXT_SHARE:
+            self.next_log = world.next_log
+        if self._rng.random() < _EARLY_SHARE:
+            return self._open(world.next_log)
+        return self._open(world.homes[-1] if self.next_log else None)
+
+    def _make(self) -> Gateway:
+        world = self._world
+        log, store = self._open_as_told()
+        forwarding = world.plan.forwarding
+        only_forwards = self.node_id in forwarding.only_forward
+        if only_forwards:
+            log = _through_others(log)
+        has_peers = forwarding.is_on or world.plan.zones.lend
+        identity = Identity(
+            self.node_id,
+            f"key-{self.node_id}",
+            self.zone,
+            (Endpoint(LISTENER, host_of(self.node_id), 9092),),
+            "0",
+            CLUSTER_ID,
+            Endpoint(PEER_LISTENER, host_of(self.node_id), 9093) if has_peers else None,
+            self.release,
+        )
+        lenders = SimulatedLenders(world, self.name, self.zone, is_calm=not world.plan.kinds)
+        peers = SimulatedPeers(
+            world, self, lenders, world.rng(f"peers of {self.name}, {world.lives}")
+        )
+        static = world.plan.static.of(self.node_id)
+        return Gateway(
+            identity,
+            BrokerSettings({**world.settings, **static, "node.id": str(self.node_id)}),
+            store=store,
+            log=log,
+            rng=self._rng,
+            wall_clock=self._wall_clock,
+            blocking=Inline(),
+            peers=peers if has_peers else None,
+            dial=SimulatedDial(world, self) if world.plan.zones.is_probed else None,
+            cache_disk=MemoryDisk(self.disk) if world.plan.disks.max_bytes else None,
+            max_open_files=4,
+        )
+
+
+def _through_others(log: MetadataLog) -> ForwardLog:
+    """Return the log as one sees it that may only read."""
+
+    async def opened() -> MetadataLog:
+        await trio.lowlevel.checkpoint()
+        return log
+
+    return ForwardLog([opened], log.capabilities)

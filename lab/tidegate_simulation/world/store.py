@@ -1,0 +1,233 @@
+"""An object store that fails as real ones do, and harms nothing that it holds.
+
+One FaultyStore wraps the store for one gateway; all share what lies beneath.  Bytes are damaged on
+their way to the reader, never where they lie, and those of an object once: so whoever checks what
+it reads, and reads again, is served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol, TypeAlias
+
+import trio
+
+from tidegate_storage.stores.object_store import (
+    Buffer,
+    NoSuchObject,
+    ObjectExists,
+    ObjectInfo,
+    ObjectStore,
+    StoreUnavailable,
+)
+
+Read: TypeAlias = Callable[[], Awaitable[bytes]]
+
+_HUNG_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFaults:
+    """Rates from 0 to 1, each a share of the calls that it can strike.
+
+    lost_put        not done, and answered with StoreUnavailable
+    ambiguous_put   done, and answered with StoreUnavailable
+    late_put        answered with StoreUnavailable, and done up to late_seconds later
+    read_error      get, get_range and list answer with StoreUnavailable
+    truncated_get   a get or get_range answers with the first part only
+    flipped_bit     a get or get_range answers with one bit wrong
+    missing_object  a get or get_range of an object that exists answers with NoSuchObject
+    delete_error    delete_many answers with StoreUnavailable, done in part
+    throttled       from this call on all are refused, for up to slow_seconds
+    slow            a call takes up to slow_seconds more, before or after its effect
+    hung            a call takes half a minute and is then answered with StoreUnavailable, not done
+    outage          any call is answered with StoreUnavailable, not done
+    """
+
+    lost_put: float = 0.0
+    ambiguous_put: float = 0.0
+    late_put: float = 0.0
+    read_error: float = 0.0
+    truncated_get: float = 0.0
+    flipped_bit: float = 0.0
+    missing_object: float = 0.0
+    delete_error: float = 0.0
+    throttled: float = 0.0
+    slow: float = 0.0
+    hung: float = 0.0
+    outage: float = 0.0
+    slow_seconds: float = 5.0
+    late_seconds: float = 20.0
+
+
+class Ledger(Protocol):
+    """Keeps the account of faults; see strikes.py.  Kinds are named "store.<name of a rate>"."""
+
+    def is_due(self, kind: str) -> bool:
+        """Count a call that a fault can strike; True when it has to."""
+        ...
+
+    def count(self, kind: str, times: int = 1) -> None:
+        """Note that a fault had its effect."""
+        ...
+
+
+class FaultyStore:
+    """faults may be changed at any time.
+
+    late: where puts go that are still under way when their caller has given up.
+    """
+
+    requests_cost_money = False
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        faults: StoreFaults,
+        rng: Random,
+        late: trio.Nursery,
+        ledger: Ledger,
+    ) -> None:
+        self.faults = faults
+        self._ledger = ledger
+        self._store = store
+        self._rng = rng
+        self._late = late
+        self._throttled_until = 0.0
+        self._damaged: set[str] = set()
+
+    async def put(self, key: str, body: Buffer) -> None:
+        """See ObjectStore."""
+        after_seconds = await self._begin()
+        if self._strikes("lost_put"):
+            raise self._fault("lost_put")
+        if self._strikes("late_put"):
+            self._late.start_soon(self._put_late, key, bytes(body))
+            raise StoreUnavailable("injected: late_put")
+        await self._store.put(key, body)
+        if self._strikes("ambiguous_put"):
+            raise self._fault("ambiguous_put")
+        await trio.sleep(after_seconds)
+
+    async def _put_late(self, key: str, body: bytes) -> None:
+        await trio.sleep(self._rng.random() * self.faults.late_seconds)
+        # The name is taken when a repeated put was faster; then nothing comes of this one.
+        with suppress(ObjectExists):
+            await self._store.put(key, body)
+        self._count("late_put")
+
+    async def get(self, key: str) -> bytes:
+        """See ObjectStore."""
+        return await self._read(key, lambda: self._store.get(key))
+
+    async def get_range(self, key: str, start: int, length: int) -> Buffer:
+        """See ObjectStore.  As from S3, no bytes object comes out."""
+
+        async def read() -> bytes:
+            return bytes(await self._store.get_range(key, start, length))
+
+        return memoryview(await self._read(key, read))
+
+    async def delete_many(self, keys: Sequence[str]) -> None:
+        """See ObjectStore."""
+        after_seconds = await self._begin()
+        if self._strikes("delete_error"):
+            await self._store.delete_many(keys[: self._rng.randint(0, len(keys))])
+            raise self._fault("delete_error")
+        await self._store.delete_many(keys)
+        await trio.sleep(after_seconds)
+
+    async def list(
+        self, prefix: str, *, start_after: str = "", limit: int = 1000
+    ) -> list[ObjectInfo]:
+        """See ObjectStore."""
+        after_seconds = await self._begin()
+        if self._strikes("read_error"):
+            raise self._fault("read_error")
+        infos = await self._store.list(prefix, start_after=start_after, limit=limit)
+        await trio.sleep(after_seconds)
+        return infos
+
+    async def aclose(self) -> None:
+        """Nothing to let go of: other gateways hold the same store."""
+        await trio.lowlevel.checkpoint()
+
+    # -- reads ------------------------------------------------------------------------------------
+
+    async def _read(self, key: str, read: Read) -> bytes:
+        after_seconds = await self._begin()
+        if self._strikes("read_error"):
+            raise self._fault("read_error")
+        body = await read()
+        await trio.sleep(after_seconds)
+        return body if key in self._damaged else self._damage(key, body)
+
+    def _damage(self, key: str, body: bytes) -> bytes:
+        """Return the body, or what came of it on its way.
+
+        Raises:
+          NoSuchObject: wrongly.
+        """
+        kind = self._draw_damage()
+        if not kind:
+            return body
+        self._damaged.add(key)
+        self._count(kind)
+        if kind == "missing_object":
+            raise NoSuchObject(key)
+        at = self._rng.randrange(len(body))
+        if kind == "truncated_get":
+            return body[:at]
+        flipped = body[at] ^ 1 << self._rng.randrange(8)
+        return body[:at] + bytes((flipped,)) + body[at + 1 :]
+
+    def _draw_damage(self) -> str:
+        for kind in ("missing_object", "truncated_get", "flipped_bit"):
+            if self._strikes(kind):
+                return kind
+        return ""
+
+    # -- all calls --------------------------------------------------------------------------------
+
+    async def _begin(self) -> float:
+        """Let time pass before a call; return the seconds for after.
+
+        Raises:
+          StoreUnavailable: the call goes no further.
+        """
+        await trio.lowlevel.checkpoint()
+        self._refuse()
+        if self._strikes("hung"):
+            await trio.sleep(_HUNG_SECONDS)
+            raise self._fault("hung")
+        strikes, before = self._strikes("slow"), self._rng.random() < 0.5
+        seconds = self._rng.random() * self.faults.slow_seconds
+        if not strikes:
+            return 0.0
+        self._count("slow")
+        await trio.sleep(seconds if before else 0.0)
+        return 0.0 if before else seconds
+
+    def _refuse(self) -> None:
+        if self.faults.outage and self._strikes("outage"):
+            raise self._fault("outage")
+        now = trio.current_time()
+        if self._strikes("throttled"):
+            self._throttled_until = now + self._rng.random() * self.faults.slow_seconds
+            raise self._fault("throttled")
+        if self.faults.throttled and now < self._throttled_until:
+            raise self._fault("throttled")
+
+    def _strikes(self, kind: str) -> bool:
+        rate: float = getattr(self.faults, kind)
+        return self._rng.random() < rate or self._ledger.is_due(f"store.{kind}")
+
+    def _count(self, kind: str) -> None:
+        self._ledger.count(f"store.{kind}")
+
+    def _fault(self, kind: str) -> StoreUnavailable:
+        self._count(kind)
+        return StoreUnavailable(f"injected: {kind}")

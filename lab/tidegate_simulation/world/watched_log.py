@@ -1,0 +1,34 @@
+"""A metadata log in memory that cannot be written to unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate_coordination.log.metadata_log import AppendResult
+from tidegate_coordination.logs.memory import MemoryLog
+
+from ..invariants.invariants import StateWatch
+from ..plans.move_plan import FIRST_LOG
+
+
+class WatchedLog(MemoryLog):
+    """A MemoryLog that shows each entry to a watcher before anyone can read it.  url: its own."""
+
+    def __init__(self, watch: StateWatch, url: str = FIRST_LOG) -> None:
+        super().__init__()
+        self._watch = watch
+        self._url = url
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        """See MetadataLog."""
+        result = await super().append(position, payload)
+        if result is AppendResult.APPENDED:
+            self._watch.appended(self._url, position, bytes(payload))
+        return result
+
+    async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
+        """See MetadataLog."""
+        self._watch.snapshot(position, b"".join(chunks))
+        if self._url != FIRST_LOG:
+            self._watch.saved(self._url, b"".join(chunks))
+        await super().save_snapshot(position, chunks)

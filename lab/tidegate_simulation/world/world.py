@@ -1,0 +1,240 @@
+"""The simulated world: machines over one log and one store, on virtual time, from one seed.
+
+Nothing here reads a clock or randomness but through the world: time is Trio's mock clock, and each
+part has a random.Random of its own, named, so that a change in one part does not move the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.forwarding.service import ProposalService
+from tidegate_coordination.http.values import HttpAnswer, HttpRequest
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_gateway.network.memory_transport import MemoryTransport
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import Buffer, ObjectExists
+
+from ..checks.checker import Violation
+from ..checks.history import History
+from ..invariants.deletion_checks import DeletionWatch
+from ..invariants.group_checks import GroupWatch
+from ..invariants.invariants import StateWatch
+from ..invariants.settings_checks import SettingsWatch
+from ..nemesis.strikes import Strikes
+from ..plans.expiry_plan import retention_ms
+from ..plans.faults import FaultPlan
+from ..plans.losses import Hurt
+from ..plans.move_plan import FIRST_LOG, MOVED
+from .cuts import Cuts
+from .stalls import Stalls
+from .watched_log import WatchedLog
+
+EPOCH_SECONDS = 1_700_000_000.0
+
+
+class WatchedStore(MemoryObjectStore):
+    """A MemoryObjectStore that can be asked without waiting."""
+
+    def __init__(self, clock: Callable[[], float], deletions: DeletionWatch) -> None:
+        super().__init__(clock)
+        self._deletions = deletions
+        self._lost: set[str] = set()
+
+    def peek(self, key: str) -> bytes | None:
+        """Return the body of an object, if there is one."""
+        found = self._objects.get(key)
+        return found[0] if found is not None else None
+
+    def all_keys(self) -> list[str]:
+        """Return the keys of all objects, in order."""
+        return sorted(self._objects)
+
+    def replace(self, key: str, body: bytes | None) -> None:
+        """Hold this from now on, or nothing; see losses.py."""
+        _, modified_at = self._objects.pop(key)
+        if body is not None:
+            self._objects[key] = (body, modified_at)
+        else:
+            self._sorted_keys.remove(key)
+            self._lost.add(key)
+
+    async def put(self, key: str, body: Buffer) -> None:
+        """See ObjectStore.  A late copy of a request does not bring back what was lost."""
+        if key in self._lost:
+            raise ObjectExists(key)
+        await super().put(key, body)
+        self._deletions.stored(key)
+
+    async def delete_many(self, keys: Sequence[str]) -> None:
+        """See ObjectStore."""
+        await super().delete_many(keys)
+        self._deletions.deleted(keys)
+
+
+class NotReachable(Exception):
+    """No gateway listens there now."""
+
+
+class Machine(Protocol):
+    """Where a gateway runs; see node.py."""
+
+    name: str
+    zone: str
+
+    def connect(self, process: str) -> MemoryTransport:
+        """Open a connection; return the client's end.
+
+        Raises:
+          NotReachable: it is down.
+        """
+        ...
+
+    def drop(self, process: str) -> None:
+        """Lose what is on its way between it and a client."""
+        ...
+
+    def ask(self, request: HttpRequest, answered: Callable[[HttpAnswer], None]) -> None:
+        """Have another gateway's request answered, unless this one dies first.
+
+        Raises:
+          NotReachable: it is down.
+        """
+        ...
+
+
+class AskedMachine(Protocol):
+    """Where other gateways may ask one; see peers.py.
+
+    name: as cuts know it.  is_unreachable: nothing arrives.  proposals: None while no gateway
+    serves there.
+    """
+
+    name: str
+    is_unreachable: bool
+
+    @property
+    def proposals(self) -> ProposalService | None: ...
+
+
+@dataclass(slots=True)
+class World:
+    """What all parts of a run share.
+
+    nodes, peers: by node id.  late: the work is done, and a promised fault has not landed yet.
+    healed: no faults any more.  lives: gateways that were started.
+    cuts: between which parts nothing passes.  stop_at: kinds of violations that end the run.
+    logs: by URL.  homes: where the log was, and is.  next_log: where it is to be moved next,
+    "" if nobody said so yet.  when_moved: called when it has ended, and goes on elsewhere.
+    hurt: what the store lost for good.  number_of: gives a partition's number in histories.
+    unanswered_creates: names of topics that a request without an answer may still create.
+    """
+
+    seed: int
+    plan: FaultPlan
+    settings: dict[str, str]
+    nursery: trio.Nursery
+    strikes: Strikes
+    violations: list[Violation] = field(default_factory=list[Violation])
+    late: trio.Event = field(default_factory=trio.Event)
+    healed: bool = False
+    stop_at: Collection[str] = ()
+    lives: int = 0
+    stalls: Stalls = field(default_factory=Stalls)
+    cuts: Cuts = field(init=False)
+    history: History = field(init=False)
+    store: WatchedStore = field(init=False)
+    hurt: Hurt = field(init=False)
+    settings_watch: SettingsWatch = field(init=False)
+    groups_watch: GroupWatch = field(init=False)
+    watch: StateWatch = field(init=False)
+    logs: dict[str, WatchedLog] = field(default_factory=dict[str, WatchedLog])
+    homes: list[str] = field(default_factory=lambda: [FIRST_LOG])
+    next_log: str = ""
+    when_moved: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    unanswered_creates: set[str] = field(default_factory=set[str])
+    nodes: dict[int, Machine] = field(default_factory=dict[int, Machine])
+    peers: dict[int, AskedMachine] = field(default_factory=dict[int, AskedMachine])
+    coordinators: dict[int, Coordinator] = field(default_factory=dict[int, Coordinator])
+    number_of: Callable[[bytes, int], int | None] = lambda topic_id, partition: None
+
+    def __post_init__(self) -> None:
+        """Make the shared parts."""
+        self.cuts = Cuts(self._zone_of)
+        self.history = History(trio.current_time)
+        deletions = DeletionWatch(
+            self.complain,
+            grace_ms=int(self.settings["object.delete.grace.ms"]),
+            has_backups=self.settings.get("log.backup.interval.ms") != "0",
+        )
+        self.store = WatchedStore(self.wall_clock, deletions)
+        self.hurt = Hurt(self.store, lambda: self.watch.state)
+        self.settings_watch = SettingsWatch(self.plan.static, self.complain)
+        self.groups_watch = GroupWatch(
+            self.history,
+            self.complain,
+            self.strikes.count,
+            lambda topic_id, partition: self.number_of(topic_id, partition),
+            retention_ms=retention_ms(self.settings),
+        )
+        self.watch = StateWatch(
+            self.store.peek,
+            self.complain,
+            deletions,
+            lambda units: self.strikes.count("pipeline.published", units),
+            lambda: self.strikes.count("pipeline.compacted", 1),
+            hurt=self.hurt,
+            on_lost=self._lost,
+            on_moved=self._moved,
+            settings=self.settings_watch,
+            groups=self.groups_watch,
+        )
+
+    def _zone_of(self, part: str) -> str:
+        node = next((each for each in self.nodes.values() if each.name == part), None)
+        return node.zone if node is not None else self.plan.zones.of_client(part)
+
+    def log_at(self, url: str) -> WatchedLog:
+        """Return a log; it is empty if nobody used it."""
+        if url not in self.logs:
+            self.logs[url] = WatchedLog(self.watch, url)
+        return self.logs[url]
+
+    def _moved(self, url: str) -> None:
+        self.homes.append(url)
+        self.next_log = ""
+        self.strikes.count(MOVED)
+        for each in self.when_moved:
+            each()
+
+    def _lost(self, partition: Partition, base_offset: int, next_offset: int) -> None:
+        """Tell the history what was given up by declared repair."""
+        number = self.number_of(partition.topic_id, partition.index)
+        stretch = {"base": base_offset, "next": next_offset, "start": partition.log_start}
+        self.history.note("operator", "ok", "lost", {"key": number, **stretch})
+
+    @property
+    def landed(self) -> Counter[str]:
+        """Return what struck so far, by kind; anyone may count more kinds."""
+        return self.strikes.landed
+
+    def rng(self, name: str) -> Random:
+        """Return the randomness of a named part."""
+        return Random(f"{self.seed}/{name}")
+
+    def wall_clock(self) -> float:
+        """Return the true time, in seconds since 1970."""
+        return EPOCH_SECONDS + trio.current_time()
+
+    def complain(self, kind: str, text: str) -> None:
+        """Note a violation that shows at once."""
+        self.violations.append(Violation(kind, f"at {trio.current_time():.3f} s: {text}"))
+        if kind in self.stop_at:
+            self.nursery.cancel_scope.cancel()

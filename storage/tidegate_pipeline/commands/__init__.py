@@ -1,0 +1,1 @@
+"""The commands `tidegate pipeline ...`, and what they print and serve."""

@@ -1,0 +1,264 @@
+"""What the commands are made of: log, store, runner and driver, opened and closed here."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.log.metadata_log import MetadataLog
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_gateway.cli.banner import shown_log, shown_store
+from tidegate_gateway.cli.log.backup_running import (
+    open_existing_store,
+    open_followed_log,
+    sqlite_path,
+)
+from tidegate_gateway.startup import check_cluster, load_state
+from tidegate_storage.stores.object_store import ObjectStore
+from tidegate_storage.stores.ownership import check_owner, read_owner
+
+from ..driver import Driver
+from ..runners.local_runner import LocalRunner
+from ..tasks.memory import keep_memory
+from ..tasks.work import MergeTask, UnitResult
+from .options import Options, log_url, store_url
+from .stopping import Stopping
+
+LOAD_SECONDS: Final = 120.0
+LEAVE_SECONDS: Final = 10.0
+
+OnProgress = Callable[[int, int], None]
+
+
+class NothingThere(Exception):
+    """No gateway has used the log yet.  The text says what to do."""
+
+
+class StoppableRunner(Protocol):
+    """A Runner that can be told to end soon."""
+
+    def run(self, tasks: Sequence[MergeTask]) -> AsyncGenerator[UnitResult, None]:
+        """See Runner."""
+        ...
+
+    def stop(self) -> None:
+        """Do no more; what came stays."""
+        ...
+
+
+class StoppableLocalRunner:
+    """Runs tasks in this process, until stop().  The store is opened for the first of them."""
+
+    def __init__(self, store_url: str) -> None:
+        self._store_url = store_url
+        self._store: ObjectStore | None = None
+        self._attempts = count(1)
+        self._is_stopped = False
+        self._waiting: set[trio.CancelScope] = set()
+
+    async def run(self, tasks: Sequence[MergeTask]) -> AsyncGenerator[UnitResult, None]:
+        """See Runner."""
+        if self._store is None:
+            _ = keep_memory()
+            self._store = open_existing_store(self._store_url)
+        inner = LocalRunner(self._store, next_attempt=lambda: next(self._attempts))
+        async with aclosing(inner.run(tasks)) as results:
+            while not self._is_stopped:
+                result = await self._next(results)
+                if result is None:
+                    return
+                yield result
+
+    async def _next(self, results: AsyncGenerator[UnitResult, None]) -> UnitResult | None:
+        """Wait for a result in a scope that can be cancelled, which no yield may be in."""
+        with trio.CancelScope() as scope:
+            self._waiting.add(scope)
+            try:
+                return await anext(results, None)
+            finally:
+                self._waiting.discard(scope)
+        return None
+
+    def stop(self) -> None:
+        """See StoppableRunner."""
+        self._is_stopped = True
+        for scope in self._waiting:
+            scope.cancel()
+
+    async def aclose(self) -> None:
+        """Let go of the store."""
+        if self._store is not None:
+            await self._store.aclose()
+
+
+@asynccontextmanager
+async def opened_runner(
+    options: Options, kind: str, stopping: Stopping
+) -> AsyncGenerator[StoppableRunner, None]:
+    """The runner that was chosen, opened; Spark starts with its first task."""
+    url = store_url(options.data, options.object_store)
+    if kind == "local":
+        async with aclosing(StoppableLocalRunner(url)) as local:
+            stopping.tell(local.stop)
+            yield local
+        return
+    # Spark is an extra.
+    from ..runners.spark_runner import spark_runner
+    from ..runners.spark_session import ResidentSpark, SparkSettings
+
+    settings = SparkSettings(
+        options.master, max_failures=options.max_failures, speculation=options.speculation
+    )
+    resident = ResidentSpark(settings)
+    stopping.tell_by_force(resident.kill)
+    try:
+        async with spark_runner(url, resident) as runner:
+            stopping.tell(runner.stop)
+            yield runner
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(resident.close)
+
+
+async def open_log_in_use(url: str) -> MetadataLog:
+    """Open a log that a gateway made.
+
+    Raises:
+      NothingThere: there is none.
+    """
+    path = sqlite_path(url)
+    if path is not None and not path.exists():
+        raise NothingThere(_nothing(url))
+    return await open_followed_log(url)
+
+
+async def load_state_in_use(log: MetadataLog, url: str) -> ClusterState:
+    """Load the state of a cluster that exists.
+
+    Raises:
+      NothingThere: there is none yet.
+      TooSlowError, LogMisconfigured: as load_state() and check_cluster().
+    """
+    state = await load_state(log, deadline_seconds=LOAD_SECONDS)
+    check_cluster(state, "")
+    if not state.cluster_id:
+        raise NothingThere(_nothing(url))
+    return state
+
+
+def _nothing(url: str) -> str:
+    return (
+        f"no gateway has used the metadata log yet ({shown_log(url)}): start one first, as with"
+        " `tidegate dev`, with the same --data or --log"
+    )
+
+
+def _open_store_in_use(url: str) -> ObjectStore:
+    """Open a store that a gateway uses.
+
+    Raises:
+      NothingThere: its folder is not there; a gateway that starts makes it.
+      StoreMisconfigured: it can be none.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "file" and parts.path and not Path(unquote(parts.path)).exists():
+        raise NothingThere(_unowned(url))
+    return open_existing_store(url)
+
+
+def _unowned(url: str) -> str:
+    return (
+        f"the object store belongs to no cluster yet ({shown_store(url)}): wait for the gateway"
+        " that starts, or give the same --data or --object-store as it has"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The cluster's things, opened."""
+
+    log: MetadataLog
+    log_url: str
+    store: ObjectStore
+    store_url: str
+
+
+@asynccontextmanager
+async def opened_shared(options: Options, stopping: Stopping) -> AsyncGenerator[Shared, None]:
+    """Open log and store.
+
+    Raises:
+      NothingThere, LogMisconfigured, LogUnavailable, StoreMisconfigured: with what to do.
+      StopAsked: meanwhile.
+    """
+    url = log_url(options.data, options.log)
+    url_of_store = store_url(options.data, options.object_store)
+    async with AsyncExitStack() as stack:
+        with stopping.until_asked():
+            log = await open_log_in_use(url)
+            stack.push_async_callback(log.aclose)
+        store = _open_store_in_use(url_of_store)
+        stack.push_async_callback(store.aclose)
+        yield Shared(log, url, store, url_of_store)
+
+
+async def _checked_state(shared: Shared) -> ClusterState:
+    """Load the state of the cluster that the store belongs to; see living_driver()."""
+    state = await load_state_in_use(shared.log, shared.log_url)
+    if await read_owner(shared.store) is None:
+        # A gateway registers first, and then takes the prefix.
+        raise NothingThere(_unowned(shared.store_url))
+    await check_owner(shared.store, state.cluster_id, timeline=state.timeline)
+    return state
+
+
+@asynccontextmanager
+async def living_driver(
+    shared: Shared,
+    runner: StoppableRunner,
+    options: Options,
+    on_progress: OnProgress,
+    *,
+    stopping: Stopping,
+) -> AsyncGenerator[Driver, None]:
+    """A driver with an incarnation of its own, which ends with the block.
+
+    Raises:
+      GatewayFenced: in a group; others ended it.  Begin another.
+      CoordinatorUnavailable, StoreUnavailable, TooSlowError: what is away; try again later.
+      NothingThere: no gateway has got so far; try again later.
+      StopAsked: before there was a driver.
+    """
+    with stopping.until_asked():
+        state = await _checked_state(shared)
+    rng = Random(os.urandom(32))
+    coordinator = Coordinator(shared.log, state, rng=rng, wall_clock=time.time)
+    driver = Driver(
+        coordinator,
+        runner,
+        options.merge_settings(),
+        rng=rng,
+        software_version=version("tidegate"),
+        on_progress=on_progress,
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(coordinator.run)
+        with stopping.until_asked():
+            await driver.register()
+        nursery.start_soon(driver.keep_lease)
+        yield driver
+        with trio.move_on_after(LEAVE_SECONDS):
+            await driver.leave()
+        nursery.cancel_scope.cancel()

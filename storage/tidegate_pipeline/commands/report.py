@@ -1,0 +1,73 @@
+"""What the commands share: errors told in a sentence, an exit code, sizes for people."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from typing import Final, cast
+
+from tidegate_gateway.admin.logs import LEVELS, configure_logs
+from tidegate_gateway.refusals_to_start import sentence_of
+from tidegate_gateway.settings.settings_sources import BadSource
+
+from ..runners.spark_trouble import AttemptsUsedUp, NoSpark
+from .parts import NothingThere
+from .stopping import StopAsked, StoppedAtOnce
+
+EMPTY: Final = 2
+STOPPED: Final = 130
+_OURS: Final = (AttemptsUsedUp, NoSpark, NothingThere, StopAsked)
+_CODES: Final[dict[type[BaseException], int]] = {NothingThere: EMPTY, StopAsked: STOPPED}
+_UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
+
+
+def check_level(log_level: str) -> None:
+    """Set up logs.
+
+    Raises:
+      BadSource: there is no such level.
+    """
+    if log_level not in LEVELS:
+        raise BadSource(f"--log-level {log_level}: choose one of {', '.join(LEVELS)}")
+    configure_logs(log_level)
+
+
+def run_command(work: Callable[[], int]) -> int:
+    """Do the work; return its exit code, or that of what a person can mend."""
+    try:
+        return work()
+    except Exception as error:
+        first = next(leaves(error))
+        if isinstance(first, StoppedAtOnce):
+            return 1
+        sentence = str(first) if isinstance(first, _OURS) else sentence_of(error)
+        if sentence is None:
+            raise
+        print(f"tidegate: {sentence}", file=sys.stderr)
+        return _CODES.get(type(first), 1)
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors in a group; the error itself if it is none."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from leaves(each)
+    else:
+        yield error
+
+
+def size_text(size_bytes: int) -> str:
+    """Return it as people say it."""
+    if size_bytes < 1024:
+        return f"{size_bytes} bytes"
+    power = min(int(math.log(size_bytes, 1024)), len(_UNITS))
+    return f"{size_bytes / 1024**power:.1f} {_UNITS[power - 1]}"
+
+
+def time_text(ms: int) -> str:
+    """Return it as people say it."""
+    seconds = ms / 1000
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,1 @@
+"""What to merge or compact next.  Pure."""

@@ -1,0 +1,310 @@
+"""What to merge or compact next.  Pure: a look at the cluster state.
+
+A unit of a merge is a stretch of neighbours that are small: runs of WAL objects that have rested a
+while, so that whoever reads the tail has them in memory, and segments that are not full yet.  It is
+done when it makes a full segment, when it holds enough parts, or when the oldest of them has waited
+long.  A segment is merged again only with as many new bytes as half of its own, so that each byte
+is copied a few times at most, however slowly a partition grows.  No unit reaches over a hole that
+an operator left.  Compaction: see compact_plan.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from math import inf
+
+from tidegate_coordination.configs.topic_settings import TopicSettings
+from tidegate_coordination.events.cluster import RUN_LOG_APPEND_TIME, RUN_SEGMENT
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.records.cleanings import cleaned_to
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
+from tidegate_coordination.state.topics import Topic
+
+from ..tasks.work import CompactionRules, MergeUnit, Source
+from .compact_plan import compaction_of
+from .limits import Limits, MergeSettings, limits_of
+from .pauses import Stretch, Work
+
+MAX_PARTS = 5_000
+# Of one round: what is left waits for the next.
+MAX_UNITS = 2_000
+MAX_RUNS = 200_000
+MAX_BYTES = 4 << 30
+# Runs of one partition, beside its segments, that one round looks at.
+MAX_LOOKED_AT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedUnit:
+    """A unit, and the runs it was planned from.  partition: its number in the state."""
+
+    unit: MergeUnit
+    partition: int
+    parents: tuple[RunRow, ...]
+
+    @property
+    def stretch(self) -> Stretch:
+        """Return what tells it from others while it is planned again and again."""
+        work = Work.MERGE if self.unit.rules is None else Work.COMPACTION
+        return work, self.partition, self.unit.base_offset
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """What other rounds work on, by the number of the partition.
+
+    merged_from: the first offset that is being merged.  compacted_to: the end of what is being
+    compacted.
+    """
+
+    merged_from: dict[int, int] = field(default_factory=dict[int, int])
+    compacted_to: dict[int, int] = field(default_factory=dict[int, int])
+
+    def begin(self, each: PlannedUnit) -> None:
+        """Take note of a unit."""
+        if each.unit.rules is None:
+            base_offset = each.unit.base_offset
+            lowest = self.merged_from.get(each.partition, base_offset)
+            self.merged_from[each.partition] = min(lowest, base_offset)
+        else:
+            self.compacted_to[each.partition] = each.unit.next_offset
+
+    def end(self, units: Iterable[PlannedUnit]) -> None:
+        """Forget a round's units; there is one round of a kind at a time."""
+        for each in units:
+            kind = self.merged_from if each.unit.rules is None else self.compacted_to
+            kind.pop(each.partition, None)
+
+
+class Plan:
+    """Plans one round, a partition at a time, so that the caller can pause in between.
+
+    is_paused: tells whether a stretch is left alone.  next_number: of a unit.  under_way: what is
+    not to be touched; the caller ends there what was planned here.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        settings: MergeSettings,
+        *,
+        settings_of: Callable[[Topic], TopicSettings],
+        is_paused: Callable[[Stretch], bool],
+        next_number: Callable[[], int],
+        under_way: UnderWay,
+    ) -> None:
+        self._state = state
+        self._settings = settings
+        self._settings_of = settings_of
+        self._is_paused = is_paused
+        self._next_number = next_number
+        self._under_way = under_way
+        self._keys: dict[int, str] = {}
+        self.units: list[PlannedUnit] = []
+        self.size_bytes = 0
+        self.runs = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether the rest should wait for the next round."""
+        is_large = len(self.units) >= MAX_UNITS or self.runs >= MAX_RUNS
+        return is_large or self.size_bytes >= MAX_BYTES
+
+    def add_merges(self, number: int) -> bool:
+        """Plan what is worth merging in a partition, if it is still there.
+
+        Returns whether there is something, be it paused.
+        """
+        partition, topic = self._found(number)
+        if partition is None or topic is None:
+            return False
+        found = False
+        from_offset = self._under_way.compacted_to.get(number, 0)
+        if topic.is_compacted:
+            # What was compacted is put together by the next round of it.
+            from_offset = max(from_offset, cleaned_to(partition.cleanings))
+        limits = limits_of(self._settings, topic)
+        for parents in _stretches(self._state, partition, self._settings, limits, from_offset):
+            found = True
+            self._add(partition, parents, None)
+        return found
+
+    def add_compaction(self, number: int) -> bool:
+        """Plan a round of compaction of a partition, if it is due; as add_merges()."""
+        partition, topic = self._found(number)
+        if partition is None or topic is None or not topic.is_compacted:
+            return False
+        found = compaction_of(
+            self._state,
+            partition,
+            topic,
+            self._settings,
+            self._under_way.merged_from.get(number, partition.next_offset),
+        )
+        if found is not None:
+            self._add(partition, *found)
+        return found is not None
+
+    def _found(self, number: int) -> tuple[Partition | None, TopicSettings | None]:
+        partition = self._state.partitions.get(number)
+        if partition is None:
+            return None, None
+        topic = self._state.topics.by_id.get(partition.topic_id)
+        return partition, self._settings_of(topic) if topic is not None else None
+
+    def _add(
+        self, partition: Partition, parents: tuple[RunRow, ...], rules: CompactionRules | None
+    ) -> None:
+        work = Work.MERGE if rules is None else Work.COMPACTION
+        if self._is_paused((work, partition.number, parents[0].base_offset)):
+            return
+        sources = tuple(self._source(partition, row) for row in parents)
+        unit = MergeUnit(self._next_number(), partition.topic_id, partition.index, sources, rules)
+        planned = PlannedUnit(unit, partition.number, parents)
+        # At once: another round may be planned while this one pauses.
+        self._under_way.begin(planned)
+        self.units.append(planned)
+        self.size_bytes += unit.size_bytes
+        self.runs += len(parents)
+
+    def _source(self, partition: Partition, row: RunRow) -> Source:
+        number = row.object_number
+        objects = self._state.objects
+        key = self._keys.get(number)
+        if key is None:
+            key = self._keys[number] = object_key(self._state, objects.name(number))
+        return Source(
+            key,
+            row.position,
+            row.length,
+            row.base_offset,
+            row.next_offset,
+            row.check,
+            row.max_timestamp if row.flags & RUN_LOG_APPEND_TIME else -1,
+            objects.size_bytes(number) - row.position if row.flags & RUN_SEGMENT else 0,
+            row.max_timestamp,
+            partition.epoch_at(row.base_offset),
+        )
+
+
+def group_units(units: Iterable[PlannedUnit], task_bytes: int) -> Iterator[list[PlannedUnit]]:
+    """Put units together that one task does: those that begin in the same objects."""
+    group: list[PlannedUnit] = []
+    size_bytes = 0
+    for each in sorted(units, key=_first_object):
+        if group and size_bytes + each.unit.size_bytes > task_bytes:
+            yield group
+            group, size_bytes = [], 0
+        group.append(each)
+        size_bytes += each.unit.size_bytes
+    if group:
+        yield group
+
+
+def backlog(state: ClusterState) -> tuple[int, int]:
+    """Return the runs that are not in segments, and their bytes."""
+    runs = size_bytes = 0
+    for partition in state.partitions.values():
+        for at in range(len(partition.runs)):
+            row = partition.runs[at]
+            if not row.flags & RUN_SEGMENT:
+                runs += 1
+                size_bytes += row.length
+    return runs, size_bytes
+
+
+def _first_object(each: PlannedUnit) -> tuple[int, int]:
+    return each.parents[0].object_number, each.partition
+
+
+def _stretches(
+    state: ClusterState,
+    partition: Partition,
+    settings: MergeSettings,
+    limits: Limits,
+    from_offset: int,
+) -> Iterator[tuple[RunRow, ...]]:
+    """Yield the neighbours from an offset on that are to become one segment each."""
+    stretch: list[RunRow] = []
+    size_bytes = oldest_ms = 0
+    before: RunRow | None = None
+    for row in _rested(state, partition, settings, from_offset):
+        is_full = row.length * 2 > limits.segment_bytes and bool(row.flags & RUN_SEGMENT)
+        is_enough = size_bytes + row.length > limits.segment_bytes or len(stretch) == MAX_PARTS
+        is_too_long = bool(stretch) and row.max_timestamp - oldest_ms > limits.span_ms
+        is_apart = bool(stretch) and row.base_offset != stretch[-1].next_offset
+        if is_full or is_enough or is_too_long or is_apart:
+            if _changes_anything(stretch):
+                yield tuple(stretch)
+            stretch, size_bytes = [], 0
+        if not is_full:
+            if not stretch:
+                oldest_ms = _oldest_ms(row, before, limits)
+            stretch.append(row)
+            size_bytes += row.length
+        before = row
+    stretch = _without_large(stretch)
+    if _changes_anything(stretch) and _is_due(state, stretch, settings):
+        yield tuple(stretch)
+
+
+def _oldest_ms(row: RunRow, before: RunRow | None, limits: Limits) -> int:
+    """Return about the oldest time stamp of a row: what is in front of it ends there.
+
+    Of a segment at the very beginning nothing is known, so it counts as full of time.
+    """
+    if before is not None:
+        return min(before.max_timestamp, row.max_timestamp)
+    if row.flags & RUN_SEGMENT and limits.span_ms < inf:
+        return row.max_timestamp - int(limits.span_ms)
+    return row.max_timestamp
+
+
+def _changes_anything(stretch: list[RunRow]) -> bool:
+    """A lone run is worth a segment, too: it keeps a whole WAL object from being collected."""
+    return len(stretch) > 1 or (len(stretch) == 1 and not stretch[0].flags & RUN_SEGMENT)
+
+
+def _rested(
+    state: ClusterState, partition: Partition, settings: MergeSettings, from_offset: int
+) -> Iterator[RunRow]:
+    """Yield the runs from an offset on that are old enough."""
+    before_ms = state.log_time_ms - settings.rest_ms
+    looked_at = 0
+    for at in range(len(partition.runs)):
+        row = partition.runs[at]
+        if state.objects.committed_at_ms(row.object_number) > before_ms:
+            return
+        if row.base_offset < from_offset:
+            continue
+        yield row
+        looked_at += not row.flags & RUN_SEGMENT
+        if looked_at == MAX_LOOKED_AT:
+            return
+
+
+def _without_large(stretch: list[RunRow]) -> list[RunRow]:
+    """Leave out what is too large to be copied again for so little behind it."""
+    behind = sum(row.length for row in stretch)
+    for at, row in enumerate(stretch):
+        behind -= row.length
+        if not row.flags & RUN_SEGMENT or behind * 2 >= row.length:
+            return stretch[at:]
+    return []
+
+
+def _is_due(state: ClusterState, stretch: list[RunRow], settings: MergeSettings) -> bool:
+    if len(stretch) >= settings.min_parts:
+        return True
+    oldest_ms = min(
+        (
+            state.objects.committed_at_ms(row.object_number)
+            for row in stretch
+            if not row.flags & RUN_SEGMENT
+        ),
+        default=state.log_time_ms,
+    )
+    return oldest_ms <= state.log_time_ms - settings.patience_ms

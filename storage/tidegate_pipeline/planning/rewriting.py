@@ -1,0 +1,133 @@
+"""Into which segments a compacted partition goes.  Pure.
+
+Sources come in offset order, each with what is left of it.  Neighbours become one segment until it
+is full; a large one that lost nothing stays where it is.  What stands for sources that lost
+everything is the segment of those behind them, so offsets are always those of some segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegate_storage.objects.segment_format import AbortedTransaction
+from tidegate_storage.objects.segments import FinalBatch, SealedSegment, SegmentBuilder
+
+from ..tasks.work import CompactionRules, MergeUnit, Source
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedSource:
+    """What is left of a source.
+
+    records: how many it had.  removed: how many of them went.  is_changed: it may have lost an
+    empty batch only.  aborted: the transactions it knows of.
+    """
+
+    batches: Sequence[FinalBatch]
+    records: int
+    removed: int
+    is_changed: bool
+    aborted: Sequence[AbortedTransaction] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewStretch:
+    """A segment in the place of sources[first:stop]; records: how many those had."""
+
+    first: int
+    stop: int
+    base_offset: int
+    sealed: SealedSegment
+    records: int
+    removed: int
+
+
+@dataclass(slots=True)
+class _Open:
+    """A segment that is being gathered."""
+
+    first: int
+    builder: SegmentBuilder
+    oldest_ms: int
+    has_batches: bool = False
+    is_changed: bool = False
+    records: int = 0
+    removed: int = 0
+
+
+class Rewriting:
+    """See the module's head."""
+
+    def __init__(self, unit: MergeUnit, rules: CompactionRules, *, chunk_bytes: int) -> None:
+        self._unit = unit
+        self._rules = rules
+        self._chunk_bytes = chunk_bytes
+        self._open: _Open | None = None
+
+    def take(self, at: int, cleaned: CleanedSource) -> NewStretch | None:
+        """Take source number `at`; return a segment that ends in front of it."""
+        source = self._unit.sources[at]
+        ended = self._end(at) if self._is_over(source, cleaned) else None
+        if self._open is None and self._may_stay(source, cleaned):
+            return ended
+        self._add(at, source, cleaned)
+        return ended
+
+    def finish(self, stop: int) -> NewStretch | None:
+        """Return the last segment; stop: how many sources there were."""
+        return self._end(stop)
+
+    def _may_stay(self, source: Source, cleaned: CleanedSource) -> bool:
+        return not cleaned.is_changed and source.length * 2 > self._rules.segment_bytes
+
+    def _is_over(self, source: Source, cleaned: CleanedSource) -> bool:
+        """Tell whether what is open ends in front of a source."""
+        gathered = self._open
+        if gathered is None or not gathered.has_batches:
+            return False
+        size_bytes = gathered.builder.length + sum(len(each.data) for each in cleaned.batches)
+        span_ms = self._rules.span_ms
+        is_too_long = span_ms >= 0 and source.max_timestamp - gathered.oldest_ms > span_ms
+        is_full = size_bytes > self._rules.segment_bytes
+        is_alone = self._unit.sources[gathered.first].base_offset < self._rules.alone_below
+        return is_full or is_too_long or is_alone or self._may_stay(source, cleaned)
+
+    def _add(self, at: int, source: Source, cleaned: CleanedSource) -> None:
+        gathered = self._open
+        if gathered is None:
+            builder = SegmentBuilder(
+                self._unit.topic_id,
+                self._unit.partition,
+                source.base_offset,
+                chunk_bytes=self._chunk_bytes,
+            )
+            gathered = self._open = _Open(at, builder, self._oldest_ms(at))
+        for batch in cleaned.batches:
+            gathered.builder.append(batch)
+        for transaction in cleaned.aborted:
+            gathered.builder.add_aborted(transaction)
+        gathered.has_batches |= bool(cleaned.batches)
+        gathered.is_changed |= cleaned.is_changed
+        gathered.records += cleaned.records
+        gathered.removed += cleaned.removed
+
+    def _oldest_ms(self, at: int) -> int:
+        """Return about the oldest time stamp of a source: what is in front of it ends there."""
+        own = self._unit.sources[at].max_timestamp
+        return min(self._unit.sources[at - 1].max_timestamp, own) if at else own
+
+    def _end(self, stop: int) -> NewStretch | None:
+        """Seal what is open; nothing, if it is one source as it was."""
+        gathered, self._open = self._open, None
+        if gathered is None or (stop - gathered.first == 1 and not gathered.is_changed):
+            return None
+        next_offset = self._unit.sources[stop - 1].next_offset
+        return NewStretch(
+            gathered.first,
+            stop,
+            self._unit.sources[gathered.first].base_offset,
+            gathered.builder.seal(next_offset),
+            gathered.records,
+            gathered.removed,
+        )

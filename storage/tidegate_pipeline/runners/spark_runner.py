@@ -1,0 +1,220 @@
+"""Runs tasks on Spark: a job of one row for each, as many at once as there are slots.
+
+    MergeTask --createDataFrame--> one row --mapInArrow--> rows of results --toArrow--> UnitResult
+
+One job a task, and not one for all: `toLocalIterator` runs the partitions of a job one after
+another, and other actions give nothing before the last task is done.  So results come as they are
+ready, a failed task costs its own units only, and a job is some 50 ms of the driver.
+
+Jobs run in threads.  When they are cancelled the thread stays until Spark has let go of the job: no
+task of ours is started behind our back.  One that has begun may write on for a while; what it
+writes has a name of its own and is an orphan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+import trio
+
+from ..tasks.error_texts import error_text
+from ..tasks.work import MergeTask, UnitResult
+from .spark_session import ResidentSpark, RunningSpark
+from .spark_task import SparkTask
+from .spark_trouble import AttemptsUsedUp, NoSpark
+
+_log = structlog.get_logger("tidegate.pipeline.spark")
+
+# More than slots, so that the next task is planned already when one ends.
+JOBS_BEYOND_SLOTS: Final = 1
+CANCEL_AGAIN_SECONDS: Final = 0.2
+# Attempts of tasks whose results nobody saw, at most, when a session has to be started anew.
+UNSEEN_ATTEMPTS: Final = 1 << 16
+# The names of segments, and the log, hold no larger numbers.
+MAX_ATTEMPT: Final = (1 << 32) - 1
+
+
+@dataclass(eq=False, slots=True)
+class _Batch:
+    """The tasks of one run().  trouble: what its caller must know."""
+
+    tag: str
+    tasks: Sequence[MergeTask]
+    results: trio.MemorySendChannel[UnitResult]
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    trouble: NoSpark | AttemptsUsedUp | None = None
+
+
+class SparkRunner:
+    """See the module's head, and Runner.  Made by spark_runner()."""
+
+    def __init__(self, store_url: str, resident: ResidentSpark, nursery: trio.Nursery) -> None:
+        self._store_url = store_url
+        self._resident = resident
+        self._nursery = nursery
+        self._spark: RunningSpark | None = None
+        self._batches: set[_Batch] = set()
+        self._batch_count = 0
+        self._first_attempt = 0
+        self._last_attempt = 0
+        self._is_stopped = False
+
+    async def run(self, tasks: Sequence[MergeTask]) -> AsyncGenerator[UnitResult, None]:
+        """See Runner.
+
+        Raises:
+          NoSpark: its first start failed, so the next would, too.
+          AttemptsUsedUp: go on with another incarnation.
+        """
+        if not tasks or self._is_stopped:
+            return
+        self._batch_count += 1
+        units = sum(len(task.units) for task in tasks)
+        send, receive = trio.open_memory_channel[UnitResult](units)
+        batch = _Batch(f"tidegate-{self._batch_count}", tasks, send)
+        self._nursery.start_soon(self._do_batch, batch)
+        try:
+            async for result in receive:
+                yield result
+        finally:
+            # Also when the caller loses interest.
+            batch.scope.cancel()
+            receive.close()
+        if batch.trouble is not None:
+            raise batch.trouble
+
+    def stop(self) -> None:
+        """End all runs, also those to come: what came stays, what is under way is cancelled."""
+        self._is_stopped = True
+        for batch in self._batches:
+            batch.scope.cancel()
+
+    async def _do_batch(self, batch: _Batch) -> None:
+        self._batches.add(batch)
+        try:
+            with batch.results, batch.scope:
+                spark = await self._session()
+                count = await trio.to_thread.run_sync(spark.slots)
+                slots = trio.Semaphore(_jobs_at_once(batch.tasks, count))
+                async with trio.open_nursery() as nursery:
+                    for number, task in enumerate(batch.tasks):
+                        await slots.acquire()
+                        job = _Job(spark, f"{batch.tag}-{number}", task)
+                        nursery.start_soon(self._do_task, job, batch, slots)
+        except (NoSpark, AttemptsUsedUp) as error:
+            batch.trouble = error
+        except Exception as error:
+            # What was lost is planned again; a driver that lives can say so.
+            _log.error("Spark could not run tasks", error=error_text(error))
+        finally:
+            self._batches.discard(batch)
+
+    async def _session(self) -> RunningSpark:
+        try:
+            spark = await trio.to_thread.run_sync(self._resident.running)
+        except Exception as error:
+            if self._spark is None and not self._is_stopped:
+                raise NoSpark(f"Spark does not start: {error_text(error)}") from error
+            raise
+        highest = max(self._first_attempt, self._last_attempt)
+        if self._spark is not None and spark is not self._spark:
+            # Its numbers of attempts begin at 0 again.
+            self._first_attempt = highest = highest + UNSEEN_ATTEMPTS
+        self._spark = spark
+        if highest > MAX_ATTEMPT - UNSEEN_ATTEMPTS:
+            # The next incarnation's begin at 0, and so do those of another session.
+            self._first_attempt = self._last_attempt = 0
+            await trio.to_thread.run_sync(self._resident.close)
+            self._spark = None
+            raise AttemptsUsedUp("all numbers of attempts are used up; beginning anew")
+        return spark
+
+    async def _do_task(self, job: _Job, batch: _Batch, slots: trio.Semaphore) -> None:
+        function = SparkTask(self._store_url, self._first_attempt)
+        try:
+            results = await job.run(function)
+        finally:
+            slots.release()
+        if isinstance(results, Exception):
+            _log.error("a task was lost", units=len(job.task.units), error=error_text(results))
+            return
+        for result in results:
+            self._note_attempts(result)
+            batch.results.send_nowait(result)
+
+    def _note_attempts(self, result: UnitResult) -> None:
+        for segment in result.segments:
+            self._last_attempt = max(self._last_attempt, segment.attempt)
+
+
+def _jobs_at_once(tasks: Sequence[MergeTask], slots: int) -> int:
+    """Compaction takes long, and leaves half of the slots to what must be done soon."""
+    if any(unit.rules is not None for task in tasks for unit in task.units):
+        return max(slots // 2, 1)
+    return slots + JOBS_BEYOND_SLOTS
+
+
+@asynccontextmanager
+async def spark_runner(
+    store_url: str, resident: ResidentSpark
+) -> AsyncGenerator[SparkRunner, None]:
+    """A runner whose tasks open the store at that URL; what runs at the end is cancelled."""
+    async with trio.open_nursery() as nursery:
+        yield SparkRunner(store_url, resident, nursery)
+        nursery.cancel_scope.cancel()
+
+
+class _Job:
+    """One task as a job of Spark's; tag: no other has it."""
+
+    def __init__(self, spark: RunningSpark, tag: str, task: MergeTask) -> None:
+        self.task = task
+        self._spark = spark
+        self._tag = tag
+        self._done = trio.Event()
+
+    async def run(self, function: SparkTask) -> list[UnitResult] | Exception:
+        """Return the results, or why there are none."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._cancel_with_us)
+            try:
+                results = await trio.to_thread.run_sync(self._run, function)
+            finally:
+                # Also when it was cancelled before there was a thread.
+                self._done.set()
+        return results
+
+    async def _cancel_with_us(self) -> None:
+        """When this task is cancelled, have Spark cancel the job until its thread returned."""
+        try:
+            await self._done.wait()
+        except trio.Cancelled:
+            with trio.CancelScope(shield=True):
+                while not self._done.is_set():
+                    await trio.to_thread.run_sync(self._cancel)
+                    with trio.move_on_after(CANCEL_AGAIN_SECONDS):
+                        await self._done.wait()
+            raise
+
+    def _cancel(self) -> None:
+        try:
+            self._spark.session.sparkContext.cancelJobsWithTag(self._tag)
+        except Exception as error:
+            # The JVM is gone, and with it the job: its thread finds out by itself.
+            _log.info("could not cancel a job", error=error_text(error))
+
+    def _run(self, function: SparkTask) -> list[UnitResult] | Exception:
+        context = self._spark.session.sparkContext
+        try:
+            context.addJobTag(self._tag)
+            try:
+                rows = self._spark.run_rows(self.task.encode(), function)
+            finally:
+                context.removeJobTag(self._tag)
+            return [UnitResult.decode(row) for row in rows]
+        except Exception as error:
+            return error

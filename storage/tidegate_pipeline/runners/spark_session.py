@@ -1,0 +1,301 @@
+"""One resident Spark session: its settings, its start in a folder of its own, its end.
+
+    local[N]     a JVM in this machine, on loopback and small: record bytes never pass through it
+    any other    the cluster's own settings hold; ours are only those about our tasks
+    spark-submit the session that is there, as it was set up
+
+Everything blocks: call it in a thread.  A session that is made outside the main thread leaves the
+process's signal handlers alone, which is what we want: stopping is for the command to decide.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import structlog
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from ..commands.options import is_submitted
+from ..tasks.error_texts import error_text
+from .arrow_rows import Batch, cells_of, table_of
+from .java import find_java, pid_of_java, write_wrapper
+from .spark_task import RESULT_COLUMN, RESULT_SCHEMA, TASK_COLUMN
+
+_log = structlog.get_logger("tidegate.pipeline.spark")
+
+APP_NAME: Final = "tidegate-pipeline"
+# A path of a Unix socket holds about 100 characters; Spark adds a UUID and an ending.
+MAX_SOCKET_FOLDER_CHARACTERS: Final = 60
+JVM_END_SECONDS: Final = 10.0
+# A task reads and writes some 128 MiB, or compacts one partition.
+SLOW_TASK: Final = "120s"
+
+_LOG4J: Final = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = stderr
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = {level}
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = spark: %-5p %c{{1}}: %m%n%ex{{short}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """master: as Spark's; "" for local[one a core].  max_failures: of one task.
+
+    speculation: run slow tasks once more, on another machine; never where there is only one.
+    log_level: of Spark's own log, on stderr; what goes wrong with a task is in ours.
+    """
+
+    master: str = ""
+    max_failures: int = 4
+    speculation: bool = False
+    heap: str = "512m"
+    log_level: str = "fatal"
+
+    @property
+    def spark_master(self) -> str:
+        """Return it as Spark wants it: a local one retries only if its own text says so."""
+        wanted = self.master or "local[*]"
+        found = re.fullmatch(r"local(?:\[(\d+|\*)\])?", wanted)
+        return f"local[{found[1] or 1},{self.max_failures}]" if found is not None else wanted
+
+    @property
+    def is_local(self) -> bool:
+        """Tell whether Spark runs in this machine alone."""
+        return not self.master or self.master.startswith("local")
+
+
+class RunningSpark:
+    """A session, and the folder it lives in."""
+
+    def __init__(self, session: SparkSession, folder: Path | None) -> None:
+        self.session = session
+        self._folder = folder
+
+    def slots(self) -> int:
+        """Return how many tasks can run at once; see spark.default.parallelism."""
+        return self.session.sparkContext.defaultParallelism
+
+    def is_alive(self) -> bool:
+        """Tell whether it can still run jobs."""
+        context: Any = self.session.sparkContext
+        try:
+            return not context._jsc.sc().isStopped()
+        except Exception:
+            return False  # the JVM is gone
+
+    def run_rows(
+        self, row: bytes, function: Callable[[Iterator[Batch]], Iterator[Batch]]
+    ) -> list[bytes]:
+        """Run a function over one row, as a job; return its rows."""
+        session: Any = self.session
+        frame = session.createDataFrame(table_of(TASK_COLUMN, [row]))
+        return cells_of(RESULT_COLUMN, frame.mapInArrow(function, RESULT_SCHEMA).toArrow())
+
+    def close(self) -> None:
+        """Stop the session and the JVM that was started for it; all of it even if parts fail."""
+        context: Any = type(self.session.sparkContext)
+        with ExitStack() as stack:
+            if self._folder is not None:
+                stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+                stack.callback(_end_jvm, context._gateway)
+                # The next session shall start a JVM of its own.
+                context._gateway = context._jvm = None
+            _stop(self.session)
+
+
+def _stop(session: SparkSession) -> None:
+    """Stop a session; without its JVM it cannot do all of that by itself."""
+    try:
+        session.stop()
+    except Exception:
+        session.sparkContext.stop()
+        kind: Any = SparkSession
+        kind._instantiatedSession = kind._activeSession = None
+        raise
+
+
+class ResidentSpark:
+    """The session of this process: started when it is needed, and again when it is gone."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self._settings = settings
+        self._running: RunningSpark | None = None
+        self._folder: Path | None = None
+        self._lock = Lock()
+
+    def running(self) -> RunningSpark:
+        """Return the session; starting it takes 4 to 10 s.
+
+        Raises:
+          NoJava: there is none.
+          Exception: whatever kept Spark from starting.
+        """
+        with self._lock:
+            if self._running is not None and not self._running.is_alive():
+                _log.warning("Spark is gone; starting it again")
+                self._close()
+            if self._running is None:
+                if not is_submitted(os.environ):
+                    self._folder = Path(tempfile.mkdtemp(prefix="tg-spark-"))
+                self._running = start_spark(self._settings, self._folder)
+            return self._running
+
+    def kill(self) -> None:
+        """End the JVM, so that calls to it fail: also while it starts, or does not answer.
+
+        Under spark-submit it is our parent, and what ends is this process.
+        """
+        if is_submitted(os.environ):
+            _log.warning("Spark does not let go; ending the process")
+            os._exit(1)
+        # Without the lock: who holds it may wait for this JVM.
+        pid = pid_of_java(self._folder) if self._folder is not None else None
+        if pid is not None:
+            _log.warning("Spark does not let go; killing its JVM", pid=pid)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Stop it."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            try:
+                running.close()
+            except Exception as error:
+                _log.warning("Spark did not stop well", error=error_text(error))
+
+
+def _end_jvm(gateway: Any) -> None:
+    """The JVM ends when its standard input does; wait for it, so that it cannot outlive us."""
+    try:
+        gateway.shutdown()
+    finally:
+        gateway.proc.stdin.close()
+        try:
+            gateway.proc.wait(JVM_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            gateway.proc.kill()
+            gateway.proc.wait()
+
+
+def start_spark(settings: SparkSettings, folder: Path | None) -> RunningSpark:
+    """Start Spark in a folder; without one, take the session that spark-submit set up."""
+    if folder is None:
+        return RunningSpark(SparkSession.builder.appName(APP_NAME).getOrCreate(), None)
+    try:
+        return RunningSpark(_started(settings, folder), folder)
+    except BaseException:
+        _end_half_started()
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _end_half_started() -> None:
+    """End a JVM that has no session: the next start would take it for its own."""
+    context: Any = SparkContext
+    gateway, context._gateway, context._jvm = context._gateway, None, None
+    if gateway is not None:
+        try:
+            _end_jvm(gateway)
+        except Exception as error:
+            _log.info("the JVM did not end well", error=error_text(error))
+
+
+def _started(settings: SparkSettings, folder: Path) -> SparkSession:
+    builder = SparkSession.builder.appName(APP_NAME).master(settings.spark_master)
+    configs = configs_of(settings) | (_local_configs(settings, folder) if settings.is_local else {})
+    for name, value in configs.items():
+        builder = builder.config(name, value)
+    with _environment(settings, folder):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _environment(settings: SparkSettings, folder: Path) -> Generator[None, None, None]:
+    """What Spark's start takes from the environment and from nowhere else; only for its start."""
+    wanted = {
+        "JAVA_HOME": str(write_wrapper(find_java(os.environ), folder)),
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+    }
+    if settings.is_local:
+        wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, text in before.items():
+            if text is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = text
+
+
+def configs_of(settings: SparkSettings) -> dict[str, str]:
+    """Return what our tasks want anywhere."""
+    configs = {
+        "spark.task.maxFailures": str(settings.max_failures),
+        "spark.speculation": str(settings.speculation).lower(),
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if settings.speculation:
+        # A job of ours has one task: there are no others to call it slow by.
+        configs["spark.speculation.task.duration.threshold"] = SLOW_TASK
+    return configs
+
+
+def _local_configs(settings: SparkSettings, folder: Path) -> dict[str, str]:
+    log4j = folder / "log4j2.properties"
+    log4j.write_text(_LOG4J.format(level=settings.log_level), encoding="utf-8")
+    sockets = folder / "s"
+    sockets.mkdir()
+    options = (
+        f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile=file:{log4j}"
+        f" -Dderby.system.home={folder}"
+    )
+    return {
+        "spark.ui.enabled": "false",
+        # Loopback is everybody's on this machine; Spark makes up the secret.
+        "spark.authenticate": "true",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": settings.heap,
+        "spark.driver.extraJavaOptions": options,
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.python.unix.domain.socket.dir": str(sockets),
+        "spark.python.unix.domain.socket.enabled": str(
+            len(str(sockets)) <= MAX_SOCKET_FOLDER_CHARACTERS
+        ).lower(),
+        "spark.sql.artifact.isolation.enabled": "false",
+    }

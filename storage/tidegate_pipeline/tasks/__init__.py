@@ -1,0 +1,1 @@
+"""What a task does: reads runs and segments, writes segments, proves them."""

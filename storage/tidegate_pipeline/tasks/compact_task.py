@@ -1,0 +1,206 @@
+"""A unit of compaction: all segments of a partition up to a bound, read, cleaned, and rewritten.
+
+First the newest offset of each key is learned from what is dirty, until the map is full; the round
+then ends there.  Then everything is read in order, and what lost records is written anew
+(rewriting.py).  A small unit is read once, a large one source by source, twice where it is dirty:
+memory holds one source, one segment and the map.  A task proves that it wrote what it read but for
+what the rules removed: records in = records out + removed, and the segment reads back as it was put
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import trio
+
+from tidegate_coordination.events.cluster import Segment
+from tidegate_protocol.batches import HEADER, read_header
+from tidegate_storage.objects.prepared_runs import PreparedRun
+from tidegate_storage.objects.segment_format import AbortedTransaction
+from tidegate_storage.objects.segments import FinalBatch
+from tidegate_storage.stores.object_store import ObjectStore
+
+from ..planning.rewriting import CleanedSource, NewStretch, Rewriting
+from .compaction import Cleaner, LatestOffsets, Removed
+from .segment_writing import final_batch, prove, put_segment
+from .sources import SourceReader, Stored, UnitFailed, aborted_of, place, runs_of
+from .work import Compacted, CompactionRules, MergeTask, MergeUnit, Source, Stretch, UnitResult
+
+# A unit of so many bytes is read at once.
+READ_AT_ONCE_BYTES = 64 << 20
+# Some ten milliseconds.
+RECORDS_A_TURN = 10_000
+
+
+class _Held(NamedTuple):
+    runs: list[PreparedRun]
+    aborted: tuple[AbortedTransaction, ...]
+
+
+class _Sources:
+    """The sources of a unit, verified; gets, read_bytes: what they took."""
+
+    def __init__(self, store: ObjectStore, unit: MergeUnit) -> None:
+        self._store = store
+        self._unit = unit
+        self._is_small = unit.size_bytes <= READ_AT_ONCE_BYTES
+        self._read: dict[tuple[str, int], Stored] = {}
+        self.gets = 0.0
+        self.read_bytes = 0
+
+    async def read(self, source: Source) -> _Held:
+        """Return what a source holds.
+
+        Raises:
+          UnitFailed: it could not be read.
+        """
+        stored = await self._stored(source)
+        runs = list(runs_of(self._unit.topic_id, self._unit.partition, source, stored))
+        return _Held(runs, aborted_of(source, stored))
+
+    async def _stored(self, source: Source) -> Stored:
+        if place(source) not in self._read:
+            wanted = self._unit.sources if self._is_small else (source,)
+            self._read = await SourceReader(self._store).read(wanted)
+            self.gets += sum(each.gets for each in self._read.values())
+            self.read_bytes += sum(each.length for each in wanted)
+        return self._read[place(source)]
+
+
+@dataclass(slots=True)
+class _Round:
+    """What a round has done so far."""
+
+    segments: list[Segment] = field(default_factory=list[Segment])
+    stretches: list[Stretch] = field(default_factory=list[Stretch])
+    records: int = 0
+
+
+async def compact_unit(
+    store: ObjectStore, task: MergeTask, unit: MergeUnit, rules: CompactionRules, attempt: int
+) -> UnitResult:
+    """Do one round of compaction.
+
+    Raises:
+      UnitFailed, StoreMisconfigured, StoreUnavailable, ObjectExists: nothing is to be published.
+    """
+    sources = _Sources(store, unit)
+    latest = await _learn(sources, unit, rules)
+    cleaner = Cleaner(latest, rules.tombstones_below)
+    done = _Round()
+    rewriting = Rewriting(unit, rules, chunk_bytes=task.chunk_bytes)
+    # What lies behind the end of the round has nothing newer behind it that is known.
+    within = [source for source in unit.sources if source.base_offset < latest.end_offset]
+    for at, source in enumerate(within):
+        is_last = source is within[-1] or source.base_offset < rules.alone_below
+        cleaned = await _clean(await sources.read(source), cleaner, is_last=is_last)
+        new = rewriting.take(at, cleaned)
+        if new is not None:
+            await _keep(store, task, unit, new, attempt, done)
+    new = rewriting.finish(len(within))
+    if new is not None:
+        await _keep(store, task, unit, new, attempt, done)
+    return _result(unit, sources, latest.end_offset, cleaner.removed, done)
+
+
+def _result(
+    unit: MergeUnit, sources: _Sources, end_offset: int, removed: Removed, done: _Round
+) -> UnitResult:
+    compacted = Compacted(
+        tuple(done.stretches),
+        end_offset,
+        removed.superseded,
+        removed.tombstones,
+        removed.keyless,
+        removed.unreadable,
+    )
+    return UnitResult(
+        unit.number,
+        tuple(done.segments),
+        done.records,
+        0,
+        sources.read_bytes,
+        sources.gets,
+        compacted=compacted,
+    )
+
+
+async def _learn(sources: _Sources, unit: MergeUnit, rules: CompactionRules) -> LatestOffsets:
+    """Return the newest offset of each key in what is dirty, as far as memory goes.
+
+    What is clean hides nothing that is clean, even where the last round ended within a source.
+    """
+    latest = LatestOffsets(rules.dirty_from)
+    pause = _Pause()
+    for source in unit.sources:
+        if source.next_offset <= rules.dirty_from:
+            continue
+        for run in (await sources.read(source)).runs:
+            for batch in _batches(run):
+                if read_header(batch).last_offset < rules.dirty_from:
+                    continue
+                if latest.size_bytes >= rules.map_bytes:
+                    return latest
+                latest.add(batch)
+                await pause.after(read_header(batch).record_count)
+    latest.end_offset = unit.next_offset
+    return latest
+
+
+async def _clean(held: _Held, cleaner: Cleaner, *, is_last: bool) -> CleanedSource:
+    """Return what is left of a source; is_last: its end has to stay."""
+    kept: list[FinalBatch] = []
+    pause = _Pause()
+    records, removed_before, is_changed = 0, cleaner.removed.total, False
+    for run in held.runs:
+        for at, batch in enumerate(_batches(run)):
+            is_end = is_last and run is held.runs[-1] and at == len(run) - 1
+            left = cleaner.clean(batch, is_last=is_end)
+            count = HEADER.unpack_from(batch)[-1]
+            records += count
+            is_changed |= left is not batch
+            if left is not None:
+                kept.append(final_batch(left))
+            await pause.after(count)
+    gone = cleaner.removed.total - removed_before
+    return CleanedSource(kept, records, gone, is_changed, held.aborted)
+
+
+class _Pause:
+    """Lets others work now and then, where tasks share a process with them."""
+
+    def __init__(self) -> None:
+        self._left = RECORDS_A_TURN
+
+    async def after(self, records: int) -> None:
+        self._left -= records
+        if self._left <= 0:
+            self._left = RECORDS_A_TURN
+            await trio.lowlevel.checkpoint()
+
+
+def _batches(run: PreparedRun) -> Iterator[memoryview]:
+    return map(run.batch, range(len(run)))
+
+
+async def _keep(
+    store: ObjectStore,
+    task: MergeTask,
+    unit: MergeUnit,
+    new: NewStretch,
+    attempt: int,
+    done: _Round,
+) -> None:
+    proof = prove(new.sealed.body)
+    if proof.records + new.removed != new.records:
+        raise UnitFailed(
+            f"{new.records} records were read, {new.removed} removed and {proof.records} written"
+            f" from offset {new.base_offset} on: nothing was published"
+        )
+    segment = await put_segment(store, task, unit, new.base_offset, new.sealed, attempt)
+    done.segments.append(segment)
+    done.records += proof.records
+    done.stretches.append(Stretch(new.first, new.stop, proof.records, proof.digest, new.removed))

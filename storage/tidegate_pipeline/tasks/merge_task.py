@@ -1,0 +1,95 @@
+"""A task: read runs and segments, write segments, store to store.
+
+Units of a merge read the same WAL objects, so what lies close together in one comes in one GET.
+Bytes are verified as a fetch verifies them before they are copied, and once more from the finished
+segment: what was read, by count and digest, is what will be served.  An object that is missing or
+damaged fails its unit alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidegate_storage.objects.segments import SealedSegment, SegmentBuilder
+from tidegate_storage.stores.object_store import (
+    ObjectExists,
+    ObjectStore,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
+
+from .compact_task import compact_unit
+from .error_texts import unexpected_text
+from .segment_writing import Proof, final_batch, prove, put_segment
+from .sources import Place, SourceReader, Stored, UnitFailed, aborted_of, place, runs_of
+from .work import MergeTask, MergeUnit, UnitResult
+
+
+async def run_task(store: ObjectStore, task: MergeTask, attempt: int) -> list[UnitResult]:
+    """Do all units of a task; what goes wrong with one is told in its result.
+
+    attempt: unlike those of all other executions of tasks of this driver.
+    """
+    reader = SourceReader(store)
+    # Units of compaction read as they go: each may be larger than memory.
+    merges = [unit for unit in task.units if unit.rules is None]
+    read = await reader.read([source for unit in merges for source in unit.sources])
+    results: list[UnitResult] = []
+    for unit in task.units:
+        results.append(await _do(store, task, unit, read, attempt))
+        for source in unit.sources:
+            read.pop(place(source), None)
+    return results
+
+
+def failed(unit: MergeUnit, error: str, gets: float = 0) -> UnitResult:
+    """Return the result of a unit that was not done."""
+    return UnitResult(unit.number, (), 0, 0, 0, gets, error)
+
+
+async def _do(
+    store: ObjectStore,
+    task: MergeTask,
+    unit: MergeUnit,
+    read: Mapping[Place, Stored],
+    attempt: int,
+) -> UnitResult:
+    gets = 0.0
+    try:
+        if unit.rules is not None:
+            return await compact_unit(store, task, unit, unit.rules, attempt)
+        for source in unit.sources:
+            gets += read[place(source)].gets
+        sealed, proof = _build(task, unit, read)
+        segment = await put_segment(store, task, unit, unit.base_offset, sealed, attempt)
+    except (UnitFailed, StoreMisconfigured, StoreUnavailable, ObjectExists) as error:
+        return failed(unit, str(error) or repr(error), gets)
+    except Exception as error:
+        # A mistake of ours, or bytes that nobody thought of: others go on.
+        return failed(unit, unexpected_text(error), gets)
+    return UnitResult(unit.number, (segment,), proof.records, proof.digest, unit.size_bytes, gets)
+
+
+def _build(
+    task: MergeTask, unit: MergeUnit, read: Mapping[Place, Stored]
+) -> tuple[SealedSegment, Proof]:
+    """Copy all batches of a unit, and prove it."""
+    builder = SegmentBuilder(
+        unit.topic_id, unit.partition, unit.base_offset, chunk_bytes=task.chunk_bytes
+    )
+    before = Proof()
+    for source in unit.sources:
+        stored = read[place(source)]
+        for run in runs_of(unit.topic_id, unit.partition, source, stored):
+            for at in range(len(run)):
+                builder.append(final_batch(run.batch(at), before))
+        for transaction in aborted_of(source, stored):
+            builder.add_aborted(transaction)
+    sealed = builder.seal(unit.next_offset)
+    after = prove(sealed.body)
+    if after != before:
+        raise UnitFailed(
+            f"{before.records} records were read and {after.records} written of offsets"
+            f" {unit.base_offset} to {unit.next_offset}: nothing was published"
+        )
+    return sealed, after

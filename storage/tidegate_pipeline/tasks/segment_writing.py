@@ -1,0 +1,96 @@
+"""Writing segments, and proving what is in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate_coordination.events.cluster import Segment
+from tidegate_protocol.batches import HEADER
+from tidegate_storage.objects.corrupt import CorruptObject
+from tidegate_storage.objects.keys import segment_key
+from tidegate_storage.objects.prepared_runs import CorruptBatches, prepare_chunk
+from tidegate_storage.objects.segment_format import HEADER_BYTES, segment_index
+from tidegate_storage.objects.segments import FinalBatch, SealedSegment
+from tidegate_storage.stores.object_store import ObjectStore, put_idempotent
+
+from .digests import add
+from .retries import with_retries
+from .sources import UnitFailed
+from .work import MergeTask, MergeUnit
+
+
+@dataclass(slots=True)
+class Proof:
+    """What was read or written: batches by digest, records by count."""
+
+    records: int = 0
+    digest: int = 0
+
+    def take(self, base_offset: int, crc: int, record_count: int) -> None:
+        """Count one batch; crc: what its header says."""
+        self.digest = add(self.digest, base_offset, crc)
+        self.records += record_count
+
+
+def prove(body: bytearray) -> Proof:
+    """Read a finished segment as a reader would; return what is in it.
+
+    Raises:
+      UnitFailed: it could not be read back.
+    """
+    proof = Proof()
+    view = memoryview(body)
+    try:
+        for chunk in segment_index(body).chunks:
+            region = view[chunk.position : chunk.position + chunk.length]
+            run = prepare_chunk(region, chunk)
+            for start in run.starts[:-1]:
+                header = HEADER.unpack_from(region, start)
+                proof.take(header[0], header[4], header[-1])
+    except (CorruptObject, CorruptBatches) as error:
+        raise UnitFailed(f"the segment just written cannot be read back: {error}") from error
+    return proof
+
+
+def final_batch(batch: memoryview, proof: Proof | None = None) -> FinalBatch:
+    """Return a batch as it is, for a segment; proof: takes it, too."""
+    header = HEADER.unpack_from(batch)
+    base_offset, record_count = header[0], header[12]
+    if proof is not None:
+        proof.take(base_offset, header[4], record_count)
+    return FinalBatch(batch, base_offset + header[6] + 1, record_count, header[8])
+
+
+async def put_segment(
+    store: ObjectStore,
+    task: MergeTask,
+    unit: MergeUnit,
+    base_offset: int,
+    sealed: SealedSegment,
+    attempt: int,
+) -> Segment:
+    """Store a segment that begins at base_offset; return what the cluster state is told of it.
+
+    Raises:
+      StoreMisconfigured, StoreUnavailable, ObjectExists: it is not there, or not this one.
+    """
+    key = segment_key(
+        task.cluster_id,
+        task.timeline,
+        unit.topic_id,
+        unit.partition,
+        base_offset,
+        task.incarnation,
+        attempt,
+    )
+    await with_retries(lambda: put_idempotent(store, key, sealed.body))
+    return Segment(
+        attempt,
+        len(sealed.body),
+        HEADER_BYTES + sealed.length,
+        sealed.length,
+        base_offset,
+        sealed.index.next_offset,
+        sealed.max_timestamp,
+        sealed.index.check,
+    )

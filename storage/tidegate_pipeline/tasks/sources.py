@@ -1,0 +1,192 @@
+"""Reading what a task works on: runs of WAL objects and segments, verified as by a fetch.
+
+What lies close together in one object comes in one GET.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import trio
+
+from tidegate_storage.objects.corrupt import CorruptObject, UnknownVersion
+from tidegate_storage.objects.prepared_runs import (
+    CommittedRun,
+    CorruptBatches,
+    PreparedRun,
+    prepare_chunk,
+    prepare_wal_run,
+)
+from tidegate_storage.objects.segment_format import (
+    HEADER_BYTES,
+    AbortedTransaction,
+    SegmentIndex,
+    read_tail,
+)
+from tidegate_storage.stores.object_store import (
+    NoSuchObject,
+    ObjectStore,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
+
+from .error_texts import unexpected_text
+from .retries import with_retries
+from .work import Source
+
+# Bytes between two runs that are read rather than asked for separately, and the most of one GET.
+MAX_GAP_BYTES = 64 << 10
+MAX_GET_BYTES = 16 << 20
+CONCURRENT_GETS = 16
+# If less of a GET is wanted, what lies between does not stay in memory with it.
+LEAST_WANTED = 0.75
+
+
+class UnitFailed(Exception):
+    """A unit cannot be done now; the sentence names the object."""
+
+
+Place: TypeAlias = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Stored:
+    """What was read for a source; gets: its share of the requests."""
+
+    data: memoryview
+    gets: float
+    error: str = ""
+
+
+def place(source: Source) -> Place:
+    """Return what tells a source from all others."""
+    return source.key, source.position
+
+
+def _start(source: Source) -> int:
+    return HEADER_BYTES if source.index_length else source.position
+
+
+def _end(source: Source) -> int:
+    return _start(source) + source.length + source.index_length
+
+
+class SourceReader:
+    """Reads sources, those of one object that lie close together at once."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._slots = trio.Semaphore(CONCURRENT_GETS)
+        self._found: dict[Place, Stored] = {}
+
+    async def read(self, sources: Sequence[Source]) -> dict[Place, Stored]:
+        """Return what each holds, or why it could not be read."""
+        async with trio.open_nursery() as nursery:
+            for group in groups(sources):
+                await self._slots.acquire()
+                nursery.start_soon(self._read, group)
+        return self._found
+
+    async def _read(self, group: list[Source]) -> None:
+        key, start, end = group[0].key, _start(group[0]), max(map(_end, group))
+        try:
+            body = memoryview(
+                await with_retries(lambda: self._store.get_range(key, start, end - start))
+            )
+        except (NoSuchObject, StoreMisconfigured, StoreUnavailable) as error:
+            self._fail(group, str(error) or "it is gone")
+            return
+        except Exception as error:
+            self._fail(group, unexpected_text(error))
+            return
+        finally:
+            self._slots.release()
+        wanted = sum(_end(source) - _start(source) for source in group)
+        for source in group:
+            data = body[_start(source) - start : _end(source) - start]
+            if wanted < len(body) * LEAST_WANTED:
+                data = memoryview(bytes(data))
+            self._found[place(source)] = Stored(data, 1 / len(group))
+
+    def _fail(self, group: list[Source], reason: str) -> None:
+        for source in group:
+            text = f"object {source.key}: {reason}"
+            self._found[place(source)] = Stored(memoryview(b""), 0, text)
+
+
+def groups(sources: Sequence[Source]) -> list[list[Source]]:
+    """Put together what one GET brings."""
+    by_key: defaultdict[str, list[Source]] = defaultdict(list)
+    for source in sources:
+        by_key[source.key].append(source)
+    found: list[list[Source]] = []
+    for same in by_key.values():
+        same.sort(key=_start)
+        group = [same[0]]
+        for source in same[1:]:
+            is_near = _start(source) - _end(group[-1]) <= MAX_GAP_BYTES
+            if is_near and _end(source) - _start(group[0]) <= MAX_GET_BYTES:
+                group.append(source)
+            else:
+                found.append(group)
+                group = [source]
+        found.append(group)
+    return found
+
+
+def runs_of(
+    topic_id: bytes, partition: int, source: Source, stored: Stored
+) -> Iterator[PreparedRun]:
+    """Yield what a source of a partition holds, verified.
+
+    Raises:
+      UnitFailed: it could not be read, or is not what was committed.
+    """
+    if stored.error:
+        raise UnitFailed(stored.error)
+    try:
+        if source.index_length:
+            yield from _chunks(source, stored.data)
+        else:
+            # Offsets are written into it.  A copy that lives so briefly is in memory that is warm.
+            region = memoryview(bytearray(stored.data))
+            yield prepare_wal_run(region, _committed(topic_id, partition, source))
+    except (CorruptBatches, CorruptObject, UnknownVersion) as error:
+        raise UnitFailed(f"object {source.key}: {error}") from error
+
+
+def aborted_of(source: Source, stored: Stored) -> tuple[AbortedTransaction, ...]:
+    """Return the aborted transactions that a source knows of; runs_of() has found it whole."""
+    return _index(source, stored.data).aborted if source.index_length else ()
+
+
+def _index(source: Source, data: memoryview) -> SegmentIndex:
+    index = read_tail(data[source.length :], source.position)
+    if index.check != source.check:
+        raise CorruptObject("its index is not the one that was published")
+    return index
+
+
+def _chunks(source: Source, data: memoryview) -> Iterator[PreparedRun]:
+    """Yield the chunks of a segment that was read from its first batch to its end."""
+    start = HEADER_BYTES
+    for chunk in _index(source, data).chunks:
+        yield prepare_chunk(
+            data[chunk.position - start : chunk.position - start + chunk.length], chunk
+        )
+
+
+def _committed(topic_id: bytes, partition: int, source: Source) -> CommittedRun:
+    return CommittedRun(
+        topic_id,
+        partition,
+        source.base_offset,
+        source.next_offset,
+        source.length,
+        source.check,
+        source.append_time,
+        source.leader_epoch,
+    )

@@ -1,0 +1,1 @@
+"""Files on a local disk: steps, recipes, and the disk cache."""

@@ -1,0 +1,225 @@
+"""The files of the disk cache, and the steps to write, read and find them.
+
+One file holds one part of one object, raw, so that it can be sent as it is:
+
+    parts/<BLAKE2b-128 of the object's key>-<position>-<length>-<CRC-32C>
+
+All in hex.  The name says all there is to know, so a restart needs no list but the folder's.  A
+file is written under a temporary name and renamed; nothing is synced, for a cache may lose
+anything: what a power cut leaves of a file shows by its length and its CRC when it is first read.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from hashlib import blake2b
+from typing import NamedTuple, TypeVar
+
+from crc32c import crc32c
+
+from ..stores.object_store import Buffer
+from .steps import DiskSteps, OpenFile
+
+T = TypeVar("T")
+
+FOLDER = "parts"
+TEMP_SUFFIX = ".tmp"
+# Disks give out space in blocks; most are of this size.
+BLOCK_BYTES = 4096
+
+_NAME = re.compile(r"([0-9a-f]{32})-([0-9a-f]+)-([0-9a-f]+)-([0-9a-f]{8})")
+
+
+class Place(NamedTuple):
+    """Where bytes come from: an object, and the first byte in it."""
+
+    object_key: str
+    position: int
+
+
+class FileKey(NamedTuple):
+    """A place, as a file's name tells it."""
+
+    digest: str
+    position: int
+
+
+class FileName(NamedTuple):
+    """What the name of a file says."""
+
+    key: FileKey
+    length: int
+    crc32c: int
+
+    @property
+    def path(self) -> str:
+        """Return where it lies on the disk."""
+        digest, position = self.key
+        return f"{FOLDER}/{digest}-{position:x}-{self.length:x}-{self.crc32c:08x}"
+
+    @property
+    def disk_bytes(self) -> int:
+        """Return what it takes of the disk."""
+        return -(-self.length // BLOCK_BYTES) * BLOCK_BYTES
+
+
+class NewFile(NamedTuple):
+    """A file to be written.
+
+    serial: another one each time, for a write that was abandoned may still go on.
+    """
+
+    name: FileName
+    body: Buffer
+    serial: int
+
+
+class DamagedFile(Exception):
+    """A file does not hold what its name says.  Remove it, and read the bytes elsewhere."""
+
+
+class Verified(NamedTuple):
+    """A file that holds what its name says.  stamp: of the moment when that was seen."""
+
+    file: OpenFile
+    stamp: tuple[int, int]
+
+
+def file_key(place: Place) -> FileKey:
+    """Return what the name of a part's file begins with."""
+    digest = blake2b(place.object_key.encode(), digest_size=16).hexdigest()
+    return FileKey(digest, place.position)
+
+
+def parse_name(name: str) -> FileName | None:
+    """Read a name; None for one that is not of this cache."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    digest, position, length, crc = found.groups()
+    return FileName(FileKey(digest, int(position, 16)), int(length, 16), int(crc, 16))
+
+
+def parse_path(path: str) -> FileName | None:
+    """Read the name of a file, or of one that is not finished."""
+    return parse_name(_stem(path.rpartition("/")[2]))
+
+
+def _stem(name: str) -> str:
+    return name.partition(".")[0] if name.endswith(TEMP_SUFFIX) else name
+
+
+def find_files(steps: DiskSteps) -> tuple[list[FileName], list[str]]:
+    """Return the files there are, oldest first, and the paths of what a crash left behind.
+
+    Files with other names are left alone: somebody may have given us a folder of his own.
+    """
+    _make_folders(steps)
+    whole: list[tuple[float, FileName]] = []
+    torn: list[str] = []
+    for entry in steps.scan(FOLDER):
+        name = parse_name(_stem(entry.name))
+        if name is None or entry.is_folder:
+            continue
+        if entry.name.endswith(TEMP_SUFFIX) or entry.size_bytes != name.length:
+            torn.append(f"{FOLDER}/{entry.name}")
+        else:
+            whole.append((entry.modified_at, name))
+    return [name for _, name in sorted(whole)], torn
+
+
+def write_files(
+    steps: DiskSteps,
+    files: Iterable[NewFile],
+    doomed: Iterable[str] = (),
+    is_given_up: Callable[[], bool] = lambda: False,
+) -> tuple[list[Verified], list[str]]:
+    """Remove files, to make room, then write some; return these, and those that are still there.
+
+    is_given_up: asked before a file gets its name: nobody counts what a thread that was abandoned
+    leaves behind.
+
+    Raises:
+      OSError: one cannot be written; each of the others, and of the doomed, may be there or not.
+    """
+    stuck = remove_files(steps, doomed)
+    return [_write_file(steps, file, is_given_up) for file in files], stuck
+
+
+def _write_file(steps: DiskSteps, new: NewFile, is_given_up: Callable[[], bool]) -> Verified:
+    name, body, serial = new
+    temp_path = f"{name.path}.{serial:x}{TEMP_SUFFIX}"
+    try:
+        _write(steps, temp_path, body)
+    except FileNotFoundError:  # somebody removed the folder, as he may
+        _make_folders(steps)
+        _write(steps, temp_path, body)
+    try:
+        if is_given_up():
+            raise OSError(errno.ECANCELED, "nobody waits for it any more")
+        steps.rename(temp_path, name.path)
+    except OSError:
+        remove_files(steps, [temp_path])
+        raise
+    file = steps.open_file(name.path)
+    stamp = file.stamp()
+    if stamp[0] != name.length:
+        raise OSError(errno.EIO, f"{stamp[0]} bytes are there of {name.length}")
+    return Verified(file, stamp)
+
+
+def read_file(
+    steps: DiskSteps, name: FileName, check: Callable[[memoryview], T]
+) -> tuple[Verified, T]:
+    """Read a file, verify it, and have it looked at.
+
+    Raises:
+      DamagedFile: see there.
+      OSError: it cannot be read, or is gone.
+    """
+    file = steps.open_file(name.path)
+    stamp = file.stamp()
+    body = file.read_at(0, name.length)
+    if stamp[0] != name.length or len(body) != name.length:
+        raise DamagedFile(f"{name.path} holds {stamp[0]} bytes")
+    if crc32c(body) != name.crc32c:
+        raise DamagedFile(f"{name.path} has the wrong CRC")
+    return Verified(file, stamp), check(memoryview(body))
+
+
+def remove_files(steps: DiskSteps, paths: Iterable[str]) -> list[str]:
+    """Remove files; missing ones are fine.  Return those that cannot be removed."""
+    stuck: list[str] = []
+    for path in paths:
+        try:
+            steps.remove(path)
+        except (FileNotFoundError, IsADirectoryError):
+            pass
+        except OSError:
+            stuck.append(path)
+    return stuck
+
+
+def _make_folders(steps: DiskSteps) -> None:
+    for folder in ("", FOLDER):
+        with suppress(FileExistsError):
+            steps.make_folder(folder)
+
+
+def _write(steps: DiskSteps, path: str, body: Buffer) -> None:
+    try:
+        handle = steps.open_new(path)
+    except FileExistsError:  # of an earlier life, which counted from zero, too
+        steps.remove(path)
+        handle = steps.open_new(path)
+    try:
+        steps.write(handle, body)
+    except BaseException:
+        with suppress(OSError):
+            steps.remove(path)
+        raise
+    finally:
+        steps.close(handle)

@@ -1,0 +1,1 @@
+"""The bytes of WAL objects and segments.  Pure."""

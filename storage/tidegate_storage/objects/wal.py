@@ -1,0 +1,153 @@
+"""The open WAL object: batches of many partitions, waiting to become one object.  Pure.
+
+wal_format.py says how the bytes lie.  Batches are opaque here: whoever appends has checked them.
+append() keeps a reference and copies nothing; seal() copies each byte once, into a bytearray,
+so that base offsets can be patched into the cached copy after the commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from crc32c import crc32c
+
+from ..stores.object_store import Buffer
+from .wal_format import (
+    HEADER,
+    MAJOR_VERSION,
+    MINOR_VERSION,
+    Slice,
+    WalIdentity,
+    header_bytes,
+    tail_bytes,
+    tail_size_bytes,
+)
+from .wal_reader import WalContents, read_wal
+
+__all__ = [
+    "MAJOR_VERSION",
+    "MINOR_VERSION",
+    "OpenWal",
+    "PlacedBatch",
+    "SealedWal",
+    "Slice",
+    "WalContents",
+    "WalIdentity",
+    "read_wal",
+]
+
+
+class PlacedBatch(NamedTuple):
+    """Where one appended batch came to stand; token is what its append() was given."""
+
+    topic_id: bytes
+    partition: int
+    start_byte: int
+    size_bytes: int
+    record_count: int
+    max_timestamp: int
+    token: object
+
+
+_Waiting: TypeAlias = tuple[Buffer, int, int, object]  # batch, record count, max timestamp, token
+
+
+@dataclass(slots=True)
+class SealedWal:
+    """A closed WAL object: batches in object order, within a partition in order of append()."""
+
+    identity: WalIdentity
+    body: bytearray
+    slices: list[Slice]
+    batches: list[PlacedBatch]
+
+
+@dataclass(slots=True)
+class OpenWal:
+    """Collects batches; the order of append() is the order of offsets within a partition.
+
+    size_bytes counts the batches alone.
+    """
+
+    size_bytes: int = 0
+    batch_count: int = 0
+    _by_partition: dict[tuple[bytes, int], list[_Waiting]] = field(
+        default_factory=dict[tuple[bytes, int], list[_Waiting]]
+    )
+
+    def append(
+        self,
+        topic_id: bytes,
+        partition: int,
+        batch: Buffer,
+        record_count: int,
+        max_timestamp: int,
+        token: object,
+    ) -> None:
+        """Add one batch (bytes, one-dimensional); it must not change before seal()."""
+        waiting = self._by_partition.get((topic_id, partition))
+        if waiting is None:
+            waiting = self._by_partition[topic_id, partition] = []
+        waiting.append((batch, record_count, max_timestamp, token))
+        self.size_bytes += len(batch)
+        self.batch_count += 1
+
+    def seal(self, identity: WalIdentity) -> SealedWal:
+        """Return the object.  Append nothing after this."""
+        partitions = sorted(self._by_partition.items())
+        batches = self._place(partitions)
+        header = header_bytes(identity)
+        body = self._joined(header, partitions)
+        slices = _slices(body, partitions)
+        footer_position = HEADER.size + self.size_bytes
+        body[footer_position:] = tail_bytes(header, footer_position, slices)
+        return SealedWal(identity, body, slices, batches)
+
+    def _place(
+        self, partitions: list[tuple[tuple[bytes, int], list[_Waiting]]]
+    ) -> list[PlacedBatch]:
+        placed: list[PlacedBatch] = []
+        start_byte = HEADER.size
+        for (topic_id, partition), waiting in partitions:
+            for entry in waiting:
+                size_bytes = len(entry[0])
+                place = (topic_id, partition, start_byte, size_bytes)
+                placed.append(PlacedBatch._make(place + entry[1:]))
+                start_byte += size_bytes
+        return placed
+
+    def _joined(
+        self, header: bytes, partitions: list[tuple[tuple[bytes, int], list[_Waiting]]]
+    ) -> bytearray:
+        """Everything in one join; the tail is room for now, since it needs the slices' CRCs."""
+        parts: list[Buffer] = [header]
+        for _, waiting in partitions:
+            parts += [batch for batch, *_ in waiting]
+        parts.append(bytes(tail_size_bytes(len(partitions))))
+        return bytearray().join(parts)
+
+
+def _slices(
+    body: bytearray, partitions: list[tuple[tuple[bytes, int], list[_Waiting]]]
+) -> list[Slice]:
+    slices: list[Slice] = []
+    start_byte = HEADER.size
+    with memoryview(body) as view:
+        for (topic_id, partition), waiting in partitions:
+            size_bytes = sum([len(entry[0]) for entry in waiting])
+            timestamps = [entry[2] for entry in waiting]
+            slices.append(
+                Slice(
+                    topic_id,
+                    partition,
+                    start_byte,
+                    size_bytes,
+                    sum([entry[1] for entry in waiting]),
+                    min(timestamps),
+                    max(timestamps),
+                    crc32c(view[start_byte : start_byte + size_bytes]),
+                )
+            )
+            start_byte += size_bytes
+    return slices

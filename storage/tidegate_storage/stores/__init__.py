@@ -1,0 +1,1 @@
+"""Object stores: the interface, its implementations, and what they must promise."""

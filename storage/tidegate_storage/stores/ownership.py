@@ -1,0 +1,191 @@
+"""Which cluster owns a prefix, and in which timeline: marker objects, created if absent.
+
+`tidegate-owner.json` names the cluster.  A restored or repaired metadata log opens a new timeline:
+a marker of its own, numbered; the highest number owns the prefix.  Creating a number is a
+compare-and-set, so two restores never get the same.  A gateway whose log is of an older timeline is
+refused at its start, and one that runs finds out before it deletes anything.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..objects.keys import OWNER_KEY, TIMELINE_FOLDER, parse_timeline_key, timeline_key
+from .object_store import (
+    NoSuchObject,
+    ObjectExists,
+    ObjectStore,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
+from .probe import see_create_if_absent
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """What the marker says; timeline is the one in which the prefix was claimed."""
+
+    cluster_id: str
+    timeline: int
+    created_by: str
+
+
+class TimelineOver(StoreMisconfigured):
+    """A restore took the prefix over.  Delete nothing more, and stop."""
+
+
+async def claim_prefix(
+    store: ObjectStore, cluster_id: str, *, timeline: int, created_by: str
+) -> Owner:
+    """Claim the store's prefix for a cluster, or find that it has it; return the marker as stored.
+
+    Args:
+      created_by: release that claims, for people.
+
+    Raises:
+      StoreMisconfigured: another cluster owns the prefix, or the marker is not ours.
+      TimelineOver: this cluster owns it, in a newer timeline.
+      StoreUnavailable: repeat the same call.
+    """
+    wanted = Owner(cluster_id, timeline, created_by)
+    try:
+        await store.put(OWNER_KEY, msgspec.json.encode(wanted))
+    except ObjectExists:
+        return await check_owner(store, cluster_id, timeline=timeline, is_copy=True)
+    return wanted
+
+
+async def read_owner(store: ObjectStore) -> Owner | None:
+    """Return the marker of a prefix, if it has one.
+
+    Raises:
+      StoreMisconfigured: the marker is not ours.
+      StoreUnavailable: repeat the same call.
+    """
+    try:
+        return _decoded(await store.get(OWNER_KEY))
+    except NoSuchObject:
+        return None
+    except StoreMisconfigured:
+        # Bytes can be damaged on their way, and a person shall act on this.
+        return _decoded(await store.get(OWNER_KEY))
+
+
+def _decoded(marker: bytes) -> Owner:
+    try:
+        return msgspec.json.decode(marker, type=Owner)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreMisconfigured(
+            f"{OWNER_KEY} was not written by Tidegate ({error}): use an empty prefix"
+        ) from error
+
+
+async def check_owner(
+    store: ObjectStore, cluster_id: str, *, timeline: int, is_copy: bool = False
+) -> Owner:
+    """See that the prefix belongs to this cluster in this timeline; return its marker.
+
+    is_copy: the prefix may hold no more than copies of the log, where no timeline was opened.
+
+    Raises:
+      StoreMisconfigured: another cluster owns the prefix, or nobody does, or the timeline was
+        opened in another prefix.
+      TimelineOver: a newer timeline owns it.
+      StoreUnavailable: repeat the same call.
+    """
+    try:
+        return await _check_owner_once(store, cluster_id, timeline, is_copy=is_copy)
+    except StoreMisconfigured:
+        # A person must act on this, so it must not come of bytes that were damaged on their way.
+        return await _check_owner_once(store, cluster_id, timeline, is_copy=is_copy)
+
+
+async def _check_owner_once(
+    store: ObjectStore, cluster_id: str, timeline: int, *, is_copy: bool
+) -> Owner:
+    owner = await read_owner(store)
+    if owner is None:
+        raise StoreMisconfigured(f"{OWNER_KEY} is gone: this prefix belongs to nobody any more")
+    if owner.cluster_id != cluster_id:
+        raise StoreMisconfigured(
+            f"cluster {owner.cluster_id} owns this prefix, and this is cluster {cluster_id}:"
+            " give each cluster a prefix of its own"
+        )
+    newest = await newest_timeline(store, owner)
+    if newest > timeline:
+        raise TimelineOver(
+            f"the metadata log of cluster {cluster_id} was restored or repaired: timeline {newest}"
+            f" owns this prefix, and this is the old log, of timeline {timeline}. Start the gateway"
+            " with the new log; the old one must not be used any more"
+        )
+    if newest < timeline and not is_copy:
+        raise StoreMisconfigured(
+            f"the metadata log of cluster {cluster_id} was restored or repaired with another"
+            f" prefix: it is of timeline {timeline}, and this prefix of {newest}. Give the prefix"
+            " that it was restored with"
+        )
+    return owner
+
+
+async def see_mark_stays(store: ObjectStore) -> None:
+    """See that the store lets nobody mark a prefix anew that is marked.
+
+    Raises:
+      StoreMisconfigured: it would overwrite objects.
+      StoreUnavailable: nobody can tell now; repeat the same call.
+    """
+    try:
+        marker, again = await store.get(OWNER_KEY), await store.get(OWNER_KEY)
+    except NoSuchObject:
+        raise StoreUnavailable(f"{OWNER_KEY} was there a moment ago") from None
+    if marker != again:
+        # A store that overwrites must not get what was damaged on its way.
+        raise StoreUnavailable(f"{OWNER_KEY} was damaged on its way")
+    await see_create_if_absent(store, OWNER_KEY, marker)
+
+
+async def newest_timeline(store: ObjectStore, owner: Owner) -> int:
+    """Return the timeline that owns the prefix.
+
+    Raises:
+      StoreMisconfigured: something else lies where the markers are.
+      StoreUnavailable: repeat the same call.
+    """
+    newest, start_after = owner.timeline, ""
+    while page := await store.list(TIMELINE_FOLDER, start_after=start_after):
+        for info in page:
+            newest = max(newest, _timeline_of(info.key))
+        start_after = page[-1].key
+    return newest
+
+
+def _timeline_of(key: str) -> int:
+    try:
+        return parse_timeline_key(key)
+    except ValueError as error:
+        raise StoreMisconfigured(f"{key} was not written by Tidegate: remove it") from error
+
+
+async def open_timeline(
+    store: ObjectStore, owner: Owner, *, above: int, opened_by: str, nonce: str
+) -> int:
+    """Take the prefix over for a new timeline; return its number.
+
+    Args:
+      above: a timeline that is over, whatever the store says.
+      nonce: tells this call's marker from another's, where the first answer was lost.
+
+    Raises:
+      StoreMisconfigured: something else lies where the markers are.
+      StoreUnavailable: repeat the call; a number may be left unused.
+    """
+    body = msgspec.json.encode(
+        {"cluster_id": owner.cluster_id, "opened_by": opened_by, "nonce": nonce}
+    )
+    while True:
+        timeline = max(above, await newest_timeline(store, owner)) + 1
+        try:
+            await store.put(timeline_key(timeline), body)
+        except ObjectExists:
+            if await store.get(timeline_key(timeline)) != body:
+                continue
+        return timeline
