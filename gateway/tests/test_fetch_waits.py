@@ -153,7 +153,7 @@ async def test_errors_and_empty_requests_do_not_wait(
 async def test_a_replica_that_is_behind_looks_before_it_refuses(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Acknowledged at A, read at B (kafka-semantics, section 14)."""
+    """Acknowledged at A, read at B (docs/architecture.md, "What stays true", 11)."""
     async with fetch_world(gateways=2) as [writer, behind]:
         behind.log.faults = DEAF
         await trio.sleep(1.5)  # now the watcher sleeps until 2

@@ -1,9 +1,10 @@
 """Who this gateway is: ids that are made once and kept, and the lock on the data folder.
 
-The instance key tells a restart of this gateway from another one with its node id (design, section
-4).  It lies in the data folder; while a gateway runs it holds a lock on that file, since a second
-one on the same folder would take itself for the first one's restart and end it.  The folder of the
-disk cache has a lock, too: two gateways would each fill it up to its bound.
+The instance key tells a restart of this gateway from another one with its node id
+(docs/architecture.md, "Incarnations and claims").  It lies in the data folder; while a gateway runs
+it holds a lock on that file, since a second one on the same folder would take itself for the first
+one's restart and end it.  The folder of the disk cache has a lock, too: two gateways would each
+fill it up to its bound.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ entry, so the busier the gateway, the larger the entries.
   of it.  The nonce tells our entry from another's at the same position.
 - An answer without events (a refusal, a duplicate) is given only once the replica is proven to have
   been at the end of the log after the proposal came: by a successful append, or by a read.
-- `catch_up` is the same proof without a proposal (design, section 4).
+- `catch_up` is the same proof without a proposal
+  (docs/architecture.md, "Reading to the log's end").
 
 Randomness (nonces) and the wall clock are passed in.  Waiting callers have a deadline; past it they
 get CoordinatorUnavailable: what they proposed may or may not come true.  It comes sooner while the

@@ -2,8 +2,8 @@
 
 A log that takes many writers is fastest when each appends for itself, as long as they seldom meet.
 Whoever loses several races in a row is too slow among too many: it hands its proposals over, to the
-gateway that all who do so choose, so that fewer race (design, section 4).  After a while it tries
-by itself again; the while doubles each time that soon proves too early.
+gateway that all who do so choose, so that fewer race (docs/architecture.md, "Forwarding").  After a
+while it tries by itself again; the while doubles each time that soon proves too early.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
                              +-- this gateway leads: decide and append   read the log up to there,
                                  here, as ever                           then answer
 
-For logs that bear few writers (design, section 4), and for a while where a gateway loses too many
-races (contention.py): until then it decides and appends by itself, without numbers.
+For logs that bear few writers (docs/architecture.md, "Forwarding"), and for a while where a gateway
+loses too many races (contention.py): until then it decides and appends by itself, without numbers.
 
 One question is under way at a time, and what comes meanwhile travels in the next.  A proposal has a
 number, and is sent again under that number until something is known of it: to the next gateway by

@@ -68,7 +68,10 @@ class Register:
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)
 
     def decide(self, view: View) -> Decided[int | NodeIdTaken | CannotJoin]:
-        """The same instance key supersedes its earlier life at once (design, section 4)."""
+        """The same instance key supersedes its earlier life at once.
+
+        See docs/architecture.md, "Incarnations and claims".
+        """
         gateways = view.state.gateways
         if view.state.metadata_version > self.highest_version:
             return Decided((), CannotJoin.TOO_OLD)

@@ -6,7 +6,8 @@ and dropped when it is empty, since the state knows all that matters of an empty
 
 The machines decide; this module carries out what they say, sets their timers, and lets joins and
 syncs wait.  Nothing here is decided by what a gateway believes to hold: commits and assignments are
-proposals that are refused when the claim has gone to another (design, section 4).
+proposals that are refused when the claim has gone to another
+(docs/architecture.md, "Consumer groups").
 """
 
 from __future__ import annotations

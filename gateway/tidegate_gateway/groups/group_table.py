@@ -2,8 +2,9 @@
 
 One task serves all timers.  It looks up at least once a second while a group is hosted, for two
 reasons: to notice a claim that went to another, and to notice that the process itself was stopped.
-After a stall all timers begin anew, since nobody's heartbeats could be read (design, section 4).
-While the gateway is cut off from the metadata log they stand still; nobody's heartbeats are taken.
+After a stall all timers begin anew, since nobody's heartbeats could be read
+(docs/architecture.md, "Consumer groups").  While the gateway is cut off from the metadata log they
+stand still; nobody's heartbeats are taken.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A seal costs max(0, 1 - size / efficient_bytes) tokens; the bucket refills with tokens_per_second
 and holds a minute of them.  So an idle gateway acknowledges after one PUT, a busy one fills
-objects, and only a long stream of small requests is slowed (design, section 3).
+objects, and only a long stream of small requests is slowed
+(docs/architecture.md, "When an object is sealed").
 """
 
 from __future__ import annotations

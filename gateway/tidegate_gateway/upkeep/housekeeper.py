@@ -4,7 +4,8 @@ Every gateway renews itself and expires others.  Retention, expiry and collectio
 one that holds the claim "housekeeper"; that is for thrift only, since every proposal is checked
 again at its position, and deleting an object twice harms nobody.  All times of rules are log time.
 
-A gateway whose clock is far off the cluster's proposes no expiry (design, section 4).
+A gateway whose clock is far off the cluster's proposes no expiry
+(docs/architecture.md, "Leases and clocks").
 
 Each step of a round fails alone (upkeep.py): what one topic, group or object cannot have done
 keeps nothing from the others.

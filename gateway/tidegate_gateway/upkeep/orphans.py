@@ -2,9 +2,9 @@
 
 A gateway that dies leaves objects it stored and never committed, a pipeline's task those of
 attempts that came to nothing.  Once their incarnation has ended, no entry of it can follow
-(invariant 8), so what the state does not name then is nobody's.  Those of live incarnations may be
-named by the very next entry and are never looked at; neither are those of other timelines, which a
-restore may need.
+(docs/architecture.md, "What stays true", 8), so what the state does not name then is nobody's.
+Those of live incarnations may be named by the very next entry and are never looked at; neither are
+those of other timelines, which a restore may need.
 
 What ended in entries that are not copied yet may be found alive, and may have named more, in a log
 that lost its end.  So the log is copied first, which compares it with its copies: by a log that is

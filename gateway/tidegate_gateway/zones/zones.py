@@ -1,7 +1,7 @@
 """In which zone a client is, from what is known of it: plain code.
 
-Said by itself first, then guessed, in this order (design, section 8); the first zone that is known
-counts, or else the first one:
+Said by itself first, then guessed, in this order (docs/architecture.md, "Zones"); the first zone
+that is known counts, or else the first one:
 1. a key in client.id, as any vendor's clients have it: `app,zone=us-east-1a`,
    `automq_type=producer&automq_az=us-east-1a&app`, `ws_az=use1-az4`;
 2. client.rack, which only Fetch carries (see client_racks.py);

@@ -1,8 +1,8 @@
 """What must hold after every entry of the metadata log, whatever clients see.
 
 StateWatch folds each entry into a replica of its own at the moment it is appended, and checks the
-invariants 1 to 8 of the cluster state; 1 and 2 are in tiling_checks.py, 5 in replays.py, 6 in
-sequence_checks.py.
+invariants 1 to 8 of the cluster state (docs/architecture.md, "What stays true"); 1 and 2 are in
+tiling_checks.py, 5 in replays.py, 6 in sequence_checks.py.
 """
 
 from __future__ import annotations

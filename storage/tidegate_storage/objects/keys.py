@@ -1,4 +1,4 @@
-"""Names of objects (design, section 6).
+"""Names of objects (docs/architecture.md, "Objects").
 
     <cluster id>/<timeline>/wal/<zone>/<node>-<incarnation>/<counter, 12 digits>
     <cluster id>/<timeline>/segments/<topic id, hex>/<partition>/

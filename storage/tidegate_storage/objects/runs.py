@@ -3,8 +3,7 @@
 The metadata log keeps 4 bytes for each run: CRC-32C over topic id, partition and the CRC fields of
 the run's batch headers, in order.  Every batch's own CRC covers its bytes.  So whoever has read a
 run back, verified each batch, and found the same check holds exactly the batches that were
-committed for that partition: a shared object's foreign bytes can never pass (reliability, section
-8.5).
+committed for that partition: a shared object's foreign bytes can never pass (decision 1).
 """
 
 from __future__ import annotations

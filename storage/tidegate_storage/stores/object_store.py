@@ -1,7 +1,7 @@
 """The object store the gateway needs: create, get, get a range, delete, list.
 
 Every key is written once.  Nothing is ever overwritten, and a deleted name is never used again,
-so create-if-absent is the only condition a store has to keep (design, section 6).
+so create-if-absent is the only condition a store has to keep (docs/architecture.md, "Objects").
 
 Implementations: MemoryObjectStore, FileObjectStore, RemoteObjectStore (S3, GCS, Azure).  All pass
 object_store_contract.py, which anyone can run on a store of their own.

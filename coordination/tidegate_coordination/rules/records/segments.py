@@ -2,7 +2,8 @@
 
 A unit is published only if its parents still are the live runs they were when it was planned; else
 it is dropped, and whoever planned it plans again.  So two drivers, a task that ran twice, and a
-driver that slept for an hour can harm nobody.  Its objects are then orphans (design, section 7).
+driver that slept for an hour can harm nobody.  Its objects are then orphans
+(docs/architecture.md, "The pipeline").
 """
 
 from __future__ import annotations
