@@ -1,4 +1,7 @@
-"""The README's first screen is true: its commands run, and print what it says."""
+"""The README's first screen is true: its commands run, and print what it says.
+
+test_pages.py looks at its links and tables.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from random import Random
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from tests.app_world import PATIENCE_SECONDS, deadline, started_gateway
-from tidegate_gateway.blocking import Inline
-from tidegate_gateway.handlers import PRODUCE, make_handlers
-from tidegate_protocol.apis import APIS
+from tests.app_world import PATIENCE_SECONDS, deadline
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 BLOCKS = re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -93,37 +92,3 @@ def test_any_kafka_client_does_the_same(tmp_path: Path) -> None:
 
     assert message is not None
     assert (message.error(), message.value()) == (None, b"hello")
-
-
-async def test_the_apis_that_are_served_are_listed() -> None:
-    listed = dict(re.findall(r"^\| ([A-Za-z]+) \| (\d+ to \d+|\d+) \|$", README, re.MULTILINE))
-    async with started_gateway() as gateway:
-        handlers = make_handlers(
-            gateway.coordinator,
-            gateway.reader,
-            gateway.read_ahead,
-            gateway.reply_memory,
-            gateway.groups,
-            gateway.settings,
-            cluster=gateway.cluster_settings,
-            view=gateway.cluster_view,
-            steering=gateway.steering,
-            rng=Random(1),
-            blocking=Inline(),
-        )
-    served = [APIS[key] for key in (PRODUCE, *(each.api_key for each in handlers))]
-
-    assert listed == {each.name: versions(each.min_version, each.max_version) for each in served}
-
-
-def versions(first: int, last: int) -> str:
-    return f"{first} to {last}" if first != last else str(first)
-
-
-def test_places_and_commands_exist() -> None:
-    root = Path(__file__).parents[2]
-    rows = re.findall(r"^\| (`[^|]*) \|", README, re.MULTILINE)
-    gateway = root / "gateway" / "tidegate_gateway"
-    for place in re.findall(r"`([^`]+)`", " ".join(rows)):
-        if not place.startswith("tidegate "):
-            assert (root / place).exists() or (gateway / place).exists(), place

@@ -1,0 +1,242 @@
+"""Write the parts of docs/ that repeat what the code says: APIs and settings.
+
+python gateway/generate_docs.py            write them into the pages
+python gateway/generate_docs.py --check    exit 1 when a page differs
+
+A part stands between two comments of its page, `<!-- begin NAME -->` and `<!-- end NAME -->`.  The
+text around it is written by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS, KAFKA_BROKER_CONFIGS
+from tidegate_coordination.configs.cluster_wide import CLUSTER_WIDE
+from tidegate_coordination.configs.definition import INT_MAX, LONG_MAX, Definition, Update
+from tidegate_coordination.configs.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from tidegate_coordination.configs.own_settings import OWN_SETTINGS
+from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
+from tidegate_gateway import handlers
+from tidegate_gateway.part_settings import DEFAULT_MAX_CONNECTIONS
+from tidegate_gateway.settings.listener_settings import DEFAULT_LISTENERS
+from tidegate_gateway.unserved import unserved_api
+from tidegate_protocol.apis import APIS, ApiFacts
+
+DOCS: Final = Path(__file__).parents[1] / "docs"
+COLUMNS: Final = 100
+# More than Kafka has.
+API_KEYS: Final = range(256)
+
+# What `serve` takes where the table of settings says something else.
+_DEFAULTS_HERE: Final = {
+    "listeners": DEFAULT_LISTENERS,
+    "max.connections": str(DEFAULT_MAX_CONNECTIONS),
+}
+# Kafka changes these while it runs, so its tools may; the server counts with those of the start.
+_READ_ONCE: Final = frozenset({"max.connections", "max.connections.per.ip"})
+_NO_LIMITS: Final = frozenset({str(INT_MAX), str(LONG_MAX)})
+_BYTES: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_TIMES_MS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+
+def main() -> int:
+    """Write or compare all pages; return the exit code."""
+    parser = argparse.ArgumentParser(description="Write the generated parts of docs/")
+    parser.add_argument("--check", action="store_true", help="write nothing, compare")
+    is_check = parser.parse_args().check
+    stale: list[str] = []
+    for name, parts in PAGES.items():
+        page = DOCS / name
+        present = page.read_text()
+        wanted = with_parts(present, parts)
+        if wanted != present:
+            stale.append(name)
+        if not is_check:
+            page.write_text(wanted)
+    if not (stale and is_check):
+        return 0
+    for name in stale:
+        print(f"docs/{name} is not what generate_docs.py writes", file=sys.stderr)
+    return 1
+
+
+def with_parts(page: str, parts: Mapping[str, Callable[[], str]]) -> str:
+    """Return a page with its parts as the code says now."""
+    for name, text_of in parts.items():
+        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        before, found, rest = page.partition(begin)
+        _, closed, after = rest.partition(end)
+        assert found, f"{begin} is missing"
+        assert closed, f"{end} is missing"
+        page = f"{before}{begin}\n\n{text_of().strip()}\n\n{end}{after}"
+    return page
+
+
+# -- APIs -----------------------------------------------------------------------------------------
+
+
+def served_apis() -> list[ApiFacts]:
+    """Return the APIs that have a handler, by key."""
+    keys = {getattr(each, "api_key", None) for each in vars(handlers).values()}
+    served = {handlers.PRODUCE, *(key for key in keys if isinstance(key, int))}
+    return [APIS[key] for key in sorted(served)]
+
+
+def api_table() -> str:
+    """Return a row for each API that is served."""
+    rows = [
+        f"| {each.name} | {each.key} | {_versions(each.min_version, each.max_version)} |"
+        for each in served_apis()
+    ]
+    return "\n".join(["| API | key | versions |", "|---|---|---|", *rows])
+
+
+def refusals() -> str:
+    """Return what is not served and known to be asked for, with the setting that does without."""
+    keys: dict[tuple[str, str], list[int]] = {}
+    served = {each.key for each in served_apis()}
+    for key in API_KEYS:
+        what, advice = unserved_api(key)
+        if key not in served and not what.startswith("unknown"):
+            keys.setdefault((what, advice), []).append(key)
+    return "\n".join(
+        _item(f"API keys {_ranges(numbers)}: {what}. Advice: {advice}.")
+        for (what, advice), numbers in keys.items()
+    )
+
+
+def _versions(first: int, last: int) -> str:
+    return f"{first} to {last}" if first != last else str(first)
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Return rising numbers, those that follow each other as a range."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(_versions(run[0], run[-1]) for run in runs)
+
+
+# -- settings -------------------------------------------------------------------------------------
+
+
+def own_settings() -> str:
+    """Return Tidegate's own settings."""
+    return _settings(OWN_SETTINGS)
+
+
+def kafka_settings() -> str:
+    """Return Kafka's broker configs that do something here."""
+    return _settings(each for each in KAFKA_BROKER_CONFIGS.values() if each.meaningful)
+
+
+def topic_configs() -> str:
+    """Return the topic configs that do something here."""
+    return "\n".join(
+        _entry(each, f"falls back to `{each.synonym}`" if each.synonym else "")
+        for each in TOPIC_CONFIGS.values()
+        if each.meaningful
+    )
+
+
+def inert_settings() -> str:
+    """Return the names of Kafka's broker configs that do nothing here."""
+    return _names(each for each in BROKER_CONFIGS.values() if not each.meaningful)
+
+
+def inert_topic_configs() -> str:
+    """Return the names of configs of topics, groups and client metrics that do nothing here."""
+    tables = (TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)
+    kinds = ("Topics", "Groups", "Client metrics subscriptions")
+    return "\n\n".join(
+        _wrapped(f"{kind}: {_names(each for each in table.values() if not _is_of_use(each, kind))}")
+        for kind, table in zip(kinds, tables, strict=True)
+    )
+
+
+def _is_of_use(definition: Definition, kind: str) -> bool:
+    """Tell whether a config does something; those of groups and client metrics never do."""
+    return kind == "Topics" and definition.meaningful
+
+
+def _settings(definitions: Iterable[Definition]) -> str:
+    return "\n".join(_entry(each, _update(each)) for each in definitions)
+
+
+def _update(definition: Definition) -> str:
+    """Tell whether a setting can change while the gateway runs, and whether it is the cluster's."""
+    is_fixed = definition.update is Update.READ_ONLY or definition.name in _READ_ONCE
+    is_the_clusters = definition.name in CLUSTER_WIDE
+    return ", ".join(["dynamic"] * (not is_fixed) + ["the cluster's"] * is_the_clusters)
+
+
+def _entry(definition: Definition, remark: str) -> str:
+    kind = definition.type.name.lower()
+    facts = f"{kind}, {_default(definition)}" + (f"; {remark}" if remark else "")
+    return _item(f"`{definition.name}` ({facts}). {definition.documentation}")
+
+
+def _default(definition: Definition) -> str:
+    text = _DEFAULTS_HERE.get(definition.name, definition.default)
+    if text is None:
+        return "no default"
+    if not text:
+        return "default empty"
+    words = _in_words(definition.name, text)
+    return f"default `{text}`, {words}" if words else f"default `{text}`"
+
+
+def _in_words(name: str, text: str) -> str:
+    """Return a large number in the largest unit that divides it; "" for a small one."""
+    if text in _NO_LIMITS:
+        return "no limit"
+    units = _TIMES_MS if name.endswith(".ms") else _BYTES if ".bytes" in name else ()
+    if not text.isdecimal() or text == "0":
+        return ""
+    return next((f"{int(text) // each} {unit}" for each, unit in units if not int(text) % each), "")
+
+
+def _names(definitions: Iterable[Definition]) -> str:
+    return _wrapped(", ".join(f"`{each.name}`" for each in definitions) + ".")
+
+
+# -- Markdown -------------------------------------------------------------------------------------
+
+
+def _item(text: str) -> str:
+    """Return an item of a list.  What looks like a tag is none: <host> stands for a host."""
+    parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
+    escaped = [each if each.startswith("`") else each.replace("<", r"\<") for each in parts]
+    return _wrapped(f"- {''.join(escaped)}", indent="  ")
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(
+        text, COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+PAGES: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
+    "api-support.md": {"apis": api_table, "refusals": refusals},
+    "configuration.md": {
+        "own settings": own_settings,
+        "kafka settings": kafka_settings,
+        "topic configs": topic_configs,
+        "inert settings": inert_settings,
+        "inert configs": inert_topic_configs,
+    },
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
