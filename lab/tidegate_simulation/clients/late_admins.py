@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Final
 
-from tidegate_gateway.looks import LOOK_SECONDS
+from tidegate_gateway.topics.looks import LOOK_SECONDS
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import (
     create_topics,
