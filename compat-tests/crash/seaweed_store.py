@@ -1,4 +1,4 @@
-"""SeaweedFS as the object store of a run; storage/tests/seaweed.py knows how to run it."""
+"""SeaweedFS as the object store of a run; storage/tests/worlds/seaweed.py knows how to run it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def harness(name: str) -> ModuleType:
 
 
 def seaweed() -> ModuleType:
-    """Return storage/tests/seaweed.py, which is in no package.
+    """Return storage/tests/worlds/seaweed.py, which is in no package.
 
     Raises:
       BenchError: this is no checkout, or the wheel with SeaweedFS is not installed.

@@ -2,7 +2,7 @@
 
 A stopped task stays where it is: what wakes it (an answer, a deadline, a cancellation) is kept, and
 reaches it when its gateway goes on.  Trio has no such thing, so this reaches for its private queue
-of runnable tasks; test_simulation_faults.py notices a release of Trio that changes it.
+of runnable tasks; lab/tests/simulation/test_faults.py notices a release of Trio that changes it.
 """
 
 from __future__ import annotations

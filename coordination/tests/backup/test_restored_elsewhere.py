@@ -1,0 +1,42 @@
+"""A drill: the prefix is copied, a log is made from the copy, and used beside the original."""
+
+from __future__ import annotations
+
+import pytest
+from trio.testing import MockClock
+
+from tests.worlds.backup_world import (
+    CLUSTER,
+    back_up,
+    batch_of,
+    memory_store,
+    replayed,
+    restored,
+    writers,
+)
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_storage.stores.object_store import StoreMisconfigured
+from tidegate_storage.stores.ownership import check_owner
+
+
+async def test_a_restored_log_may_not_delete_where_it_was_not_restored(
+    autojump_clock: MockClock,
+) -> None:
+    production, copy = memory_store(), memory_store()
+    log, drill = MemoryLog(), MemoryLog()
+    async with writers(log, production, 1) as [writer]:
+        await writer.create_topic("t")
+        await writer.write(("t", batch_of(b"a", b"b")))
+        await back_up(log, production)
+    for info in await production.list(""):
+        await copy.put(info.key, await production.get(info.key))
+    await restored(copy, drill)
+    state = await replayed(drill)
+    # What the drill's housekeeper would delete, once its log calls it dead, is production's own.
+    keys = [object_key(state, state.objects.name(each)) for each in state.objects.numbers()]
+    assert keys
+    stored = {each.key for each in await production.list("")}
+    assert stored.issuperset(keys)
+    with pytest.raises(StoreMisconfigured):  # all that stands before that, and before a start
+        await check_owner(production, CLUSTER, timeline=state.timeline)

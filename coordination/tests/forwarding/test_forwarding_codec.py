@@ -1,0 +1,124 @@
+"""What travels between gateways of different releases stays readable."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import pkgutil
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+import tidegate_coordination.rules
+from tidegate_coordination.forwarding import codec
+from tidegate_coordination.rules.numbered import Failing, Numbered
+from tidegate_coordination.rules.records.wal import BatchFacts, BatchOutcome, CommitWal, Refusal
+from tidegate_coordination.rules.topics import (
+    Created,
+    CreateTopics,
+    Deleted,
+    DeleteTopics,
+    NewTopic,
+    Refused,
+    TopicKey,
+    TopicRefusal,
+)
+from tidegate_coordination.state.records.objects import WalName
+
+FACTS = Path(__file__).parents[1] / "facts" / "forwarded_proposals.json"
+
+
+def shape(kind: Any) -> str:
+    """Describe a type as it travels: its parts, and those of enumerations by their values."""
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return f"{kind.__name__}({', '.join(repr(each.value) for each in kind)})"
+    fields = getattr(kind, "__annotations__", {}) if isinstance(kind, type) else {}
+    if fields:
+        hints = get_type_hints(kind)
+        names = (
+            [each.name for each in dataclasses.fields(kind) if each.init]
+            if dataclasses.is_dataclass(kind)
+            else list(hints)
+        )
+        return f"{kind.__name__}({', '.join(f'{n}: {shape(hints[n])}' for n in names)})"
+    arguments = get_args(kind)
+    if arguments:
+        name = getattr(kind, "__name__", type(kind).__name__)
+        return f"{name}[{', '.join(shape(each) for each in arguments)}]"
+    return getattr(kind, "__name__", str(kind))
+
+
+def described(kind: type[Any]) -> list[str]:
+    [answer] = get_args(get_type_hints(kind.decide)["return"])
+    return [shape(kind), shape(answer)]
+
+
+def test_every_proposal_can_be_sent() -> None:
+    found: set[type[Any]] = set()
+    folder = tidegate_coordination.rules
+    for module in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}."):
+        rules = importlib.import_module(module.name)
+        found |= {
+            each
+            for each in vars(rules).values()
+            if dataclasses.is_dataclass(each) and isinstance(each, type) and hasattr(each, "decide")
+        }
+    assert found - {Numbered, Failing} == set(codec.KINDS)
+
+
+def test_shapes_are_as_they_were() -> None:
+    """Fields may be added at the end, with a default; nothing else may change, nor texts."""
+    known = json.loads(FACTS.read_text())
+    assert {each.__name__: described(each) for each in codec.KINDS} == known
+
+
+@pytest.mark.parametrize(
+    ("proposal", "answer"),
+    [
+        (
+            CommitWal(
+                WalName(1, 2),
+                5,
+                [BatchFacts(b"t" * 16, 0, 0, 10, 1, 2, 3, 9, 0, 2_147_483_647, 0)],
+                frozenset({b"t" * 16}),
+            ),
+            [BatchOutcome(None, 1, -1, 0), BatchOutcome(Refusal.ABANDONED, -1, -1, -1)],
+        ),
+        (
+            CreateTopics([NewTopic(b"n" * 16, "n", 3, configs={"a": "b"})]),
+            [Created(b"n" * 16, 3, 1, {"a": "b"}), Refused(TopicRefusal.EXISTS, "text")],
+        ),
+        (
+            DeleteTopics([TopicKey("n"), TopicKey(None, b"n" * 16)]),
+            [Deleted(b"n" * 16, "n"), Refused(TopicRefusal.UNKNOWN_ID, "")],
+        ),
+    ],
+)
+def test_there_and_back(proposal: Any, answer: object) -> None:
+    kind = codec.kind_of(proposal)
+    assert kind is not None
+    body = codec.encode_proposal(proposal)
+    arrived = codec.decode_proposal(kind, body)
+    assert type(arrived) is type(proposal)
+    assert codec.encode_proposal(arrived) == body
+    assert codec.decode_answer(kind, codec.encode(answer)) == answer
+
+
+def test_what_a_newer_release_adds_is_passed_over() -> None:
+    body = codec.encode({"incarnation": 7, "added later": 1, "reads": ["everything"]})
+    arrived: Any = codec.decode_proposal("StartDraining", body)
+    assert arrived.incarnation == 7
+    assert arrived.reads == arrived.writes
+
+
+def test_what_cannot_be_read() -> None:
+    with pytest.raises(codec.UnknownKind):
+        codec.decode_proposal("Later", b"")
+    for body in (b"", b"\xc1", b"\x80", codec.encode({"incarnation": "x"}), b"\x91" * 5000):
+        with pytest.raises(codec.Unreadable):
+            codec.decode_proposal("StartDraining", body)
+        with pytest.raises(codec.Unreadable):
+            codec.decode_answer("CommitWal", body)

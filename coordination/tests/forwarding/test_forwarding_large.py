@@ -1,0 +1,79 @@
+"""Forwarding of what is large: peers refuse questions over a bound, whatever they hold."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+import trio.testing
+
+from tests.worlds.forwarding_world import World, forwarding_world
+from tidegate_coordination.coordinator.coordinator import ProposalFailed
+from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.forwarding.messages import MAX_PROPOSAL_BYTES
+from tidegate_coordination.rules.consumer_groups.offsets import CommitOffsets, OffsetToCommit
+from tidegate_coordination.rules.gateways import Renew
+
+
+def commit(size_bytes: int) -> CommitOffsets:
+    return CommitOffsets("g", 1, -1, (OffsetToCommit(b"t" * 16, 0, 1, -1, "x" * size_bytes),))
+
+
+@asynccontextmanager
+async def one_that_only_forwards() -> AsyncIterator[tuple[World, ForwardingCoordinator]]:
+    """A world with such a gateway, and one that appends for it."""
+    async with forwarding_world() as world:
+        await world.start(1)
+        yield world, await world.start(9, leads=False, reaches_log=False)
+
+
+def submit_all(coordinator: ForwardingCoordinator, *sizes: int) -> list[int]:
+    """Return the numbers of the answers as they come, to commits of these sizes."""
+    answered: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        answered.append(number)
+
+    for number, size_bytes in enumerate(sizes):
+        coordinator.submit(
+            commit(size_bytes), partial(note, number), lambda failure: pytest.fail(str(failure))
+        )
+    return answered
+
+
+async def test_one_that_no_peer_takes_fails_and_holds_up_none_behind_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with one_that_only_forwards() as (_, coordinator):
+        asked = coordinator.counters.asked
+        with pytest.raises(ProposalFailed, match="too large for other gateways"):
+            await coordinator.propose(commit(MAX_PROPOSAL_BYTES))
+        assert coordinator.counters.asked == asked
+        await coordinator.propose(Renew())
+        assert not coordinator._outbox._unanswered
+
+
+async def test_one_that_is_larger_than_a_question_should_be_travels_alone(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """It is refused, but by the rules: no question was."""
+    async with one_that_only_forwards() as (_, coordinator):
+        answered = submit_all(coordinator, 5000, MAX_PROPOSAL_BYTES - 1000, 5000)
+        await coordinator.propose(Renew())
+        assert answered == [0, 1, 2]
+        assert coordinator.counters.unanswered == 0
+
+
+async def test_what_is_too_much_for_a_slow_line_comes_true_in_parts(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """2 MiB wait, and 1 MiB can be sent in time."""
+    async with one_that_only_forwards() as (world, coordinator):
+        world.links.bytes_per_second = 512 << 10
+        answered = submit_all(coordinator, *[32 << 10] * 64)
+        with trio.fail_after(60):
+            await coordinator.propose(Renew())
+        assert answered == list(range(64))

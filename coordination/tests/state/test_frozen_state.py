@@ -1,0 +1,136 @@
+"""A frozen state is what it was at that moment, whatever happens while it is encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from tests.worlds.slices import RUN_RECORDS, START_MS, TOPIC, beginning, slice_entries
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events.entries import Entry, decode_entry
+from tidegate_coordination.state import frozen as frozen_module
+from tidegate_coordination.state.broken import StateBroken
+from tidegate_coordination.state.cluster import ClusterState
+
+PARTITIONS = 1_500
+GROUPS = 600
+OTHER_TOPIC = b"o" * 16
+
+
+def filled() -> ClusterState:
+    state = ClusterState()
+    entries = (beginning(PARTITIONS), *slice_entries(3_000, PARTITIONS))
+    for position, payload in enumerate(entries, start=1):
+        state.apply(position, decode_entry(payload, position))
+    fold(state, ev.TopicCreated(OTHER_TOPIC, "other", 3, 1, {}))
+    fold(state, *(offset_of(f"group-{number}", number, 7) for number in range(GROUPS)))
+    return state
+
+
+def fold(state: ClusterState, *events: ev.Event) -> None:
+    entry = Entry(1, b"n", 1, START_MS + state.position, events)  # type: ignore[arg-type]
+    state.apply(state.position + 1, entry)
+
+
+def offset_of(group_id: str, number: int, offset: int) -> gev.OffsetsCommitted:
+    topic_id = OTHER_TOPIC if number % 2 else TOPIC
+    return gev.OffsetsCommitted(
+        group_id, 1, (gev.CommittedOffset(topic_id, 0, offset, -1, "", START_MS),)
+    )
+
+
+def produce(state: ClusterState, rng: Random) -> None:
+    number = rng.randrange(PARTITIONS)
+    if state.partitions.get(number) is None:
+        return
+    counter = state.objects.next_number
+    base = state.partitions[number].next_offset
+    run = ev.Run(number, 0, 10, base, 1, START_MS, 1, 0)
+    batch = ev.ProducerBatch(number, 5, 0, 0, 0, base)
+    fold(state, ev.WalCommitted(1, counter, 10, (run,), (batch,)))
+
+
+def cut(state: ClusterState, rng: Random) -> None:
+    number = rng.randrange(PARTITIONS)
+    if (partition := state.partitions.get(number)) is not None:
+        offset = min(partition.log_start + RUN_RECORDS, partition.next_offset)
+        fold(state, ev.LogStartsMoved(((number, offset),)))
+
+
+def commit_offset(state: ClusterState, rng: Random) -> None:
+    fold(state, offset_of(f"group-{rng.randrange(GROUPS + 5)}", 0, rng.randrange(99)))
+
+
+def grow(state: ClusterState, rng: Random) -> None:
+    fold(state, ev.PartitionsAdded(OTHER_TOPIC, state.partitions.next_number))
+
+
+def forget_producers(state: ClusterState, rng: Random) -> None:
+    fold(state, ev.ProducersExpired(state.log_time_ms + 1))
+
+
+def delete_group(state: ClusterState, rng: Random) -> None:
+    group_id = f"group-{rng.randrange(GROUPS)}"
+    if state.groups.get(group_id) is not None:
+        fold(state, gev.GroupDeleted(group_id))
+
+
+def delete_topic(state: ClusterState, rng: Random) -> None:
+    if TOPIC in state.topics.by_id and rng.random() < 0.1:
+        fold(state, ev.TopicDeleted(TOPIC))
+
+
+CHANGES: tuple[Callable[[ClusterState, Random], None], ...] = (
+    produce,
+    cut,
+    commit_offset,
+    grow,
+    forget_producers,
+    delete_group,
+    delete_topic,
+)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_changes_between_pieces_do_not_show(seed: int) -> None:
+    rng, state = Random(seed), filled()
+    for _ in range(20):
+        produce(state, rng)
+    before = state.encode()
+    with state.frozen() as first:
+        pieces: list[bytes] = []
+        for piece in first.pieces():
+            pieces.append(piece)
+            for _ in range(10):
+                rng.choice(CHANGES)(state, rng)
+    assert b"".join(pieces) == before
+    assert first.position < state.position
+    assert ClusterState.decode(state.encode()).encode() == state.encode()
+
+
+def test_two_may_be_taken_at_once() -> None:
+    state = filled()
+    before = state.encode()
+    with state.frozen() as one, state.frozen() as two:
+        delete_topic_now = ev.TopicDeleted(TOPIC)
+        fold(state, ev.ProducersExpired(1), delete_topic_now)
+        assert b"".join(one.pieces()) == before
+        assert b"".join(two.pieces()) == before
+
+
+def test_what_is_cut_short_is_refused() -> None:
+    data = filled().encode()
+    for length in (0, 3, 100, len(data) - 1):
+        with pytest.raises(StateBroken, match="snapshot"):
+            ClusterState.decode(data[:length])
+
+
+def test_no_piece_is_large() -> None:
+    state = filled()
+    with state.frozen() as frozen:
+        _, *rest = frozen.pieces()
+    assert max(map(len, rest)) < 2 * frozen_module.MAX_PIECE_BYTES
+    assert len(rest) > PARTITIONS // frozen_module.MAX_PIECE_ROWS

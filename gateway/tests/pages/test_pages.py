@@ -1,0 +1,196 @@
+"""The pages of docs/ are true: their lists are those of the code, their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import typer.main
+
+from tests.worlds.app_world import started_gateway
+from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
+from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_gateway.admin.metrics import gateway_metrics, render
+from tidegate_gateway.blocking import Inline
+from tidegate_gateway.cli.command import COMMANDS, app
+from tidegate_gateway.cli.dev_zones.words import Verb
+from tidegate_gateway.handlers import PRODUCE, make_handlers
+from tidegate_pipeline.commands.pages import driver_metrics
+from tidegate_pipeline.driver import Driver
+from tidegate_pipeline.planning.limits import MergeSettings
+from tidegate_pipeline.runners.local_runner import LocalRunner
+from tidegate_protocol.apis import APIS
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+OPERATIONS = DOCS / "operations"
+GENERATE = ROOT / "gateway" / "generate_docs.py"
+CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+OF_CLIENTS = {"auto.offset.reset", "bootstrap.servers", "client.id", "client.rack"}
+UNITS = {"s": 1000, "GiB": 1 << 30}
+
+
+def pages() -> list[Path]:
+    """All pages of the repository; not those of what is installed beside it."""
+    found = sorted(ROOT.rglob("*.md"))
+    hidden = [each for each in found if any(p[0] == "." for p in each.relative_to(ROOT).parts)]
+    return [each for each in found if each not in hidden and "node_modules" not in each.parts]
+
+
+def rows(page: Path, pattern: str) -> list[Any]:
+    return re.findall(rf"^\| {pattern} \|", page.read_text(), re.MULTILINE)
+
+
+def test_what_is_committed_is_what_the_code_says() -> None:
+    done = subprocess.run([sys.executable, GENERATE, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+async def test_the_apis_that_are_served_are_listed() -> None:
+    found = rows(DOCS / "api-support.md", r"([A-Za-z]+) \| (\d+) \| (\d+ to \d+|\d+)")
+    listed = {name: (int(key), span) for name, key, span in found}
+    async with started_gateway() as gateway:
+        handlers = make_handlers(
+            gateway.coordinator,
+            gateway.reader,
+            gateway.read_ahead,
+            gateway.reply_memory,
+            gateway.groups,
+            gateway.settings,
+            cluster=gateway.cluster_settings,
+            view=gateway.cluster_view,
+            steering=gateway.steering,
+            rng=Random(1),
+            blocking=Inline(),
+        )
+    served = [APIS[key] for key in (PRODUCE, *(each.api_key for each in handlers))]
+
+    assert listed == {
+        each.name: (each.key, versions(each.min_version, each.max_version)) for each in served
+    }
+
+
+def versions(first: int, last: int) -> str:
+    return f"{first} to {last}" if first != last else str(first)
+
+
+def test_the_settings_of_the_code_are_listed() -> None:
+    text = (DOCS / "configuration.md").read_text()
+    tables = (BROKER_CONFIGS, TOPIC_CONFIGS)
+    assert [name for table in tables for name in table if f"`{name}`" not in text] == []
+
+
+def test_the_commands_that_exist_are_listed() -> None:
+    listed = rows(OPERATIONS / "cli.md", r"`tidegate ([a-z]+(?: [a-z]+)*)[^`]*` \| .*")
+    there = {*leaves(typer.main.get_command(app), "")}
+    for name, value in plugged_in().items():
+        plugin = EntryPoint(name, value, COMMANDS).load()
+        there |= {*leaves(typer.main.get_command(plugin), name)}
+    assert sorted(listed) == sorted(there)
+
+
+def plugged_in() -> dict[str, str]:
+    """The commands of our other packages, as this tree would be installed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    found: dict[str, str] = project["entry-points"][COMMANDS]
+    return found
+
+
+def leaves(command: Any, words: str) -> Iterator[str]:
+    """The commands below one, or itself where there are none."""
+    below = getattr(command, "commands", {})
+    for name, each in below.items():
+        yield from leaves(each, f"{words} {name}".strip())
+    if not below:
+        yield words
+
+
+def test_what_can_be_typed_to_several_gateways_is_listed() -> None:
+    listed = rows(OPERATIONS / "cli.md", r"`([a-z]+)(?: 2)?` \| .*")
+    assert sorted(listed) == sorted(each.value for each in Verb)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", DOCS / "pipeline.md", *sorted(OPERATIONS.glob("*.md"))],
+    ids=lambda page: page.stem,
+)
+def test_settings_exist_and_have_these_defaults(page: Path) -> None:
+    text = page.read_text()
+    known = (
+        BROKER_CONFIGS.keys() | TOPIC_CONFIGS.keys() | OF_CLIENTS | {"tidegate.metadata.version"}
+    )
+    named = re.findall(r"`([a-z]+(?:\.[a-z]+)+)(?:=[^`]*)?`", text)
+    assert [each for each in named if each not in known] == []
+    for name, figure, unit in re.findall(r"`([a-z.]+)` \((\d+) (s|GiB)\b", text):
+        assert float(str(BROKER_CONFIGS[name].default)) == int(figure) * UNITS[unit], name
+
+
+async def test_metrics_of_a_gateway_are_listed() -> None:
+    """Those that only some gateways have: see test_deploy_readme.py."""
+    async with started_gateway() as gateway:
+        served = names_of(await render(gateway_metrics(gateway)))
+    listed = rows(OPERATIONS / "metrics.md", r"`((?:tidegate|kafka)_[a-z_]+)` \| .*")
+    assert len(served) > 50
+    assert [each for each in served if each not in listed] == []
+    assert len(listed) == len(set(listed))
+
+
+async def test_metrics_of_the_pipeline_are_listed() -> None:
+    coordinator = Coordinator(MemoryLog(), ClusterState(), rng=Random(1), wall_clock=lambda: 0.0)
+    attempts = count(1)
+    runner = LocalRunner(MemoryObjectStore(), next_attempt=lambda: next(attempts))
+    driver = Driver(coordinator, runner, MergeSettings(), rng=Random(1), software_version="1")
+    served = names_of(await render(driver_metrics(driver)))
+    assert sorted(served) == sorted(rows(DOCS / "pipeline.md", r"`(tidegate_[a-z_]+)` \| .*"))
+
+
+def names_of(text: bytes) -> list[str]:
+    found = re.findall(r"^# TYPE (\S+) ", text.decode(), re.MULTILINE)
+    return [each for each in found if each.startswith(("tidegate_", "kafka_"))]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", CODE.sub("", page.read_text())):
+        if target.startswith(("http:", "https:", "mailto:")):
+            continue
+        place, _, anchor = target.partition("#")
+        linked = page.parent / place if place else page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked), target
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as links name them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", DOCS / "developing.md"], ids=["readme", "dev"]
+)
+def test_places_exist(page: Path) -> None:
+    places = re.findall(r"`([^`]+)`", " ".join(rows(page, r"(`[^|]*)")))
+    paths = [each for each in places if "/" in each]
+    assert len(paths) > 5
+    assert [each for each in paths if not (ROOT / each).exists()] == []
+
+
+def test_the_front_page_is_short_and_narrow() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 120
+    assert max(map(len, lines)) <= 100

@@ -1,0 +1,377 @@
+"""A gateway that is cut off from the metadata log sends its clients to those who are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from tests.worlds.peer_network import Network
+from tests.worlds.several_gateways import Clock, Cluster, Member, Running, cluster, joined
+from tests.worlds.wire_client import WireClient, records_batch
+from tidegate_coordination.log.metadata_log import LogCapabilities
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
+from tidegate_gateway.admin.admin_pages import AdminPages
+from tidegate_gateway.peers.name_lookups import NameLookups
+from tidegate_gateway.peers.neighbours import Neighbours
+from tidegate_protocol.error_codes import ErrorCode as E
+from tidegate_protocol.messages import delete_groups as dl
+from tidegate_protocol.messages import fetch as fe
+from tidegate_protocol.messages import find_coordinator as fc
+from tidegate_protocol.messages import join_group as jg
+from tidegate_protocol.messages import leave_group as lv
+from tidegate_protocol.messages import metadata as md
+
+LEASE_SECONDS = 12.0
+SETTINGS = {"lease.ms": "12000", "group.initial.rebalance.delay.ms": "0"}
+SESSION_MS = 10_000
+BATCH = records_batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0)
+
+
+@dataclass(slots=True)
+class Cut:
+    """Two gateways, and what lies between the first and the log."""
+
+    old: Running
+    new: Running
+    log: FaultyLog
+    cut_at: float = 0.0
+
+    def begin(self) -> None:
+        self.log.faults = LogFaults(outage=1.0)
+        self.cut_at = trio.current_time()
+
+    async def is_noticed(self) -> float:
+        """Begin, and return how long it went unnoticed."""
+        self.begin()
+        with trio.fail_after(5 * LEASE_SECONDS):
+            while not self.old.gateway.is_cut_off:  # noqa: ASYNC110 - time makes it true
+                await trio.sleep(0.1)
+        return trio.current_time() - self.cut_at
+
+
+async def two(world: Cluster, node_id: int = 1) -> Cut:
+    log = FaultyLog(world.log, LogFaults(), Random(0))
+    found = Cut(await world.start(node_id, Clock(), log=log), await world.start(2, Clock()), log)
+    await found.old.world.create_topic("t", 4)
+    await trio.sleep(1)
+    return found
+
+
+async def fetched(
+    client: WireClient, offset: int, *, wait_ms: int = 500, **session: int
+) -> list[fe.PartitionData]:
+    partitions = [fe.FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20)]
+    request = fe.FetchRequest(
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=[fe.FetchTopic("t", partitions=partitions)],
+    )
+    for name, value in session.items():
+        setattr(request, name, value)
+    answer: fe.FetchResponse = await client.call("Fetch", 12, request)
+    return [each for topic in answer.responses for each in topic.partitions]
+
+
+async def leaders(client: WireClient) -> set[int]:
+    request = md.MetadataRequest([md.MetadataRequestTopic(name="t")])
+    answer = await client.call("Metadata", 9, request)
+    assert {each.node_id for each in answer.brokers} == {1, 2}
+    return {each.leader_id for each in answer.topics[0].partitions}
+
+
+async def coordinator(client: WireClient) -> tuple[int, int]:
+    request = fc.FindCoordinatorRequest(coordinator_keys=["g"])
+    found = (await client.call("FindCoordinator", 4, request)).coordinators[0]
+    return found.error_code, found.node_id
+
+
+async def ready(running: Running) -> int:
+    return (await AdminPages(running.gateway, "0").answer("GET", "/readyz")).status
+
+
+@pytest.mark.parametrize("busy_seconds", [0, 11])
+async def test_it_takes_about_a_lease(autojump_clock: MockClock, busy_seconds: int) -> None:
+    async with cluster(SETTINGS) as world:
+        cut = await two(world)
+        await trio.sleep(busy_seconds)
+        with capture_logs() as logged:
+            took = await cut.is_noticed()
+            await trio.sleep(2)
+            assert LEASE_SECONDS - 1 <= took <= LEASE_SECONDS * 4 / 3 + 1
+            assert await ready(cut.old) == 503
+            assert await ready(cut.new) == 200
+            assert not cut.new.gateway.is_cut_off
+        assert len([each for each in logged if "cut off" in each["event"]]) == 1
+
+
+async def test_a_log_that_is_slow_is_not_away(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world:
+        cut = await two(world)
+        for _ in range(30):
+            world.log.is_away = True
+            for _ in range(12):
+                await trio.sleep(LEASE_SECONDS / 20)
+                assert not cut.old.gateway.is_cut_off
+            world.log.is_away = False
+            await trio.sleep(3)
+
+
+async def test_a_gateway_without_others_goes_on(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world:
+        log = FaultyLog(world.log, LogFaults(), Random(0))
+        alone = await world.start(1, Clock(), log=log)
+        await alone.world.create_topic("t", 1)
+        member = await joined(alone.world.connect(), "g", SESSION_MS)
+        log.faults = LogFaults(outage=1.0)
+        for _ in range(20):
+            await trio.sleep(3)
+            assert await member.beat() == E.NONE
+        [partition] = await fetched(alone.world.connect(), 0)
+        assert partition.error_code == E.NONE
+        assert await ready(alone) == 200
+
+
+async def test_nothing_is_written(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world:
+        cut = await two(world)
+        client = cut.old.world.connect()
+        assert (await client.produce("t", 0, records_batch(b"a"))).error_code == E.NONE
+        await cut.is_noticed()
+        began = trio.current_time()
+        for _ in range(2):  # the plain path, and the one that knows what requests begin with
+            answer = await client.produce("t", 0, records_batch(b"b"))
+            assert answer.error_code == E.NOT_LEADER_OR_FOLLOWER
+        assert trio.current_time() - began < 1
+        assert (await cut.new.world.connect().produce("t", 0, records_batch(b"c"))).error_code == 0
+        await trio.sleep(60)
+        assert await cut.new.world.connect().fetch_values("t", 0, 0) == [b"a", b"c"]
+
+
+async def test_a_producer_that_waits_may_ask_another_gateway(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
+        cut = await two(world)
+        cut.begin()
+        await trio.sleep(LEASE_SECONDS / 2)
+        codes: list[int] = []
+
+        async def produce() -> None:
+            answer = await cut.old.world.connect().produce("t", 0, BATCH)  # waits for 30 s
+            codes.append(answer.error_code)
+
+        nursery.start_soon(produce)
+        while not cut.old.gateway.is_cut_off:
+            assert codes == []
+            await trio.sleep(0.1)
+        await trio.sleep(1)
+        assert codes == [E.REQUEST_TIMED_OUT]
+        again = await cut.new.world.connect().produce("t", 0, BATCH)
+        assert (again.error_code, again.base_offset) == (E.NONE, 0)
+
+
+async def test_what_is_known_is_read_and_what_is_not_is_elsewhere(
+    autojump_clock: MockClock,
+) -> None:
+    async with cluster(SETTINGS) as world:
+        cut = await two(world)
+        client = cut.old.world.connect()
+        await client.produce("t", 0, records_batch(b"a"))
+        await cut.is_noticed()
+        [behind] = await fetched(client, 0)
+        assert (behind.error_code, bool(behind.records)) == (E.NONE, True)
+        began = trio.current_time()
+        [at_end] = await fetched(client, 1)
+        assert at_end.error_code == E.NOT_LEADER_OR_FOLLOWER
+        # Who is told so at once asks again at once, until it knows of another leader.
+        assert trio.current_time() - began == pytest.approx(0.5, abs=0.1)
+
+
+async def test_a_fetch_session_learns_when_it_is_over(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world:
+        cut = await two(world)
+        client = cut.old.world.connect()
+        request = fe.FetchRequest(
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            session_epoch=0,
+            topics=[fe.FetchTopic("t", partitions=[fe.FetchPartition(0, partition_max_bytes=99)])],
+        )
+        session_id = (await client.call("Fetch", 12, request)).session_id
+        assert session_id
+        answers: list[list[int]] = []
+
+        async def ask(epoch: int) -> None:
+            request.session_id, request.session_epoch, request.topics = session_id, epoch, []
+            answer = await client.call("Fetch", 12, request)
+            answers.append([p.error_code for each in answer.responses for p in each.partitions])
+
+        await ask(1)
+        await cut.is_noticed()
+        await ask(2)
+        await ask(3)
+        assert answers == [[], [E.NOT_LEADER_OR_FOLLOWER], [E.NOT_LEADER_OR_FOLLOWER]]
+
+
+async def test_it_names_the_others_as_leaders(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world:
+        cut = await two(world)
+        client = cut.old.world.connect()
+        assert await leaders(client) == {1, 2}
+        await joined(client, "g", 60_000)
+        assert await coordinator(client) == (E.NONE, 1)
+        await cut.is_noticed()
+        assert await leaders(client) == {2}
+        assert await coordinator(client) == (E.NONE, 2)
+
+
+async def test_it_names_others_though_it_does_not_hear_them(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world:
+        cut = await two(world)
+        gateway = cut.old.gateway
+        gateway.neighbours = Neighbours(
+            gateway.coordinator.state.gateways, 1, [], NameLookups().dial
+        )
+        gateway.neighbours.absent = frozenset({cut.new.gateway.coordinator.incarnation})
+        client = cut.old.world.connect()
+        assert await leaders(client) == {1}
+        await cut.is_noticed()
+        # It refuses to write, and they do not.
+        assert await leaders(client) == {2}
+
+
+async def test_a_group_goes_on_elsewhere(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world:
+        cut = await two(world)
+        member = await joined(cut.old.world.connect(), "g", 60_000)
+        await cut.is_noticed()
+        assert await member.beat() == E.NOT_COORDINATOR
+        assert await member.commit("t", 5) == E.NOT_COORDINATOR
+        old, member.client = member.client, cut.new.world.connect()
+        await trio.sleep(4 * LEASE_SECONDS)
+        assert await member.beat() == E.NONE
+        assert await member.commit("t", 5) == E.NONE
+        member.client = old
+        assert await member.beat() == E.NOT_COORDINATOR
+
+
+async def test_who_waits_for_a_rebalance_is_told(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
+        cut = await two(world)
+        await joined(cut.old.world.connect(), "g", 60_000)
+        codes: list[int] = []
+
+        async def join() -> None:
+            protocols = [jg.JoinGroupRequestProtocol("range", b"")]
+            request = jg.JoinGroupRequest(
+                "g", 60_000, 600_000, "", protocol_type="consumer", protocols=protocols
+            )
+            client = cut.old.world.connect()
+            request.member_id = (await client.call("JoinGroup", 9, request)).member_id
+            codes.append((await client.call("JoinGroup", 9, request)).error_code)
+
+        nursery.start_soon(join)
+        await trio.sleep(1)
+        assert codes == []
+        await cut.is_noticed()
+        await trio.sleep(1)
+        assert codes == [E.NOT_COORDINATOR]
+
+
+async def test_who_leaves_is_told(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
+        cut = await two(world)
+        member = await joined(cut.old.world.connect(), "g", 60_000)
+        cut.begin()
+        await trio.sleep(1)
+        codes: list[int] = []
+
+        async def leave() -> None:
+            request = lv.LeaveGroupRequest("g", member.member_id)
+            codes.append((await member.client.call("LeaveGroup", 2, request)).error_code)
+
+        nursery.start_soon(leave)
+        while not cut.old.gateway.is_cut_off:
+            assert codes == []
+            await trio.sleep(0.1)
+        await trio.sleep(1)
+        assert codes == [E.NOT_COORDINATOR]
+        deleted = await member.client.call("DeleteGroups", 2, dl.DeleteGroupsRequest(["g"]))
+        assert [each.error_code for each in deleted.results] == [E.NOT_COORDINATOR]
+
+
+async def be_a_member(member: Member) -> None:
+    while True:
+        await trio.sleep(3)
+        await member.beat()
+
+
+async def test_a_log_that_is_away_for_all_expires_no_member(autojump_clock: MockClock) -> None:
+    async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
+        cut = await two(world)
+        member = await joined(cut.old.world.connect(), "g", SESSION_MS)
+        nursery.start_soon(be_a_member, member)
+        client, batch = cut.old.world.connect(), BATCH
+        await trio.sleep(1)
+        world.log.is_away = True
+        assert (await client.produce("t", 0, batch)).error_code == E.REQUEST_TIMED_OUT
+        assert cut.old.gateway.is_cut_off
+        assert cut.new.gateway.is_cut_off
+        for each in (cut.old, cut.new):
+            again = await each.world.connect().produce("t", 0, batch)
+            assert again.error_code == E.NOT_LEADER_OR_FOLLOWER
+        with capture_logs() as logged:
+            await trio.sleep(120)
+            world.log.is_away = False
+            await trio.sleep(4)
+        assert len([each for each in logged if "no longer cut off" in each["event"]]) == 2
+        answer = await client.produce("t", 0, batch)
+        assert (answer.error_code, answer.base_offset) == (E.NONE, 0)
+        await trio.sleep(30)
+        assert set(member.answers) == {E.NONE, E.NOT_COORDINATOR}
+        assert set(member.answers[-8:]) == {E.NONE}
+        assert set(cut.new.gateway.coordinator.state.gateways.live) == {1, 2}
+        assert await leaders(client) == {1, 2}
+        nursery.cancel_scope.cancel()
+
+
+class OnlyForwards(FaultyLog):
+    """A log that a gateway may read, but not append to."""
+
+    @property
+    def capabilities(self) -> LogCapabilities:
+        return replace(super().capabilities, can_append=False)
+
+
+@pytest.mark.parametrize("node_id", [1, 3])  # one leads, the other asks the other gateway
+async def test_one_that_forwards_is_cut_off_too(autojump_clock: MockClock, node_id: int) -> None:
+    async with cluster({**SETTINGS, "forwarding": "on"}) as world:
+        world.network = Network(world.nursery)
+        cut = await two(world, node_id)
+        member = await joined(cut.old.world.connect(), "g", 60_000)
+        assert await cut.is_noticed() < 2 * LEASE_SECONDS
+        assert await member.beat() == E.NOT_COORDINATOR
+        await trio.sleep(5 * LEASE_SECONDS)
+        assert cut.old.gateway.is_cut_off
+        assert set(cut.new.gateway.coordinator.state.gateways.live) == {2}
+        member.client = cut.new.world.connect()
+        assert await member.beat() == E.NONE
+
+
+async def test_one_that_only_forwards_is_cut_off_when_it_reaches_nobody(
+    autojump_clock: MockClock,
+) -> None:
+    async with cluster(SETTINGS) as world:
+        world.network = Network(world.nursery)
+        other = await world.start(2, Clock())
+        log = OnlyForwards(world.log, LogFaults(), Random(0))
+        cut = Cut(await world.start(1, Clock(), log=log), other, log)
+        await trio.sleep(2 * LEASE_SECONDS)
+        world.network.down.add("node2")
+        assert LEASE_SECONDS - 1 <= await cut.is_noticed() <= LEASE_SECONDS * 4 / 3 + 1

@@ -1,0 +1,81 @@
+"""DescribeProducers: who wrote with idempotence, and how far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.worlds.fetch_world import NOW_MS, World, batch, fetch_world
+from tidegate_gateway.network.call import Call, Peer
+from tidegate_gateway.requests.records.describe_producers import DescribeProducersHandler
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import describe_producers as wire
+from tidegate_protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    ProducerState,
+    TopicRequest,
+)
+
+
+async def ask(world: World, *topics: tuple[str, list[int]]) -> list[Any]:
+    """The rows of an answer, over the wire's bytes."""
+    handler = DescribeProducersHandler(world.coordinator)
+    request = DescribeProducersRequest([TopicRequest(*each) for each in topics])
+    sent = memoryview(bytes(wire.encode_request(request, 0)))
+    call = Call(0, "test", Peer("localhost", 1, "PLAINTEXT"))
+    response = await handler.handle(call, wire.decode_request(sent, 0))
+    decoded = wire.decode_response(memoryview(bytes(wire.encode_response(response, 0))), 0)
+    return [(topic.name, row) for topic in decoded.topics for row in topic.partitions]
+
+
+def idempotent(producer_id: int, epoch: int, first_sequence: int, *values: str) -> bytes:
+    return batch(
+        *values, producer_id=producer_id, producer_epoch=epoch, base_sequence=first_sequence
+    )
+
+
+async def test_producers_of_each_partition() -> None:
+    async with fetch_world() as [world]:
+        await world.create("a", 2)
+        await world.write(("a", 0, idempotent(7, 1, 0, "x", "y")))
+        await world.write(("a", 0, idempotent(7, 1, 2, "z")), ("a", 0, batch("plain")))
+        await world.write(("a", 0, idempotent(8, 0, 0, "x")))
+        rows = await ask(world, ("a", [1, 0]))
+
+    (_, empty), (_, written) = rows
+    assert (empty.partition_index, empty.error_code, empty.active_producers) == (1, 0, [])
+    assert (written.partition_index, written.error_code, written.error_message) == (0, 0, None)
+    assert written.active_producers == [
+        ProducerState(7, 1, 2, NOW_MS, -1, -1),
+        ProducerState(8, 0, 0, NOW_MS, -1, -1),
+    ]
+
+
+async def test_what_is_not_there() -> None:
+    async with fetch_world() as [world]:
+        await world.create("a")
+        rows = await ask(world, ("a", [0, 1, -1]), ("nope", [0]), ("a b", [0]))
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [(name, row.partition_index, row.error_code) for name, row in rows] == [
+        ("a", 0, ErrorCode.NONE),
+        ("a", 1, unknown),
+        ("a", -1, unknown),
+        ("nope", 0, unknown),
+        ("a b", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ]
+    assert all(row.error_message for _, row in rows[1:])
+
+
+async def test_a_gateway_that_is_behind_looks_first() -> None:
+    async with fetch_world(gateways=2) as [writer, behind]:
+        await writer.create("a")
+        await writer.write(("a", 0, idempotent(7, 0, 0, "x")))
+        [(_, row)] = await ask(behind, ("a", [0]))
+    assert [each.producer_id for each in row.active_producers] == [7]
+
+
+async def test_a_partition_asked_for_many_times_is_answered_once() -> None:
+    async with fetch_world() as [world]:
+        await world.create("a")
+        rows = await ask(world, ("a", [0] * 1000), ("a", [0]))
+    assert len(rows) == 1

@@ -1,0 +1,344 @@
+"""The plain produce path and the general one give the same answers, byte by byte.
+
+A play is a row of requests and of changes to the cluster, drawn from a seed.  It is given twice,
+to two gateways that begin alike: one of them has no plain path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tests.produce.test_bad_batches import BAD_BATCHES, FAR_FUTURE, changed
+from tests.worlds.several_gateways import Clock, Running, cluster
+from tests.worlds.slow_store import SlowStore
+from tests.worlds.wire_client import WireClient, produce_request, records_batch, request_frame
+from tidegate_coordination.rules.gateways import StartDraining
+from tidegate_coordination.rules.topics import CreateTopics, NewTopic
+from tidegate_gateway.network.arenas import Arena
+from tidegate_gateway.network.connection import Connection
+from tidegate_gateway.network.transport import TransportBroken
+from tidegate_gateway.requests.records.produce_fast_path import PlainProducePath
+from tidegate_protocol.batches import TRANSACTIONAL
+from tidegate_protocol.error_codes import ErrorCode as E
+from tidegate_protocol.headers import encode_request_header
+from tidegate_protocol.messages import create_partitions as cp
+from tidegate_protocol.messages import delete_topics as dt
+from tidegate_protocol.messages import fetch as fe
+from tidegate_protocol.messages import incremental_alter_configs as ac
+from tidegate_protocol.messages import produce as pr
+from tidegate_simulation.world.scheduling import seeded_scheduling
+
+SEEDS = range(6)
+STEPS = 60
+PATIENCE_SECONDS = 20.0
+STEP_SECONDS = 30.0
+CONNECTIONS = 3
+NOBODYS_ID = b"\x01" * 16
+# Name, partitions, configs.  The longest names and most partitions are not plain.
+TOPICS: list[tuple[str, int, dict[str, str]]] = [
+    ("plain", 3, {}),
+    ("plain2", 1, {}),
+    ("wide", 140, {}),
+    ("l" * 126, 1, {}),
+    ("l" * 130, 1, {}),
+    ("stamped", 2, {"message_timestamp_type": "LogAppendTime"}),
+    ("compacted", 1, {"cleanup_policy": "compact"}),
+    ("zipped", 1, {"compression_type": "gzip"}),
+    ("timely", 1, {"message_timestamp_before_max_ms": "1000"}),
+    ("small", 1, {"max_message_bytes": "100"}),
+    ("short", 1, {"segment_bytes": str(1 << 20), "max_message_bytes": str(5 << 20)}),
+    ("__consumer_offsets", 1, {}),
+    ("gone", 2, {}),
+]
+CONFIGS = [
+    ("max.message.bytes", "80"),
+    ("max.message.bytes", "1000000"),
+    ("message.timestamp.type", "LogAppendTime"),
+    ("message.timestamp.type", "CreateTime"),
+    ("cleanup.policy", "compact"),
+    ("cleanup.policy", "delete"),
+    ("message.timestamp.after.max.ms", "9000000000"),
+]
+
+
+def good_batch(rng: Random) -> bytes:
+    values = [bytes(rng.choice([0, 10, 40])) for _ in range(rng.randrange(1, 4))]
+    if rng.random() < 0.1:
+        values.append(rng.randbytes(rng.choice([20_000, 70_000])))
+    more: dict[str, int] = {}
+    if rng.random() < 0.3:
+        more = {
+            "producer_id": rng.choice([7, 8, 2**40]),
+            "producer_epoch": rng.randrange(2),
+            "base_sequence": rng.choice([0, 0, 1, 2, 3, 2**31 - 1]),
+        }
+    return records_batch(*values, codec=rng.randrange(5), **more)
+
+
+def odd_batch(rng: Random) -> bytes | None:
+    if rng.random() < 0.5:
+        return rng.choice([each for each, _ in BAD_BATCHES.values()])
+    odd = [
+        FAR_FUTURE,
+        changed(attributes=TRANSACTIONAL),
+        changed(producer_id=-2, base_sequence=3),
+        changed(producer_id=5, base_sequence=-1),
+        changed(max_timestamp=-1),
+        changed(max_timestamp=2**63 - 1),
+        changed(leader_epoch=9, base_timestamp=-5),
+    ]
+    return rng.choice(odd)
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What a client received after it sent some requests, and whether it may go on."""
+
+    data: bytes
+    is_open: bool
+
+    def is_like(self, other: object) -> bool:
+        """Tell whether both may answer the same; what is lost at a close is a matter of luck."""
+        if not isinstance(other, Received) or self.is_open != other.is_open:
+            return False
+        if self.is_open:
+            return self.data == other.data
+        return self.data.startswith(other.data) or other.data.startswith(self.data)
+
+
+class Play:
+    """One giving of a play; answers holds what was received, step by step."""
+
+    def __init__(self, one: Running, store: SlowStore, rng: Random) -> None:
+        self._one = one
+        self._store = store
+        self._rng = rng
+        self._ids: dict[str, bytes] = {}
+        self._clients: list[WireClient | None] = [None] * CONNECTIONS
+        self._ends_at = trio.current_time()
+        self.answers: list[object] = []
+
+    async def begin(self) -> None:
+        for name, partitions, configs in TOPICS:
+            await self._make(name, partitions, configs)
+
+    async def _make(self, name: str, partitions: int, configs: dict[str, str]) -> None:
+        """Create a topic with an id of the play's choice: it is a part of answers."""
+        topic_id = self._ids[name] = self._rng.randbytes(16)
+        dotted = {key.replace("_", "."): value for key, value in configs.items()}
+        topic = NewTopic(topic_id, name, partitions, configs=dotted)
+        await self._one.gateway.coordinator.propose(CreateTopics([topic]))
+
+    async def step(self) -> None:
+        rng = self._rng
+        self._ends_at += STEP_SECONDS
+        self._store.put_seconds = rng.choice([0.0, 0.0, 0.01, 1.0])
+        if rng.random() < 0.15:
+            await rng.choice([self._alter, self._delete, self._create, self._grow])()
+        place = rng.randrange(CONNECTIONS)
+        client = self._clients[place]
+        if client is None:
+            client = self._clients[place] = self._one.world.connect()
+        again = self._frame()
+        makers = [self._frame, self._habitual_frame]
+        frames = [
+            again if rng.random() < 0.3 else rng.choice(makers)()
+            for _ in range(rng.randrange(1, 5))
+        ]
+        with suppress(TransportBroken):  # it closes where it was told to; the rest has no meaning
+            await client.send(b"".join(frames))
+        received, is_open = await received_of(client)
+        self.answers.append(Received(received, is_open))
+        if not is_open:
+            self._clients[place] = None
+        await trio.sleep_until(self._ends_at)
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def _frame(self) -> bytes:
+        rng = self._rng
+        version = rng.randrange(9, 14) if rng.random() < 0.9 else rng.randrange(3, 9)
+        request = pr.ProduceRequest(
+            "transactional" if rng.random() < 0.03 else None,
+            rng.choices([-1, 1, 0, 2], [20, 10, 1, 1])[0],
+            rng.choice([30_000, 30_000, 100, 0, -1]),
+            [self._topic(version) for _ in range(rng.choice([1, 1, 1, 2, 3]))],
+        )
+        if rng.random() < 0.02:
+            request.topic_data.clear()
+        client_id = rng.choice([None, "", "client", "another", "\u00e9" * 9])
+        head = encode_request_header(0, version, rng.randrange(-5, 2**31), client_id=client_id)
+        body = bytearray(head + pr.encode_request(request, version))
+        if rng.random() < 0.04:
+            body[rng.randrange(2, len(body))] ^= 1 << rng.randrange(8)
+        if rng.random() < 0.02:
+            body += b"\0"
+        if rng.random() < 0.02:
+            del body[rng.randrange(len(body)) :]
+        return len(body).to_bytes(4, "big") + body
+
+    def _habitual_frame(self) -> bytes:
+        """A request that begins as others did, as most do."""
+        rng = self._rng
+        version = rng.choice([12, 12, 12, 11, 13])
+        batch = good_batch(rng) if rng.random() < 0.8 else odd_batch(rng)
+        name = rng.choice(["plain", "plain", "gone", "short"])
+        if name == "short" and rng.random() < 0.2:
+            batch = records_batch(bytes(1 << 20))
+        by_id = version == 13
+        request = produce_request(
+            [("" if by_id else name, 0, batch)],
+            topic_id=self._ids[name] if by_id else bytes(16),
+        )
+        return request_frame("Produce", version, request, rng.randrange(2**31))
+
+    def _topic(self, version: int) -> pr.TopicProduceData:
+        rng = self._rng
+        if rng.random() < 0.6:
+            name, partitions, _ = TOPICS[0] if rng.random() < 0.7 else TOPICS[2]
+        else:
+            name, partitions, _ = rng.choice(TOPICS)
+            name = rng.choice([name] * 9 + ["unknown", ""])
+        count = rng.choice([1, 1, 1, 2, 5]) if rng.random() < 0.97 else rng.choice([0, 126, 127])
+        named = [rng.randrange(partitions) for _ in range(count)]
+        if rng.random() < 0.05 and named:
+            named[-1] = rng.choice([-1, partitions, partitions + 1, 2**31 - 1])
+        is_good = rng.random() < 0.9
+        parts = [
+            pr.PartitionProduceData(index, good_batch(rng) if is_good else odd_batch(rng))
+            for index in named
+        ]
+        if version < 13:
+            return pr.TopicProduceData(name, bytes(16), parts)
+        return pr.TopicProduceData("", self._ids.get(name, NOBODYS_ID), parts)
+
+    # -- changes ----------------------------------------------------------------------------------
+
+    async def _alter(self) -> None:
+        name, value = self._rng.choice(CONFIGS)
+        topic = self._rng.choice(TOPICS)[0]
+        resource = ac.AlterConfigsResource(2, topic, [ac.AlterableConfig(name, 0, value)])
+        await self._admin(
+            "IncrementalAlterConfigs", 1, ac.IncrementalAlterConfigsRequest([resource])
+        )
+
+    async def _delete(self) -> None:
+        names = [dt.DeleteTopicState(self._rng.choice(["gone", "plain2"]))]
+        await self._admin("DeleteTopics", 6, dt.DeleteTopicsRequest(names, timeout_ms=1000))
+
+    async def _create(self) -> None:
+        name = self._rng.choice(["gone", "plain2"])
+        if name not in self._one.gateway.coordinator.state.topics.by_name:
+            await self._make(name, 2, {})
+
+    async def _grow(self) -> None:
+        topic = cp.CreatePartitionsTopic("plain", self._rng.randrange(3, 9), None)
+        await self._admin("CreatePartitions", 3, cp.CreatePartitionsRequest([topic], 1000))
+
+    async def _admin(self, name: str, version: int, request: object) -> None:
+        self.answers.append(await self._one.world.connect().call(name, version, request))
+
+    async def drain(self) -> None:
+        coordinator = self._one.gateway.coordinator
+        await coordinator.propose(StartDraining(coordinator.incarnation))
+
+
+async def received_of(client: WireClient) -> tuple[bytes, bool]:
+    """Return all that comes in some seconds, and whether the connection is open after that."""
+    received, chunk = b"", memoryview(bytearray(1 << 16))
+    with trio.move_on_after(PATIENCE_SECONDS):
+        while True:
+            try:
+                await client.transport.wait_receivable()
+                size = client.transport.receive_nowait(chunk)
+            except TransportBroken:
+                size = 0
+            if size == 0:
+                return received, False
+            received += chunk[: size or 0]
+    return received, True
+
+
+async def given(seed: int) -> list[object]:
+    """Give a play, and return its answers."""
+    rng = Random(seed)
+    async with cluster({"wal.max.object.bytes": "300000"}) as world:
+        store = world.store = SlowStore()
+        one = await world.start(1, Clock())
+        if rng.random() < 0.5:
+            await world.start(2, Clock())
+        play = Play(one, store, rng)
+        await play.begin()
+        for _ in range(STEPS):
+            await play.step()
+        await play.drain()
+        for _ in range(5):
+            await play.step()
+    return play.answers
+
+
+Start = Callable[[PlainProducePath, Connection, memoryview, Arena], bool]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_paths_answer_alike(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[bool] = []
+    start: Start = PlainProducePath.start
+
+    def counted(
+        path: PlainProducePath, connection: Connection, frame: memoryview, arena: Arena
+    ) -> bool:
+        taken.append(start(path, connection, frame, arena))
+        return taken[-1]
+
+    monkeypatch.setattr(PlainProducePath, "start", counted)
+    plain = on_a_clock_of_its_own(seed)
+    assert taken.count(True) > STEPS / 5
+    assert taken.count(False) > STEPS / 5
+    monkeypatch.setattr(PlainProducePath, "start", lambda *_: False)
+    general = on_a_clock_of_its_own(seed)
+    assert len(plain) == len(general)
+    for number, (ours, theirs) in enumerate(zip(plain, general, strict=True)):
+        alike = ours.is_like(theirs) if isinstance(ours, Received) else ours == theirs
+        assert alike, f"answer {number}: {ours!r} or {theirs!r}"
+
+
+def on_a_clock_of_its_own(seed: int) -> list[object]:
+    """Time stamps are a part of answers, and so is what happened first at one moment."""
+    with seeded_scheduling(seed):
+        return trio.run(given, seed, clock=MockClock(autojump_threshold=0))
+
+
+async def test_what_waits_behind_a_slow_request_is_not_late(autojump_clock: MockClock) -> None:
+    async with cluster() as world:
+        store = world.store = SlowStore()
+        one = await world.start(1, Clock())
+        await one.world.create_topic("t", 1)
+        client = one.world.connect()
+        asked = fe.FetchPartition(0, partition_max_bytes=1)
+        topics = [fe.FetchTopic("t", partitions=[asked])]
+        slow = fe.FetchRequest(max_wait_ms=5000, min_bytes=1, session_epoch=-1, topics=topics)
+        quick = produce_request([("t", 0, records_batch(b"b"))])
+        quick.timeout_ms = 1000
+        store.put_seconds = 0.6
+        await client.send(request_frame("Fetch", 12, slow) + request_frame("Produce", 9, quick))
+        await client.receive()
+        answer = pr.decode_response(memoryview(await client.receive())[5:], 9)
+        assert answer.responses[0].partition_responses[0].error_code == E.NONE
+
+
+async def test_a_producer_id_below_none_is_none(autojump_clock: MockClock) -> None:
+    async with cluster() as world:
+        one = await world.start(1, Clock())
+        await one.world.create_topic("t", 1)
+        client = one.world.connect()
+        batch = changed(producer_id=-2, producer_epoch=0, base_sequence=5)
+        answers = [await client.produce("t", 0, batch) for _ in range(3)]
+        assert [(each.error_code, each.base_offset) for each in answers] == [(0, 0), (0, 2), (0, 4)]

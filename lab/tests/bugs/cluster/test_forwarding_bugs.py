@@ -1,0 +1,93 @@
+"""The simulator must find bugs of forwarding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.worlds.planted_bugs import Plant, must_be_found
+from tidegate_coordination.coordinator.coordinator import ProposalFailed
+from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.rules import numbered
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.proposals import ProposalTable
+from tidegate_simulation.plans.faults import FaultPlan
+
+
+def forgets_first_answers(patch: pytest.MonkeyPatch) -> None:
+    """The fold would notice; so it forgets, too."""
+    real = ProposalTable.fold_proposed
+
+    def fold_proposed(self: Any, event: Any) -> None:
+        author = self._authors.get(event.incarnation)
+        if author is not None:
+            author.answers.pop(event.number, None)
+        real(self, event)
+
+    patch.setattr(ProposalTable, "fold_proposed", fold_proposed)
+    patch.setattr(ProposalTable, "answer", lambda self, incarnation, number: None)
+
+
+def decides_what_was_acknowledged(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProposalTable, "is_acknowledged", lambda self, incarnation, number: False)
+
+
+def decides_in_its_own_name(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(numbered, "replace", lambda view, **changes: view)
+
+
+def asks_again_under_another_number(patch: pytest.MonkeyPatch) -> None:
+    real = ForwardingCoordinator._suspect
+
+    async def suspect(self: Any, found: Any) -> None:
+        for outgoing in self._outbox.asking:
+            self._outbox.end(outgoing.number)
+            outgoing.number = self._outbox.take_number()
+        await real(self, found)
+
+    patch.setattr(ForwardingCoordinator, "_suspect", suspect)
+
+
+def takes_silence_for_a_refusal(patch: pytest.MonkeyPatch) -> None:
+    real = ForwardingCoordinator._suspect
+
+    async def suspect(self: Any, found: Any) -> None:
+        for outgoing in self._outbox.hand_back():
+            self._outbox.end(outgoing.number)
+            outgoing.waiting.fail(ProposalFailed("planted"))
+        await real(self, found)
+
+    patch.setattr(ForwardingCoordinator, "_suspect", suspect)
+
+
+def does_not_count_as_alive(patch: pytest.MonkeyPatch) -> None:
+    """Who only forwards is never heard of."""
+
+    def fold_proposed(self: Any, event: Any) -> None:
+        self.proposals.fold_proposed(event)
+
+    patch.setattr(ClusterState, "_fold_proposed", fold_proposed)
+
+
+def forwards(plan: FaultPlan) -> bool:
+    return plan.forwarding.is_on
+
+
+# first_seed: one that finds it, so that it does not take long.
+@pytest.mark.parametrize(
+    ("plant", "expected", "first_seed"),
+    [
+        (forgets_first_answers, {"no offset"}, 162),
+        (decides_what_was_acknowledged, {"gateway died", "state broken"}, 117),
+        (decides_in_its_own_name, {"invariant 7"}, 92),
+        (asks_again_under_another_number, {"no offset"}, 162),
+        (takes_silence_for_a_refusal, {"failed write"}, 162),
+        (does_not_count_as_alive, {"expired too soon"}, 83),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_planted_bugs_of_forwarding_are_found(
+    plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    must_be_found(plant, expected, first_seed, monkeypatch, forwards)

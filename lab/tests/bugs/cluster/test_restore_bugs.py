@@ -1,0 +1,52 @@
+"""The simulator must find consumers that are not told of a restore, and nothing where all are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.worlds.planted_bugs import Plant, must_be_found
+from tidegate_coordination.state.records.epochs import EpochStart
+from tidegate_coordination.state.records.partitions import Partition, PartitionTable
+from tidegate_simulation.nemesis.restore_trial import STRIKE, TOLD, draws_restore
+from tidegate_simulation.run import simulate
+
+# It ends with a restore.  So does 16, where other records come to stand at old offsets.
+SEED = 6
+
+
+def begins_no_epoch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PartitionTable, "fold_epochs_opened", lambda self, step, at_least: None)
+
+
+def ends_epochs_at_the_end_of_the_log(patch: pytest.MonkeyPatch) -> None:
+    def epoch_end(self: Partition, epoch: int) -> EpochStart:
+        return EpochStart(epoch, self.next_offset)
+
+    patch.setattr(Partition, "epoch_end", epoch_end)
+
+
+def puts_batches_into_epoch_0(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Partition, "epoch_at", lambda self, offset: 0)
+
+
+@pytest.mark.parametrize(
+    ("plant", "expected", "first_seed"),
+    [
+        (begins_no_epoch, {"read across a restore"}, 16),
+        (ends_epochs_at_the_end_of_the_log, {"read across a restore"}, 16),
+        (puts_batches_into_epoch_0, {"wrong leader epoch"}, SEED),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_planted_bugs_of_leader_epochs_are_found(
+    plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    must_be_found(plant, expected, first_seed, monkeypatch)
+
+
+def test_consumers_are_told_of_a_restore() -> None:
+    assert draws_restore(SEED)
+    report = simulate(SEED)
+    assert not report.violations
+    assert report.landed.counts[STRIKE]
+    assert report.landed.counts[TOLD]

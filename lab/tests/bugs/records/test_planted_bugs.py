@@ -1,0 +1,313 @@
+"""The simulator must find bugs: each is planted by replacing one part, and must show soon.
+
+Here: bugs of writing, reading and storing; those of log, groups and topics are in the file beside.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import trio
+
+import tidegate_gateway.fetch.fetch_plan
+import tidegate_gateway.gateway
+from tests.worlds.planted_bugs import Plant, must_be_found
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.rules.housekeeping import collectable, plan_retention
+from tidegate_coordination.rules.records import wal as wal_rules
+from tidegate_coordination.rules.records.wal import BatchOutcome, CommitWal
+from tidegate_coordination.rules.topics import DeleteRecords
+from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.producers import ProducerState
+from tidegate_coordination.state.records.runs import RunRow
+from tidegate_gateway.fetch import run_verifier
+from tidegate_gateway.fetch.fetch_waiters import FetchWaiters
+from tidegate_gateway.fetch.prepared_runs import PreparedRun, prepare_run
+from tidegate_gateway.fetch.time_search import find_first
+from tidegate_gateway.produce import wal_writer
+from tidegate_gateway.produce.wal_writer import WalWriter
+from tidegate_gateway.requests.records import fetch, produce
+from tidegate_gateway.upkeep import housekeeper
+from tidegate_protocol.records import set_base_offset
+from tidegate_storage.objects.wal import SealedWal
+from tidegate_storage.range_cache import RangeCache
+from tidegate_storage.stores.object_store import StoreUnavailable, put_idempotent
+
+# -- writing --------------------------------------------------------------------------------------
+
+
+class AcknowledgesBeforeCommit(WalWriter):
+    def _commit(self, wal: SealedWal) -> None:
+        settle = self._settle
+        settle(wal, [BatchOutcome(None, -1, -1, -1)] * len(wal.batches))
+        self._settle = lambda wal, outcomes: None  # type: ignore[method-assign]
+        super()._commit(wal)
+        self._settle = settle  # type: ignore[method-assign]
+
+
+class TakesFailedPutForDone(WalWriter):
+    async def _put(self, sealed: Any) -> None:
+        with suppress(StoreUnavailable):
+            await put_idempotent(self._store, self._key_of(sealed.wal.identity), sealed.wal.body)
+
+
+class UndoesUnknownPuts(WalWriter):
+    async def _put(self, sealed: Any) -> None:
+        key = self._key_of(sealed.wal.identity)
+        try:
+            await put_idempotent(self._store, key, sealed.wal.body)
+        except StoreUnavailable:
+            await super()._put(sealed)
+            with suppress(StoreUnavailable):
+                await self._store.delete_many([key])
+
+
+class ForgetsToWake(WalWriter):
+    def __init__(self, *arguments: Any, inflow: Any, **more: Any) -> None:
+        super().__init__(*arguments, inflow=inflow, **more)
+        inflow.on_end = lambda: None
+
+    def append(self, *arguments: Any) -> None:
+        before = self._work
+        self._work = trio.Event()
+        super().append(*arguments)
+        self._work = before
+
+
+class CommitsOutOfOrder(WalWriter):
+    def _commit_in_order(self) -> None:
+        for sealed in [each for each in self._in_flight if each.stored or each.given_up]:
+            self._in_flight.remove(sealed)
+            (self._commit if sealed.stored else self._abandon)(sealed.wal)
+
+
+def in_gateway(part: type, name: str = "WalWriter") -> Plant:
+    return lambda patch: patch.setattr(tidegate_gateway.gateway, name, part)
+
+
+def mixes_up_partitions(patch: pytest.MonkeyPatch) -> None:
+    real = wal_writer._facts
+    patch.setattr(wal_writer, "_facts", lambda batch: real(batch)._replace(partition=0))
+
+
+def acknowledges_refused_batches(patch: pytest.MonkeyPatch) -> None:
+    real = produce._Token.settle
+    patch.setattr(
+        produce._Token, "settle", lambda self, outcome: real(self, outcome._replace(refusal=None))
+    )
+
+
+def no_duplicate_window(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerState, "duplicate_of", lambda self, first, last: None)
+
+
+def no_sequences(patch: pytest.MonkeyPatch) -> None:
+    decide = CommitWal.decide
+
+    def blind(self: CommitWal, view: Any) -> Any:
+        batches = [each._replace(producer_id=-1) for each in self.batches]
+        return decide(replace(self, batches=batches), view)
+
+    patch.setattr(CommitWal, "decide", blind)
+
+
+def duplicates_get_new_offsets(patch: pytest.MonkeyPatch) -> None:
+    real = ProducerState.duplicate_of
+
+    def wrong(self: ProducerState, first: int, last: int) -> Any:
+        found = real(self, first, last)
+        return found and found._replace(base_offset=found.base_offset + 1)
+
+    patch.setattr(ProducerState, "duplicate_of", wrong)
+
+
+def sequences_never_wrap(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        ProducerState, "expected_sequence", lambda self: self.batches[-1].last_sequence + 1
+    )
+
+
+def takes_old_epochs(patch: pytest.MonkeyPatch) -> None:
+    real = wal_rules._Judge._judge_sequence
+
+    def wrong(self: Any, batch: Any, partition: Partition) -> Any:
+        known = self._producer((partition.number, batch.producer_id))
+        if known is None or batch.producer_epoch >= known.epoch:
+            return real(self, batch, partition)
+        return None
+
+    patch.setattr(wal_rules._Judge, "_judge_sequence", wrong)
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+class NeverCatchesUp(Coordinator):
+    async def catch_up(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+class WrongCache(RangeCache[Any]):
+    """Looks things up, and keeps them, under other keys."""
+
+    def get_nowait(self, key: Any, *, promote: bool = True) -> Any:
+        return super().get_nowait(self.wrong(key), promote=promote)
+
+    def put(self, key: Any, value: Any, size_bytes: int, hot: bool) -> None:
+        super().put(self.wrong(key), value, size_bytes, hot)
+
+    def __contains__(self, key: Any) -> bool:
+        return super().__contains__(self.wrong(key))
+
+    def wrong(self, key: Any) -> Any:
+        """Return the wrong key: key is an object's name, or (name, position)."""
+        raise NotImplementedError
+
+
+class ForgetsWhoWroteWhat(WrongCache):
+    """Its keys leave out the incarnation."""
+
+    def wrong(self, key: Any) -> Any:
+        return (key[0][1:], key[1]) if isinstance(key[0], tuple) else key[1:]
+
+
+class ForgetsWhereRunsLie(WrongCache):
+    """Its keys leave out the position of a run in its object."""
+
+    def wrong(self, key: Any) -> Any:
+        return (key[0], "run") if isinstance(key[0], tuple) else key
+
+
+class _Agreeable(int):
+    """Differs from no number."""
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+
+def serves_what_it_does_not_check(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("tidegate_storage.objects.prepared_runs.crc32c", lambda data: _Agreeable())
+
+
+def holes_in_answers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tidegate_gateway.fetch.fetch_plan, "_is_cut", lambda run, offset, piece: False)
+
+
+def forgets_base_offsets(patch: pytest.MonkeyPatch) -> None:
+    def wrong(region: memoryview, row: RunRow, partition: Partition, key: str) -> PreparedRun:
+        run = prepare_run(region, row, partition, key)
+        for start in run.starts[:-1]:
+            set_base_offset(region, start, base_offset=row.base_offset, leader_epoch=0)
+        return run
+
+    patch.setattr(run_verifier, "prepare_run", wrong)
+
+
+def lags_and_says_out_of_range(patch: pytest.MonkeyPatch) -> None:
+    async def sure(self: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        self._proof = True
+
+    patch.setattr(fetch._Reading, "_catch_up", sure)
+
+
+def wakes_no_fetch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FetchWaiters, "on_change", lambda self, touched: None)
+
+
+def searches_past_the_record(patch: pytest.MonkeyPatch) -> None:
+    async def wrong(*arguments: Any) -> Any:
+        found = await find_first(*arguments)
+        return found and found._replace(offset=found.offset + 1)
+
+    patch.setattr("tidegate_gateway.requests.records.list_offsets.find_first", wrong)
+
+
+# -- deleting -------------------------------------------------------------------------------------
+
+
+def collects_what_lives(patch: pytest.MonkeyPatch) -> None:
+    taken: set[int] = set()
+
+    def wrong(state: Any, grace_ms: int, copied_ms: float, **_: Any) -> list[int]:
+        oldest = {each.runs[0].object_number for each in state.partitions.values() if each.runs}
+        more = sorted(oldest - taken)
+        taken.update(more)
+        return collectable(state, grace_ms, copied_ms) or more
+
+    patch.setattr("tidegate_gateway.upkeep.housekeeper.collectable", wrong)
+
+
+def deletes_before_the_event(patch: pytest.MonkeyPatch) -> None:
+    """What the end of a batch's retention will free goes first, and the event may never come."""
+    real = housekeeper.Housekeeper.keep_house_once
+
+    async def wrong(self: Any) -> None:
+        state = self._coordinator.state
+        names = [
+            state.objects.name(each.runs[at].object_number)
+            for each in state.partitions.values()
+            for at in range(len(each.runs) - 1)
+            if each.log_start > 0
+        ]
+        await self._store.delete_many([object_key(state, name) for name in names])
+        await real(self)
+
+    patch.setattr(housekeeper.Housekeeper, "keep_house_once", wrong)
+
+
+def retains_too_short(patch: pytest.MonkeyPatch) -> None:
+    def wrong(state: Any, settings_of: Any, topics: Any) -> Any:
+        def shorter(topic: Any) -> Any:
+            settings = settings_of(topic)
+            return replace(settings, retention_ms=max(settings.retention_ms // 20, -1))
+
+        return plan_retention(state, shorter, topics)
+
+    patch.setattr("tidegate_gateway.upkeep.housekeeper.plan_retention", wrong)
+
+
+def log_start_falls_back(patch: pytest.MonkeyPatch) -> None:
+    real = DeleteRecords.decide
+    patch.setattr(DeleteRecords, "decide", lambda self, view: replace(real(self, view), events=()))
+
+
+# first_seed: one that finds it, so that it does not take long.
+@pytest.mark.parametrize(
+    ("plant", "expected", "first_seed"),
+    [
+        (in_gateway(AcknowledgesBeforeCommit), {"lost", "unseen", "no offset"}, 1),
+        (in_gateway(TakesFailedPutForDone), {"not stored"}, 1),
+        (in_gateway(UndoesUnknownPuts), {"not stored", "lost"}, 1),
+        (in_gateway(ForgetsToWake), {"stuck"}, 1),
+        (in_gateway(CommitsOutOfOrder), {"reordered send", "refused send"}, 10),
+        (mixes_up_partitions, {"foreign record"}, 1),
+        (acknowledges_refused_batches, {"lost", "zombie write", "deleted topic written"}, 1),
+        (no_duplicate_window, {"refused send"}, 3),
+        (no_sequences, {"duplicate"}, 1),
+        (duplicates_get_new_offsets, {"inconsistent offset"}, 1),
+        (sequences_never_wrap, {"refused send"}, 34),
+        (takes_old_epochs, {"zombie write"}, 1),
+        (in_gateway(NeverCatchesUp, "Coordinator"), {"stale end"}, 8),
+        (in_gateway(ForgetsWhoWroteWhat, "RangeCache"), {"false error", "foreign record"}, 4),
+        (in_gateway(ForgetsWhereRunsLie, "RangeCache"), {"foreign record"}, 2),
+        (serves_what_it_does_not_check, {"the run broke off"}, 6),
+        (holes_in_answers, {"skipped"}, 12),
+        (forgets_base_offsets, {"inconsistent offset"}, 1),
+        (lags_and_says_out_of_range, {"false out of range", "false error"}, 12),
+        (wakes_no_fetch, {"late wake-up"}, 1),
+        (searches_past_the_record, {"wrong time search"}, 6),
+        (collects_what_lives, {"not stored"}, 1),
+        (deletes_before_the_event, {"not stored"}, 2),
+        (retains_too_short, {"retained too short"}, 4),
+        (log_start_falls_back, {"log start fell"}, 2),
+    ],
+)
+def test_planted_bug_is_found(
+    plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    must_be_found(plant, expected, first_seed, monkeypatch)

@@ -1,0 +1,194 @@
+"""Objects that are lost for good in simulated runs, what repairs them, and bugs planted in that."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+
+from tests.worlds.planted_bugs import Plant, must_be_found, untried
+from tidegate_coordination.events.cluster import RunsSkipped, SkippedStretch
+from tidegate_coordination.rules.proposal import Decided
+from tidegate_coordination.rules.records import skips as skip_rules
+from tidegate_coordination.rules.records.skips import Skip, SkipRuns
+from tidegate_coordination.state.records.runs import Runs
+from tidegate_gateway.tools.readability import ReadabilityCheck
+from tidegate_simulation.checks.checker import check
+from tidegate_simulation.checks.history import History
+from tidegate_simulation.invariants.tiling_checks import TilingWatch
+from tidegate_simulation.plans.losses import LOSS_KINDS, Holes, draw_losses
+from tidegate_simulation.run import plan_of, simulate
+
+# -- what is drawn, and whole runs ----------------------------------------------------------------
+
+
+def test_some_seeds_lose_objects_and_have_operators() -> None:
+    plans = [draw_losses(Random(seed), is_calm=False) for seed in range(300)]
+    lossy = [plan for plan in plans if plan.kinds]
+    assert 20 < len(lossy) < 100
+    assert {kind for plan in lossy for kind in plan.kinds} == set(LOSS_KINDS)
+    assert {plan.operators for plan in lossy} == {1, 2}
+    assert not any(plan.operators for plan in plans if not plan.kinds)
+    assert not draw_losses(Random(9), is_calm=True).kinds
+
+
+def lossy_seeds(count: int) -> list[int]:
+    seeds = [seed for seed in range(1, 200) if plan_of(seed).losses.kinds]
+    return seeds[:count]
+
+
+def test_runs_that_lose_objects_are_repaired_and_find_nothing() -> None:
+    skipped = 0
+    for seed in lossy_seeds(6):
+        report = simulate(seed, 150)
+        assert not report.violations, report.replay
+        skipped += report.landed.counts.get("operator.skipped", 0)
+    assert skipped > 6
+
+
+# -- the checker ----------------------------------------------------------------------------------
+
+
+def history_of(*, start: int = 0, lost: tuple[int, int] = (1, 3)) -> History:
+    """Four records are acknowledged; what is lost is given up; then somebody reads the rest."""
+    history = History(lambda: 0.0)
+    sent = {"key": 0, "values": [10, 11, 12, 13], "producer": None}
+    history.ok(history.invoke("p", "send", sent), offset=0)
+    note = {"key": 0, "base": lost[0], "next": lost[1], "start": start}
+    history.note("operator", "ok", "lost", note)
+    history.note("r", "ok", "assign", {"keys": [0]})
+    poll = history.invoke("r", "poll", {"key": 0, "position": 0})
+    history.ok(poll, records=[(0, 10), (3, 13)], next=4, hw=4)
+    history.note("r", "ok", "drained", {"key": 0, "offset": 4})
+    return history
+
+
+def test_what_was_given_up_is_not_missed() -> None:
+    assert check(history_of().events) == []
+
+
+@pytest.mark.parametrize("lost", [(1, 2), (2, 3), (3, 4)])
+def test_what_was_not_given_up_is(lost: tuple[int, int]) -> None:
+    assert "lost" in {each.kind for each in check(history_of(lost=lost).events)}
+
+
+def test_who_passes_records_before_they_are_given_up_is_told_so() -> None:
+    history = History(lambda: 0.0)
+    sent = {"key": 0, "values": [10, 11], "producer": None}
+    history.ok(history.invoke("p", "send", sent), offset=0)
+    for process, records in (("r", [(0, 10), (1, 11)]), ("s", [(1, 11)])):
+        history.note(process, "ok", "assign", {"keys": [0]})
+        poll = history.invoke(process, "poll", {"key": 0, "position": 0})
+        history.ok(poll, records=records, next=2, hw=2)
+    history.note("operator", "ok", "lost", {"key": 0, "base": 0, "next": 1, "start": 1})
+    poll = history.invoke("s", "low", {"key": 0})
+    history.ok(poll, offset=1)
+    # Below the log start, wherever it came from, nobody is asked for anything.
+    assert check(history.events) == []
+    history.events[:] = [each for each in history.events if each.f != "lost"]
+    assert {each.kind for each in check(history.events)} == {"skipped", "log start too high"}
+
+
+def test_holes_cover_what_was_given_up() -> None:
+    holes = Holes()
+    for stretch in ((4, 6), (2, 4), (9, 10)):
+        holes.add(1, *stretch)
+    assert holes.cover(1, 2, 6)
+    assert holes.cover(1, 3, 3)
+    assert not holes.cover(1, 1, 6)
+    assert not holes.cover(1, 5, 10)
+    assert not holes.cover(2, 2, 3)
+
+
+# -- planted bugs ---------------------------------------------------------------------------------
+
+
+def skips_a_neighbour(patch: pytest.MonkeyPatch) -> None:
+    """The run behind a stretch goes, too."""
+    real = SkipRuns.decide
+
+    def decide(self: SkipRuns, view: Any) -> Any:
+        decided = real(self, view)
+        if not decided.events:
+            return decided
+        longer = [
+            _longer(view.state.partitions[each.partition], each) for each in event_of(decided)
+        ]
+        return Decided((RunsSkipped(self.incarnation, tuple(longer[:1])),), decided.answer)
+
+    patch.setattr(SkipRuns, "decide", decide)
+
+
+def event_of(decided: Any) -> tuple[SkippedStretch, ...]:
+    [event] = decided.events
+    stretches: tuple[SkippedStretch, ...] = event.stretches
+    return stretches
+
+
+def _longer(partition: Any, stretch: SkippedStretch) -> SkippedStretch:
+    runs = partition.runs
+    at = runs.index_from(stretch.next_offset)
+    end = runs[at].next_offset if at < len(runs) else stretch.next_offset
+    return SkippedStretch(stretch.partition, stretch.base_offset, end)
+
+
+def unwatched(plant: Plant) -> Plant:
+    """Take the simulator's own look at the log away, so that clients must notice."""
+
+    def both(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(TilingWatch, "check", lambda *_, whole: None)
+        patch.setattr(TilingWatch, "_give_up", _give_up_hurt)
+        plant(patch)
+
+    return both
+
+
+def _give_up_hurt(self: Any, partition: Any, row: Any) -> None:
+    if self._hurt.is_hurt(partition, row):
+        self._given_up.append((partition.number, row.base_offset, row.next_offset))
+
+
+def skips_whatever_was_seen(patch: pytest.MonkeyPatch) -> None:
+    """The rule does not ask whether the runs are live."""
+    patch.setattr(skip_rules, "_judge", lambda view, stretch, taken: Skip.SKIPPED)
+
+
+def asks_once(patch: pytest.MonkeyPatch) -> None:
+    """Neither is a second look taken, nor another just before the run is given up."""
+
+    async def believes(self: Any, bad: Any) -> bool:
+        await trio.lowlevel.checkpoint()
+        return True
+
+    patch.setattr(ReadabilityCheck, "_look_twice", ReadabilityCheck._look_patiently)
+    patch.setattr(ReadabilityCheck, "is_unreadable", believes)
+
+
+def forgets_where_runs_end(patch: pytest.MonkeyPatch) -> None:
+    """The run in front of a hole seems to hold what is gone."""
+    real = Runs._end_at
+
+    def wrong(self: Any, at: int, next_offset: int) -> None:
+        if at + 1 == len(self._base):
+            real(self, at, next_offset)
+
+    patch.setattr(Runs, "_end_at", wrong)
+
+
+# first_seed: one that finds it, so that it does not take long.
+@pytest.mark.parametrize(
+    ("plant", "expected", "first_seed"),
+    [
+        (skips_a_neighbour, {"skipped too much"}, 9),
+        (unwatched(skips_a_neighbour), {"lost", "skipped"}, 9),
+        (untried(skips_whatever_was_seen), {"state broken"}, 9),
+        (asks_once, {"skipped too much"}, 157),
+        (forgets_where_runs_end, {"false error", "stuck"}, 119),
+    ],
+)
+def test_planted_bug_of_the_repair_is_found(
+    plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    must_be_found(plant, expected, first_seed, monkeypatch, lambda plan: plan.losses.operators > 0)

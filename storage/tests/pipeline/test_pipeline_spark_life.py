@@ -1,0 +1,209 @@
+"""Spark's life: how it starts, ends, is stopped, dies, and begins anew."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.worlds.spark_world import PATIENCE_SECONDS, folder_with, held, jvms, results_of
+from tidegate_pipeline.commands.options import why_no_spark
+from tidegate_pipeline.commands.stopping import stopping_by_signals
+from tidegate_pipeline.runners.spark_trouble import AttemptsUsedUp, NoSpark
+from tidegate_pipeline.tasks.work import UnitResult
+
+if why_no_spark():
+    pytest.skip(why_no_spark(), allow_module_level=True)
+
+from tidegate_pipeline.runners.spark_runner import UNSEEN_ATTEMPTS, SparkRunner, spark_runner
+from tidegate_pipeline.runners.spark_session import ResidentSpark, SparkSettings, configs_of
+
+
+@pytest.fixture(scope="module")
+def resident() -> Iterator[ResidentSpark]:
+    spark = ResidentSpark(SparkSettings("local[2]", max_failures=2))
+    yield spark
+    spark.close()
+
+
+async def test_stop_cancels_what_runs_and_keeps_what_came(
+    resident: ResidentSpark, tmp_path: Path
+) -> None:
+    async with folder_with(tmp_path, "t", "u") as folder:
+        good, bad = folder.tasks
+        async with held(folder.source(bad)) as pipe, spark_runner(folder.url, resident) as runner:
+            found: list[UnitResult] = []
+            with trio.fail_after(PATIENCE_SECONDS):
+                async for result in runner.run([bad, good]):
+                    found.append(result)
+                    await pipe.when_read(runner.stop)
+            assert [each.number for each in found] == [good.units[0].number]
+            await no_job_is_left(resident)
+            pipe.let_go()
+            assert await results_of(runner, [bad]) == []
+        async with spark_runner(folder.url, resident) as another:
+            assert [each.error for each in await results_of(another, [bad])] == [""]
+
+
+class StopAtFirst(trio.abc.Instrument):
+    """Stops a runner at the moment when its first job is about to begin."""
+
+    def __init__(self, runner: SparkRunner) -> None:
+        self._runner = runner
+        self.is_done = False
+
+    def task_spawned(self, task: trio.lowlevel.Task) -> None:
+        if task.name.endswith("_do_task"):
+            self.is_done = True
+            self._runner.stop()
+
+
+async def test_a_stop_at_the_moment_a_job_begins_holds_nobody(
+    resident: ResidentSpark, tmp_path: Path
+) -> None:
+    async with folder_with(tmp_path, "t") as folder, spark_runner(folder.url, resident) as runner:
+        stop = StopAtFirst(runner)
+        trio.lowlevel.add_instrument(stop)
+        try:
+            assert await results_of(runner, folder.tasks) == []
+        finally:
+            trio.lowlevel.remove_instrument(stop)
+    assert stop.is_done
+
+
+async def test_a_stop_before_the_first_batch_holds(tmp_path: Path) -> None:
+    unstarted = ResidentSpark(SparkSettings("local[1]"))
+    async with folder_with(tmp_path, "t") as folder, spark_runner(folder.url, unstarted) as runner:
+        runner.stop()
+        assert await results_of(runner, folder.tasks) == []
+
+
+async def test_a_caller_that_goes_away_leaves_no_job(
+    resident: ResidentSpark, tmp_path: Path
+) -> None:
+    async with folder_with(tmp_path, "t") as folder:
+        async with held(folder.source(folder.tasks[0])) as pipe, trio.open_nursery() as nursery:
+
+            async def use(runner: SparkRunner) -> None:
+                assert [each async for each in runner.run(folder.tasks)] == []
+
+            async with spark_runner(folder.url, resident) as runner:
+                nursery.start_soon(use, runner)
+                with trio.fail_after(PATIENCE_SECONDS):
+                    await pipe.when_read(nursery.cancel_scope.cancel)
+        await no_job_is_left(resident)
+
+
+async def test_a_spark_that_died_is_started_again(resident: ResidentSpark, tmp_path: Path) -> None:
+    async with (
+        folder_with(tmp_path, "t") as folder,
+        spark_runner(folder.url, resident) as runner,
+    ):
+        [first] = await results_of(runner, folder.tasks)
+        [one] = jvms()
+        os.kill(one, signal.SIGKILL)
+        [second] = await results_of(runner, folder.tasks)
+    assert (first.error, second.error) == ("", "")
+    # The new one counts from 0, and the names of segments must differ.
+    assert second.segments[0].attempt > first.segments[0].attempt + 1_000
+
+
+async def test_sessions_that_die_unseen_use_up_numbers_of_attempts(
+    resident: ResidentSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "tidegate_pipeline.runners.spark_runner.MAX_ATTEMPT", 4 * UNSEEN_ATTEMPTS - 1
+    )
+    async with (
+        folder_with(tmp_path, "t") as folder,
+        spark_runner(folder.url, resident) as runner,
+    ):
+        [first] = await results_of(runner, folder.tasks)
+        lost = folder.source(folder.tasks[0])
+        lost.rename(tmp_path / "kept")
+        resident.close()
+        [unseen] = await results_of(runner, folder.tasks)
+        (tmp_path / "kept").rename(lost)
+        resident.close()
+        [third] = await results_of(runner, folder.tasks)
+        assert (first.error, unseen.segments, third.error) == ("", (), "")
+        assert third.segments[0].attempt >= 2 * UNSEEN_ATTEMPTS
+        resident.close()
+        with pytest.raises(AttemptsUsedUp):
+            await results_of(runner, folder.tasks)
+        # The next life's.
+        [again] = await results_of(runner, folder.tasks)
+        assert again.segments[0].attempt < UNSEEN_ATTEMPTS
+    resident.close()
+    assert jvms() == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("signals", [1, 2])
+async def test_a_start_that_hangs_is_killed(
+    signals: int, resident: ResidentSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resident.close()  # PySpark would give its session to any other
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    java.write_text(f"""#!/bin/sh
+[ "$1" = -version ] && {{ echo 'openjdk version "17.0.1"' >&2; exit 0; }}
+echo > '{started}'
+exec sleep 600
+""")
+    java.chmod(0o700)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr("tidegate_pipeline.commands.stopping.FORCE_SECONDS", 0.1)
+    hanging = ResidentSpark(SparkSettings("local[1]"))
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with (
+            folder_with(tmp_path, "t") as folder,
+            stopping_by_signals() as stopping,
+            spark_runner(folder.url, hanging) as runner,
+            trio.open_nursery() as nursery,
+        ):
+            stopping.tell(runner.stop)
+            stopping.tell_by_force(hanging.kill)
+
+            async def signal_us() -> None:
+                await trio.to_thread.run_sync(started.read_bytes, abandon_on_cancel=True)
+                for _ in range(signals):
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    await trio.lowlevel.checkpoint()
+
+            nursery.start_soon(signal_us)
+            assert await results_of(runner, folder.tasks) == []
+    # PySpark leaves a pipe open; what is said of it belongs to this test.
+    gc.collect()
+
+
+async def test_a_first_start_that_fails_is_told(
+    resident: ResidentSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resident.close()
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    unstarted = ResidentSpark(SparkSettings("local[1]"))
+    async with folder_with(tmp_path, "t") as folder, spark_runner(folder.url, unstarted) as runner:
+        with pytest.raises(NoSpark, match="Spark does not start: NoJava: JAVA_HOME=/nowhere"):
+            await results_of(runner, folder.tasks)
+
+
+async def no_job_is_left(resident: ResidentSpark) -> None:
+    """Spark takes note of a job's end a moment after who ran it."""
+    tracker = resident.running().session.sparkContext.statusTracker()
+    with trio.fail_after(PATIENCE_SECONDS):
+        while await trio.to_thread.run_sync(tracker.getActiveJobsIds):  # noqa: ASYNC110
+            await trio.sleep(0.05)
+
+
+def test_a_job_of_one_task_is_speculated_upon_only_by_its_duration() -> None:
+    threshold = "spark.speculation.task.duration.threshold"
+    assert configs_of(SparkSettings(speculation=True))[threshold] == "120s"
+    assert threshold not in configs_of(SparkSettings())
