@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 
-from harness.places import ROOT
+from tests.worlds import seaweed
 
 BUCKET = "tidegate-crash"
-
-
-def _seaweed() -> ModuleType:
-    path = ROOT / "storage" / "tests" / "seaweed.py"
-    spec = importlib.util.spec_from_file_location("seaweed", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @contextmanager
@@ -30,7 +18,6 @@ def seaweed_store(folder: Path) -> Generator[str]:
 
     The credentials go into this process's environment, which its gateways inherit.
     """
-    seaweed = _seaweed()
     with seaweed.running_seaweed(folder) as endpoint:
         os.environ["AWS_ACCESS_KEY_ID"] = seaweed.ACCESS_KEY
         os.environ["AWS_SECRET_ACCESS_KEY"] = seaweed.SECRET_KEY

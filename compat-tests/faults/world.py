@@ -6,7 +6,6 @@ are those of the other packages' tests.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import secrets
@@ -20,13 +19,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import IO, Any, cast
 
-from harness.places import HERE, ROOT
+from harness.places import HERE
 from harness.process import Process, StartFailed, free_ports, spawn, tail
 
 from faults.relay import Mode
+from tests.worlds import seaweed
+from tests.worlds.pg_server import running_postgres
 
 ZONES = 3
 BUCKET = "tidegate-faults"
@@ -34,17 +34,6 @@ START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 WEED_STOP_SECONDS = 5.0  # what it does in that time is done; it takes long to end by itself
 LOOK_SECONDS = 0.05
-
-
-def _test_module(folder: str, name: str) -> ModuleType:
-    path = ROOT / folder / "tests" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look themselves up
-    spec.loader.exec_module(module)
-    return module
 
 
 class Relay:
@@ -227,14 +216,13 @@ def running_world(folder: Path, python: Path = Path(sys.executable)) -> Generato
 
     python: has the release that gateways begin as.
     """
-    seaweed = _test_module("storage", "seaweed")
     os.environ["AWS_ACCESS_KEY_ID"] = seaweed.ACCESS_KEY
     os.environ["AWS_SECRET_ACCESS_KEY"] = seaweed.SECRET_KEY
     weed_folder = folder / "seaweed"
     (weed_folder / "data").mkdir(parents=True)
     (weed_folder / "ids.json").write_text(json.dumps(seaweed._identities()))
     weed = Weed(seaweed, weed_folder, seaweed._free_ports(4))
-    with _test_module("coordination", "pg_server").running_postgres() as postgres:
+    with running_postgres() as postgres:
         world = _made(folder, postgres, weed)
         try:
             weed.start()

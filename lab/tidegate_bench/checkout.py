@@ -43,7 +43,7 @@ def seaweed() -> ModuleType:
     Raises:
       BenchError: this is no checkout, or the wheel with SeaweedFS is not installed.
     """
-    path = ROOT / "storage" / "tests" / "seaweed.py"
+    path = ROOT / "storage" / "tests" / "worlds" / "seaweed.py"
     spec = importlib.util.spec_from_file_location("tidegate_bench_seaweed", path)
     if not path.is_file() or spec is None or spec.loader is None:
         raise BenchError("--store seaweedfs needs a checkout; give another --store")
