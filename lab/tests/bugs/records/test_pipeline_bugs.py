@@ -197,7 +197,7 @@ def _in_chunks(patch: pytest.MonkeyPatch, change: Any) -> None:
         yield from change(list(chunk_rows(row, index, offset)))
 
     for module in ("segment_rows", "log_reader"):
-        patch.setattr(f"tidegate_gateway.{module}.chunk_rows", wrong)
+        patch.setattr(f"tidegate_gateway.fetch.{module}.chunk_rows", wrong)
 
 
 def begins_one_chunk_late(patch: pytest.MonkeyPatch) -> None:
