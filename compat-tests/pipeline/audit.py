@@ -8,8 +8,8 @@ from pathlib import Path
 
 import trio
 
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_pipeline.commands.parts import load_state_in_use, open_log_in_use
 from tidegate_pipeline.driver import CLAIM
 from tidegate_storage.objects.keys import segment_prefix, wal_prefix

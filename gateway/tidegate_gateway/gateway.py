@@ -15,7 +15,6 @@ from random import Random
 import structlog
 import trio
 
-from tidegate_coordination.configs.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.coordinator.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
@@ -30,14 +29,15 @@ from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.log_move.watch import LogMoveWatch
 from tidegate_coordination.logs.movable import MovableLog
+from tidegate_coordination.object_names.keys import object_key
+from tidegate_coordination.rules.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_storage.disk.cache import DiskCache
-from tidegate_storage.disk.steps import Disk
 from tidegate_storage.objects.wal import WalIdentity
 from tidegate_storage.range_cache import RangeCache
+from tidegate_storage.stores.files.steps import Disk
 from tidegate_storage.stores.object_store import ObjectStore
 
 from .blocking import Blocking

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from tidegate_coordination.configs.cluster_settings import ClusterSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.rules.cluster_settings import ClusterSettings
 
 from .blocking import Blocking
 from .fetch.fetch_plan import FetchSettings

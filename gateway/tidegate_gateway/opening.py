@@ -23,8 +23,8 @@ from tidegate_coordination.forwarding.hooks import load_hooks
 from tidegate_coordination.log.load import OpenLog, open_log
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.movable import MovableLog
-from tidegate_storage.disk.real_disk import RealDisk, RealDiskSteps
-from tidegate_storage.disk.steps import Disk
+from tidegate_storage.stores.files.real_disk import RealDisk, RealDiskSteps
+from tidegate_storage.stores.files.steps import Disk
 from tidegate_storage.stores.load import open_store
 
 from .blocking import InThread

@@ -10,7 +10,6 @@ from typing import TypeVar
 import structlog
 import trio
 
-from tidegate_coordination.configs.cluster_settings import ClusterSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.coordinator.said_again import SaidAgain
 from tidegate_coordination.events.entries import decode_entry
@@ -25,6 +24,7 @@ from tidegate_coordination.log.metadata_log import (
 )
 from tidegate_coordination.log.url_secrets import without_secrets
 from tidegate_coordination.logs.movable import MovableLog
+from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_coordination.rules.gateways import CannotJoin, Register
 from tidegate_coordination.state.cluster import ClusterState
 

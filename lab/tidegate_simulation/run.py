@@ -18,23 +18,20 @@ from structlog.typing import EventDict
 from tidegate_coordination.log_contract.faulty import LogFaults
 from tidegate_pipeline.planning.plan import backlog
 
+from .actors import Actor, make_actors
 from .checks.checker import Violation, check
 from .checks.history import Event
-from .clients.actors import Actor, make_actors
 from .clients.compacters import Compacter
 from .clients.final_readers import read_to_the_end
 from .clients.hostile import draws_hostile, hostile_clients
 from .clients.readers import Admin
 from .clients.static_keepers import DefaultsChanger, StaticKeeper
 from .clients.workload import Workload, create_topics_and_keys
-from .invariants.collection import leaks, wait_for_collection
-from .invariants.neighbourhood import wrongly_absent
 from .members.steady import steady_members
 from .nemesis.movers import Mover, wait_for_moves
 from .nemesis.nemesis import Nemesis
 from .nemesis.operators import Operator, wait_for_repair
 from .nemesis.restore_trial import RestoreTrial, draws_restore
-from .nemesis.strikes import Strikes
 from .nemesis.upgrader import Upgrader
 from .plans.away_plan import AWAY_KIND, draws_away
 from .plans.beginnings import draw_beginnings
@@ -47,16 +44,19 @@ from .plans.losses import draw_losses
 from .plans.move_plan import draw_moves
 from .plans.pipeline_plan import PREFIX, draw_pipelines
 from .plans.settings_plan import draw_static
+from .plans.store_faults import StoreFaults
+from .plans.strikes import Strikes
 from .plans.version_plan import draw_versions
 from .plans.zone_plan import draw_zones, lends
+from .probers.collection import leaks, wait_for_collection
 from .probers.drain_probers import DrainProber
+from .probers.neighbourhood import wrongly_absent
 from .probers.zone_probers import ZoneProber
 from .world.host import Host
 from .world.livelock import LivelockGuard
 from .world.node import Node
 from .world.pipelines import Pipeline, merge_what_rests
 from .world.scheduling import seeded_scheduling
-from .world.store import StoreFaults
 from .world.world import World
 
 TOPICS: Final = {"orders": 2, "clicks": 1}

@@ -22,7 +22,6 @@ from random import Random
 import structlog
 import trio
 
-from tidegate_coordination.configs.cluster_settings import NO_GATEWAY, ClusterSettings
 from tidegate_coordination.coordinator.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
@@ -30,6 +29,7 @@ from tidegate_coordination.coordinator.coordinator import (
 )
 from tidegate_coordination.events.cluster import CleanedPartition
 from tidegate_coordination.events.metadata_versions import FEATURE_NAME, SETTINGS_TOLD
+from tidegate_coordination.rules.cluster_settings import NO_GATEWAY, ClusterSettings
 from tidegate_coordination.rules.gateways import ReleaseClaim, TakeClaim
 from tidegate_coordination.rules.pipeline_reports import ReportPipeline
 from tidegate_coordination.rules.records.segments import (
@@ -41,7 +41,7 @@ from tidegate_coordination.rules.records.segments import (
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.tools.visitor import keep_lease, register_visitor
 
-from .commands.counters import PipelineCounters
+from .counters import PipelineCounters
 from .planning.limits import MergeSettings
 from .planning.pauses import Pauses
 from .planning.plan import Plan, PlannedUnit, UnderWay, group_units

@@ -47,7 +47,7 @@ from tidegate_coordination.log.metadata_log import (
 )
 from tidegate_coordination.log.snapshots import encode_state, save_verified, trim_below_verified
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_storage.stores.ownership import claim_prefix
+from tidegate_storage.objects.ownership import claim_prefix
 
 ENTRIES = [LogEntry(7, b"seven"), LogEntry(8, b""), LogEntry(9, bytes(300))]
 

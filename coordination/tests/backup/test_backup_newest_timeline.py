@@ -13,8 +13,8 @@ from tidegate_coordination.events.metadata_versions import ReleaseTooOld
 from tidegate_coordination.log.metadata_log import Snapshot
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_storage.objects.ownership import Owner
 from tidegate_storage.stores.memory_store import MemoryObjectStore
-from tidegate_storage.stores.ownership import Owner
 
 OWNER = Owner(CLUSTER, 1, "0")
 

@@ -27,8 +27,8 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 from tidegate_coordination.state.columns import MAX_INT64
 from tidegate_storage.objects.keys import timeline_key
+from tidegate_storage.objects.ownership import TimelineOver, check_owner
 from tidegate_storage.stores.object_store import StoreMisconfigured
-from tidegate_storage.stores.ownership import TimelineOver, check_owner
 
 
 async def test_records_of_the_backup_keep_their_offsets_and_later_ones_follow(

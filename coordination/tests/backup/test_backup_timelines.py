@@ -27,8 +27,8 @@ from tidegate_storage.objects.keys import (
     unplaced_key,
     wal_key,
 )
+from tidegate_storage.objects.ownership import Owner, newest_timeline, open_timeline
 from tidegate_storage.stores.object_store import StoreMisconfigured
-from tidegate_storage.stores.ownership import Owner, newest_timeline, open_timeline
 
 OWNER = Owner(CLUSTER, 1, "0")
 OPENED = TimelineOpened(2, 1000, 5000, "one")

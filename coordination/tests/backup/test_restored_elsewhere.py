@@ -15,9 +15,9 @@ from tests.worlds.backup_world import (
     writers,
 )
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.object_names.keys import object_key
+from tidegate_storage.objects.ownership import check_owner
 from tidegate_storage.stores.object_store import StoreMisconfigured
-from tidegate_storage.stores.ownership import check_owner
 
 
 async def test_a_restored_log_may_not_delete_where_it_was_not_restored(

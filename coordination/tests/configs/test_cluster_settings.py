@@ -5,12 +5,6 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from tidegate_coordination.configs.cluster_settings import (
-    NO_GATEWAY,
-    ClusterSettings,
-    Disagreement,
-    Own,
-)
 from tidegate_coordination.configs.cluster_wide import CLUSTER_WIDE, OF_TOPICS, clusters_own
 from tidegate_coordination.configs.definition import LONG_MAX
 from tidegate_coordination.configs.effective import Source
@@ -19,6 +13,12 @@ from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events.cluster import Event
 from tidegate_coordination.events.entries import Entry
 from tidegate_coordination.events.metadata_versions import NEWEST, SETTINGS_TOLD
+from tidegate_coordination.rules.cluster_settings import (
+    NO_GATEWAY,
+    ClusterSettings,
+    Disagreement,
+    Own,
+)
 from tidegate_coordination.rules.gateways import TellSettings
 from tidegate_coordination.rules.proposal import View
 from tidegate_coordination.state.cluster import ClusterState

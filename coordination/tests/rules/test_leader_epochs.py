@@ -35,7 +35,7 @@ from tidegate_coordination.state.records.epochs import (
     with_epoch,
 )
 from tidegate_coordination.state.records.partitions import Partition, PartitionTable
-from tidegate_storage.stores.ownership import claim_prefix
+from tidegate_storage.objects.ownership import claim_prefix
 
 GAP = (EpochStart(2, 10), EpochStart(5, 30))
 

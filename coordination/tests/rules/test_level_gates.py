@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tidegate_coordination.coordinator.level_gates import LevelGates
 from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events.level_gates import LevelGates
 from tidegate_coordination.events.metadata_versions import (
     EVENT_LEVELS,
     FIELD_LEVELS,

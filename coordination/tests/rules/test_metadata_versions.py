@@ -15,7 +15,6 @@ import trio
 
 from tidegate_coordination.backup.copier import Copier
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
-from tidegate_coordination.coordinator.level_gates import LevelGates
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import metadata_versions
 from tidegate_coordination.events.entries import (
@@ -26,6 +25,7 @@ from tidegate_coordination.events.entries import (
     encode_events,
     entry_nonce,
 )
+from tidegate_coordination.events.level_gates import LevelGates
 from tidegate_coordination.events.metadata_versions import NEWEST, ReleaseTooOld
 from tidegate_coordination.forwarding import codec
 from tidegate_coordination.log.metadata_log import LogCorrupt, Trimmed

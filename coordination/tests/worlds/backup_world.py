@@ -25,10 +25,10 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_protocol.records import Record, build_batch, decode_records, read_header, walk
 from tidegate_storage.objects.keys import wal_key
+from tidegate_storage.objects.ownership import claim_prefix, newest_timeline, read_owner
 from tidegate_storage.objects.wal import OpenWal, WalIdentity
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import ObjectStore
-from tidegate_storage.stores.ownership import claim_prefix, newest_timeline, read_owner
 
 CLUSTER = "cluster-of-tests"
 NOW = 1_700_000_000.0

@@ -16,8 +16,8 @@ import msgspec
 import trio
 
 from tidegate_storage.objects.keys import backup_prefix
+from tidegate_storage.objects.ownership import Owner, newest_timeline
 from tidegate_storage.stores.object_store import ObjectStore
-from tidegate_storage.stores.ownership import Owner, newest_timeline
 
 from ..events.entries import UnreadableEntry, decode_entry
 from ..log.metadata_log import FIRST_POSITION, LogCorrupt, LogEntry, MetadataLog, Snapshot, Trimmed

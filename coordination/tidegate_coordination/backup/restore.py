@@ -23,8 +23,8 @@ from typing import Final
 
 import trio
 
+from tidegate_storage.objects.ownership import Owner, newest_timeline, open_timeline
 from tidegate_storage.stores.object_store import ObjectStore
-from tidegate_storage.stores.ownership import Owner, newest_timeline, open_timeline
 
 from ..coordinator.coordinator import Coordinator
 from ..events.cluster import FormerLife, MetadataVersionSet, TimelineOpened

@@ -22,8 +22,8 @@ from tidegate_storage.stores.object_store import (
     put_idempotent,
 )
 
-from ..configs.cluster_settings import ClusterSettings
 from ..coordinator.coordinator import Coordinator
+from ..rules.cluster_settings import ClusterSettings
 from ..rules.records.wal import BatchFacts, BatchOutcome, Refusal, append_time_topics
 from ..state.cluster import ClusterState
 from ..state.records.objects import WalName, WalStatus

@@ -16,8 +16,8 @@ from tidegate_storage.objects.keys import (
 )
 from tidegate_storage.stores.object_store import ObjectInfo, ObjectStore
 
+from ..object_names.keys import object_key
 from ..state.cluster import ClusterState
-from ..state.records.object_keys import object_key
 from .shelf import listed
 
 

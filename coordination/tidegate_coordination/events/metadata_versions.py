@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from ..coordinator.level_gates import LevelGates
 from . import cluster as ev
 from . import groups as gev
 from .cluster import Event, MetadataVersionSet, StaticSettingsTold
+from .level_gates import LevelGates
 
 FEATURE_NAME: Final = "tidegate.metadata.version"
 """As Kafka's tools show it.  Kafka's own `metadata.version` counts other things."""

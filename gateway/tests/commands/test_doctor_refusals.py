@@ -19,10 +19,10 @@ from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.tools import doctor_log
 from tidegate_gateway.tools.doctor import examine, examine_store
 from tidegate_gateway.tools.findings import Checked
+from tidegate_storage.objects.ownership import claim_prefix
 from tidegate_storage.stores.load import open_store
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import Buffer, StoreMisconfigured, StoreUnavailable
-from tidegate_storage.stores.ownership import claim_prefix
 
 QUIET = ("--set", "lease.ms=3600000", "--set", "housekeeping.interval.ms=3600000")
 IN_MEMORY = {

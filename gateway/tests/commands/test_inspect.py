@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.worlds.fetch_world import NOW_MS, batch, fetch_world
+from tidegate_coordination.object_names.standing import Standing, standing_of
 from tidegate_coordination.rules.records.wal import AbandonWal
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.records.object_standing import Standing, standing_of
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_gateway.cli.inspect.command import InspectOptions, run_inspect
 from tidegate_gateway.tools.inspection import NotOurs, Scanned, look_at, scan

@@ -11,12 +11,12 @@ import trio.testing
 from tests.fetch.test_fetch_holes import filled, key_of, looked, rows, skip, told
 from tests.fetch.test_fetch_segments import merge
 from tests.worlds.fetch_world import batch, batches_of, fetch_world, records_of
+from tidegate_coordination.object_names.standing import Standing, standing_of
 from tidegate_coordination.rules.housekeeping import ForgetObjects
-from tidegate_coordination.state.records.object_standing import Standing, standing_of
 from tidegate_gateway.fetch.fetch_plan import ReadPass
 from tidegate_gateway.tools.readability import Problem
 from tidegate_gateway.tools.repair import Repair
-from tidegate_storage.stores.ownership import claim_prefix
+from tidegate_storage.objects.ownership import claim_prefix
 
 
 async def test_a_footer_that_is_cut_off_costs_no_run(

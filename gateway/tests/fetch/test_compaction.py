@@ -12,6 +12,7 @@ import trio
 
 from tests.fetch.test_fetch_segments import AT_ONCE, driver_of, segments_of
 from tests.worlds.fetch_world import World, batches_of, fetch_world
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.configs import (
     Change,
     Operation,
@@ -20,7 +21,6 @@ from tidegate_coordination.rules.configs import (
     SetConfigs,
 )
 from tidegate_coordination.state.records.cleanings import Cleaning, cleaned_before, with_cleaning
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.fetch.time_search import find_first, find_largest
 from tidegate_pipeline.driver import Driver

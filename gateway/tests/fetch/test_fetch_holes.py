@@ -9,8 +9,8 @@ import trio.testing
 
 from tests.fetch.test_fetch_segments import merge, read_all, segments_of
 from tests.worlds.fetch_world import NOW_MS, World, batch, batches_of, fetch_world, records_of
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.records.skips import Skip, SkipRuns, Unreadable
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.fetch.time_search import find_first, find_largest

@@ -15,8 +15,8 @@ import trio.testing
 from tests.worlds.fetch_world import NOW_MS, World, batch, batches_of, fetch_world, records_of
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import RUN_SEGMENT
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.fetch.time_search import find_first, find_largest
 from tidegate_pipeline.driver import Driver

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from tests.fetch.test_fetch_segments import driver_of, merge, read_all, segments_of, write_some
 from tests.fetch.test_list_offsets import ask
 from tests.worlds.fetch_world import World, batch, fetch_world
-from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.list_offsets import ListOffsetsPartition
 from tidegate_storage.objects.corrupt import UnknownVersion

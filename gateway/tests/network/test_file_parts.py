@@ -15,10 +15,10 @@ import trio
 from tidegate_gateway.network.memory_transport import memory_transport_pair
 from tidegate_gateway.network.replies import JOIN_BELOW_BYTES, ReplyLine
 from tidegate_gateway.network.transport import Part, SocketTransport, Transport, TransportBroken
-from tidegate_storage.disk.file_part import FileChanged, FilePart
 from tidegate_storage.disk.memory_disk import MemoryDiskSteps
-from tidegate_storage.disk.real_disk import RealDiskSteps
-from tidegate_storage.disk.steps import DiskSteps, OpenFile
+from tidegate_storage.stores.files.file_part import FileChanged, FilePart
+from tidegate_storage.stores.files.real_disk import RealDiskSteps
+from tidegate_storage.stores.files.steps import DiskSteps, OpenFile
 
 
 class Use:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tidegate_gateway.network.replies import JOIN_BELOW_BYTES, ReplyLine
 from tidegate_gateway.network.transport import MAX_PARTS
-from tidegate_storage.disk.file_part import FilePart
+from tidegate_storage.stores.files.file_part import FilePart
 
 
 def test_a_reply_waits_for_those_before_it() -> None:

@@ -21,9 +21,9 @@ from tidegate_coordination.log.metadata_log import LogMisconfigured, Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.admin.admin_pages import status_of
 from tidegate_gateway.upkeep.backup_schedule import BackupSchedule
+from tidegate_storage.objects.ownership import TimelineOver, open_timeline, read_owner
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import StoreMisconfigured
-from tidegate_storage.stores.ownership import TimelineOver, open_timeline, read_owner
 
 
 def say(text: str) -> None:

@@ -13,8 +13,9 @@ from trio.testing import MockClock
 from tidegate_coordination.log.metadata_log import AppendResult, LogUnavailable, Trimmed
 from tidegate_coordination.log.snapshots import save_verified, trim_below_verified
 from tidegate_coordination.logs.objects.log import ObjectLog, open_objects
+from tidegate_simulation.plans.store_faults import StoreFaults
 from tidegate_simulation.world.scheduling import seeded_scheduling
-from tidegate_simulation.world.store import FaultyStore, StoreFaults
+from tidegate_simulation.world.store import FaultyStore
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 SEEDS = range(1, 9)

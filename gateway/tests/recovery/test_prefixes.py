@@ -19,9 +19,9 @@ from tidegate_gateway.startup import PATIENCE_SECONDS, RETRY_SECONDS, load_state
 from tidegate_gateway.upkeep.prefixes import LOOKS, own_prefix, see_prefix
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_storage.objects.keys import OWNER_KEY
+from tidegate_storage.objects.ownership import read_owner
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import Buffer, StoreMisconfigured, StoreUnavailable
-from tidegate_storage.stores.ownership import read_owner
 
 ELSEWHERE = "keeps its records elsewhere"
 

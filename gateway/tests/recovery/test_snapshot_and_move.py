@@ -9,7 +9,6 @@ import trio
 import trio.testing
 
 from tests.worlds.move_world import MoveWorld, gateways, register, renew, replayed
-from tidegate_coordination.configs.cluster_settings import ClusterSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.log.copying import prove_target
 from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
@@ -17,6 +16,7 @@ from tidegate_coordination.log.snapshots import encode_state
 from tidegate_coordination.log_move.mover import MoveRefused
 from tidegate_coordination.log_move.watch import LogMoveWatch
 from tidegate_coordination.logs.movable import MovableLog
+from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_gateway.upkeep.housekeeper import Housekeeper, HousekeeperSettings
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 

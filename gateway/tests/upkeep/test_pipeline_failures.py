@@ -6,7 +6,7 @@ import trio.testing
 
 from tests.fetch.test_fetch_segments import driver_of, read_all, segments_of, write_some
 from tests.worlds.fetch_world import World, fetch_world
-from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_pipeline.planning.limits import MergeSettings
 
 # About five of write_some()'s batches make a segment.

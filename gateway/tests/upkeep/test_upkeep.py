@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.worlds.wire_client import WireWorld, records_batch, wire_world
-from tidegate_coordination.configs.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.metadata_versions import ReleaseTooOld
 from tidegate_coordination.log.access import GatewayFenced
 from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.rules.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.rules.consumer_groups.offsets import CommitOffsets, OffsetToCommit
 from tidegate_coordination.rules.gateways import Register, Renew, TakeClaim
 from tidegate_coordination.rules.housekeeping import plan_retention

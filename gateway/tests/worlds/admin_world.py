@@ -10,11 +10,11 @@ from typing import Any
 
 import trio
 
-from tidegate_coordination.configs.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.rules.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.network.call import Call, Peer

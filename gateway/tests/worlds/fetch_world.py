@@ -55,10 +55,10 @@ from tidegate_protocol.messages.fetch import (
 )
 from tidegate_protocol.records import Record, build_batch, decode_records, read_header, walk
 from tidegate_storage.disk.cache import DiskCache
-from tidegate_storage.disk.file_part import FilePart
 from tidegate_storage.objects.keys import wal_key
 from tidegate_storage.objects.wal import OpenWal, WalIdentity
 from tidegate_storage.range_cache import RangeCache
+from tidegate_storage.stores.files.file_part import FilePart
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import StoreUnavailable
 

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from tidegate_coordination.configs.cluster_settings import ClusterSettings
+from tidegate_coordination.rules.cluster_settings import ClusterSettings
 
 from ..gateway import Gateway
 from ..zones.zone_report import zone_report

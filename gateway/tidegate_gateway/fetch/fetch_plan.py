@@ -22,8 +22,8 @@ from typing import TypeAlias
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_protocol.batches import HEADER_BYTES, empty_batch
-from tidegate_storage.disk.file_part import FilePart
 from tidegate_storage.objects.segment_format import SegmentIndex
+from tidegate_storage.stores.files.file_part import FilePart
 
 from .prepared_runs import FileRun, PreparedRun
 from .segment_rows import IndexOf, bytes_to_load, is_segment, rows_from

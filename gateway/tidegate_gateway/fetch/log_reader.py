@@ -17,7 +17,7 @@ import structlog
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
-from tidegate_coordination.state.records.object_keys import object_key
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.records.objects import ObjectName, WalName
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow

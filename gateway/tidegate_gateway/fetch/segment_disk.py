@@ -21,12 +21,12 @@ from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_storage.disk.cache import DiskCache
 from tidegate_storage.disk.cache_files import DamagedFile, Place
-from tidegate_storage.disk.file_part import FilePart
 from tidegate_storage.disk.queue import Offer
 from tidegate_storage.objects.corrupt import CorruptObject, UnknownVersion
 from tidegate_storage.objects.prepared_runs import CorruptBatches, in_file, prepare_chunk
 from tidegate_storage.objects.segment_format import SegmentIndex
 from tidegate_storage.range_cache import RangeCache
+from tidegate_storage.stores.files.file_part import FilePart
 from tidegate_storage.stores.object_store import Buffer
 
 from .fetch_plan import Run

@@ -11,8 +11,8 @@ from typing import Final
 
 import structlog
 
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.records.runs import RunRow
 
 from .fetch_plan import ReadProblem, Unread

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import trio
 
-from tidegate_storage.disk.file_part import FileChanged, FilePart
+from tidegate_storage.stores.files.file_part import FileChanged, FilePart
 
 from .transport import Part, TransportBroken
 

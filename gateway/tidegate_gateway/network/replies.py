@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from tidegate_storage.disk.file_part import FilePart
+from tidegate_storage.stores.files.file_part import FilePart
 
 from .transport import MAX_PARTS, Buffer, Part
 

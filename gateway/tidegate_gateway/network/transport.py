@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 
 import trio
 
-from tidegate_storage.disk.file_part import FileChanged, FilePart
+from tidegate_storage.stores.files.file_part import FileChanged, FilePart
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Part: TypeAlias = Buffer | FilePart

@@ -7,7 +7,6 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.configs.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.events.entries import UnreadableEntry
 from tidegate_coordination.events.metadata_versions import ReleaseTooOld
 from tidegate_coordination.log.load import open_log
@@ -17,6 +16,7 @@ from tidegate_coordination.log.metadata_log import (
     LogUnavailable,
     MetadataLog,
 )
+from tidegate_coordination.rules.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway

@@ -15,8 +15,8 @@ from typing import Final
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.records.skips import Unreadable
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_storage.objects.corrupt import UnknownVersion

@@ -18,9 +18,9 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.records.skips import Skip, SkipRuns
+from tidegate_storage.objects.ownership import check_owner
 from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.stores.object_store import ObjectStore
-from tidegate_storage.stores.ownership import check_owner
 
 from ..fetch.log_reader import LogReader
 from .readability import WORKERS, BadRun, Found, ReadabilityCheck, proposed, stretches

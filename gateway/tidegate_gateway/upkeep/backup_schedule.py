@@ -21,8 +21,8 @@ import trio
 from tidegate_coordination.backup.copier import Copier
 from tidegate_coordination.log.metadata_log import LogCorrupt, LogUnavailable, MetadataLog
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_storage.objects.ownership import check_owner
 from tidegate_storage.stores.object_store import ObjectExists, ObjectStore
-from tidegate_storage.stores.ownership import check_owner
 
 from .upkeep import Upkeep
 

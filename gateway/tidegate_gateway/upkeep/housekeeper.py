@@ -21,11 +21,12 @@ from itertools import islice
 import structlog
 import trio
 
-from tidegate_coordination.configs.cluster_settings import ClusterSettings
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.log.metadata_log import FIRST_POSITION, LogCorrupt, MetadataLog, Trimmed
 from tidegate_coordination.log.snapshots import encode_state, save_verified, trim_below_verified
+from tidegate_coordination.object_names.keys import object_key
+from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_coordination.rules.consumer_groups.offset_expiry import (
     MAX_EXPIRED,
     ExpireOffsets,
@@ -40,7 +41,6 @@ from tidegate_coordination.rules.housekeeping import (
     plan_retention,
 )
 from tidegate_coordination.rules.records.producer_ids import ExpireProducers
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.topics import Topic
 from tidegate_storage.stores.object_store import ObjectStore
 

@@ -24,14 +24,14 @@ from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavaila
 from tidegate_coordination.rules.gateways import Renew
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.objects.keys import OWNER_KEY
-from tidegate_storage.stores.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
-from tidegate_storage.stores.ownership import (
+from tidegate_storage.objects.ownership import (
     Owner,
     check_owner,
     claim_prefix,
     read_owner,
     see_mark_stays,
 )
+from tidegate_storage.stores.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
 
 from ..startup import PATIENCE_SECONDS, RETRY_SECONDS, patiently, read_on
 

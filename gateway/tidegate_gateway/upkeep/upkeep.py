@@ -23,8 +23,8 @@ from tidegate_coordination.events.metadata_versions import ReleaseTooOld
 from tidegate_coordination.log.access import GatewayFenced
 from tidegate_coordination.log.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
 from tidegate_coordination.state.broken import StateBroken
+from tidegate_storage.objects.ownership import TimelineOver
 from tidegate_storage.stores.object_store import StoreMisconfigured, StoreUnavailable
-from tidegate_storage.stores.ownership import TimelineOver
 
 _log = structlog.get_logger("tidegate.upkeep")
 

@@ -13,12 +13,12 @@ import pytest
 from rich.console import Console
 
 from tidegate_bench.brokers import bare_reads
-from tidegate_bench.brokers.pipeline_lab import PipelineLab
 from tidegate_bench.brokers.virtual_cluster import Load, VirtualCluster, live_rows
 from tidegate_bench.errors import BenchError
 from tidegate_bench.lab import Lab
 from tidegate_bench.measure.table import Row
 from tidegate_bench.options import Options
+from tidegate_bench.pipeline_lab import PipelineLab
 from tidegate_bench.run import run
 from tidegate_bench.scenarios import cold_read, compact, merge, metadata
 from tidegate_coordination.state.cluster import ClusterState

@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from tidegate_simulation.nemesis.agenda import Agenda
-from tidegate_simulation.nemesis.strikes import Strikes
+from tidegate_simulation.plans.strikes import Strikes
 from tidegate_simulation.run import simulate
 
 UP: Any = SimpleNamespace(name="up", is_up=True)

@@ -10,14 +10,15 @@ import trio
 import trio.testing
 
 from tidegate_gateway.network.transport import TransportBroken
-from tidegate_simulation.nemesis.strikes import Strikes
 from tidegate_simulation.plans.faults import KINDS, draw_plan, draw_settings
+from tidegate_simulation.plans.store_faults import StoreFaults
+from tidegate_simulation.plans.strikes import Strikes
 from tidegate_simulation.world.network import Link
 from tidegate_simulation.world.stalls import Stalls
-from tidegate_simulation.world.store import FaultyStore, StoreFaults
+from tidegate_simulation.world.store import FaultyStore
+from tidegate_storage.objects.ownership import claim_prefix
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import NoSuchObject, StoreUnavailable, put_idempotent
-from tidegate_storage.stores.ownership import claim_prefix
 
 BODY = bytes(range(100))
 

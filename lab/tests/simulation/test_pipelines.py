@@ -19,7 +19,6 @@ from tidegate_pipeline.planning.limits import MergeSettings
 from tidegate_pipeline.runners.local_runner import LocalRunner
 from tidegate_pipeline.tasks.work import MergeTask, MergeUnit, Source, UnitResult
 from tidegate_simulation.invariants.deletion_checks import DeletionWatch
-from tidegate_simulation.nemesis.strikes import Strikes
 from tidegate_simulation.plans.away_plan import AWAY_KIND
 from tidegate_simulation.plans.disk_plan import DISK_KINDS
 from tidegate_simulation.plans.drain_plan import DRAIN_KIND
@@ -34,6 +33,7 @@ from tidegate_simulation.plans.pipeline_plan import (
     TaskFaults,
     draw_pipelines,
 )
+from tidegate_simulation.plans.strikes import Strikes
 from tidegate_simulation.plans.version_plan import DAMAGE_KIND, LATE_KIND, UPGRADE_KIND
 from tidegate_simulation.run import plan_of, simulate
 from tidegate_simulation.world.unreliable_runner import UnreliableRunner

@@ -21,10 +21,10 @@ from tidegate_coordination.state.records.objects import WalName
 from tidegate_gateway.startup import load_state
 from tidegate_protocol.records import read_header
 from tidegate_storage.objects.keys import wal_key
+from tidegate_storage.objects.ownership import claim_prefix
 from tidegate_storage.objects.wal import OpenWal, PlacedBatch, WalIdentity
 from tidegate_storage.stores.load import open_store
 from tidegate_storage.stores.object_store import ObjectStore
-from tidegate_storage.stores.ownership import claim_prefix
 
 from ..errors import BenchError
 

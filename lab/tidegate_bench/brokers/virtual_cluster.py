@@ -14,9 +14,9 @@ from itertools import count
 from random import Random
 from typing import Final, TypeVar
 
-from tidegate_coordination.configs.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.events.cluster import RUN_SEGMENT, Segment
 from tidegate_coordination.events.entries import decode_entry, encode_entry, encode_events
+from tidegate_coordination.rules.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.rules.gateways import Register, Renew
 from tidegate_coordination.rules.housekeeping import (
     ForgetObjects,

@@ -16,13 +16,13 @@ from typing import Final
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.records import Record, build_batch
 
-from ..brokers.pipeline_lab import RUNNERS, PipelineLab, pipeline_lab
 from ..brokers.pipeline_process import Work
 from ..brokers.stored_data import PlacedRecords
 from ..errors import BenchError
 from ..lab import Lab, rows_of
 from ..measure.figures import Observation
 from ..measure.table import Report, Row
+from ..pipeline_lab import RUNNERS, PipelineLab, pipeline_lab
 
 PARTITIONS: Final = 8
 BATCH_RECORDS: Final = 88

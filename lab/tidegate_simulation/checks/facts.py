@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..clients.keyed import Keyed
 from .history import Event
+from .keyed import Keyed
 
 
 @dataclass(frozen=True, slots=True)

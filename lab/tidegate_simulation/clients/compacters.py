@@ -7,8 +7,8 @@ from typing import Final
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import incremental_alter_configs
 
+from ..checks.keyed import Keyed
 from .client import Client, Disconnected
-from .keyed import Keyed
 from .workload import Workload, create_topic, own_retention
 
 _TOPIC, _SET = 2, 0

@@ -10,8 +10,8 @@ from tidegate_protocol.messages import delete_records, fetch, list_offsets
 from tidegate_protocol.records import crc_matches, decode_records, walk
 
 from ..checks.history import Event
+from ..checks.keyed import value_in
 from .client import Client, Disconnected, ProtocolBroken
-from .keyed import value_in
 from .workload import Key, Workload
 
 _IDS_FROM = 13

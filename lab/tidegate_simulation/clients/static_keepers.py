@@ -14,10 +14,10 @@ import trio
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import describe_configs, incremental_alter_configs, produce
 
+from ..checks.keyed import Keyed
 from ..invariants.settings_checks import TOPICS
 from ..plans.settings_plan import BRIEF, LAG, RETENTION
 from .client import Client, Disconnected
-from .keyed import Keyed
 from .workload import Workload, batch_bytes, create_topic
 
 _TOPIC, _BROKER, _SET, _DELETE = 2, 4, 0, 1

@@ -11,10 +11,10 @@ from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import create_topics, metadata
 from tidegate_protocol.records import Record, build_batch
 
+from ..checks.keyed import Keyed
 from ..plans.settings_plan import RETENTION
 from ..world.world import World
 from .client import Client, Disconnected, ProtocolBroken
-from .keyed import Keyed
 
 
 class Key(NamedTuple):

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tidegate_coordination.backup.copies import parse_entries_key, parse_snapshot_key
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_storage.objects.keys import backup_prefix
 
 Complain = Callable[[str, str], None]

@@ -15,21 +15,21 @@ from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import groups as gev
 from tidegate_coordination.events.entries import AnyEvent, Entry, authored, decode_entry
 from tidegate_coordination.events.metadata_versions import LEVELS, allowed_to, needed_for
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.frozen import split
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.records.objects import ObjectName, SegmentName, WalName
 from tidegate_coordination.state.records.partitions import Partition
 
 from ..checks.late_checks import LatenessWatch
+from ..checks.segment_checks import BodyOf, NotWhole, check_cleaned, check_published
 from ..checks.sequence_checks import SequenceWatch
 from ..plans.losses import Hurt
 from ..plans.move_plan import FIRST_LOG
 from .deletion_checks import DeletionWatch, live_objects
 from .group_checks import GroupWatch
 from .replays import Replays
-from .segment_checks import BodyOf, NotWhole, check_cleaned, check_published
 from .settings_checks import SettingsWatch
 from .tiling_checks import TilingWatch
 

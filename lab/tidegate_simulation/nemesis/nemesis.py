@@ -17,20 +17,20 @@ from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable
 from tidegate_coordination.log_contract.faulty import LogFaults
 from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
 
-from ..invariants.isolation import Isolated
-from ..invariants.neighbourhood import is_absent
 from ..plans.away_plan import AWAY_KIND, MAX_AWAY_SECONDS, MIN_AWAY_SECONDS
 from ..plans.disk_plan import PREFIX as DISK
 from ..plans.drain_plan import DRAIN_KIND
 from ..plans.pipeline_plan import PREFIX
+from ..plans.store_faults import StoreFaults
+from ..probers.isolation import Isolated
+from ..probers.neighbourhood import is_absent
+from ..world.crash_points import PIPELINE_PLACES, PLACES
 from ..world.host import Host
 from ..world.network import Link
 from ..world.node import Node
 from ..world.pipelines import Pipeline
-from ..world.store import StoreFaults
 from ..world.world import World
 from .agenda import Agenda
-from .crash_points import PIPELINE_PLACES, PLACES
 from .partitions import Partitions
 
 _STOP_SHARE = 0.2

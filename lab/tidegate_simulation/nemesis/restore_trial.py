@@ -32,7 +32,7 @@ from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import produce
 from tidegate_storage.objects.keys import wal_prefix
-from tidegate_storage.stores.ownership import read_owner
+from tidegate_storage.objects.ownership import read_owner
 
 from ..clients.client import Client, Disconnected
 from ..clients.epoch_readers import EpochReader, Unreadable

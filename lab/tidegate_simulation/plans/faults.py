@@ -13,7 +13,6 @@ from random import Random
 
 from tidegate_coordination.log_contract.faulty import LogFaults
 
-from ..world.store import StoreFaults
 from .beginnings import Beginnings
 from .disk_plan import DiskPlan
 from .forwarding_plan import ForwardingPlan
@@ -22,6 +21,7 @@ from .move_plan import LogMovePlan
 from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
 from .pipeline_plan import PipelinePlan
 from .settings_plan import SettingsPlan
+from .store_faults import StoreFaults
 from .version_plan import VersionPlan
 from .zone_plan import ZonePlan
 

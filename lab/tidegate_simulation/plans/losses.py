@@ -17,13 +17,13 @@ from random import Random
 from typing import Protocol
 
 from tidegate_coordination.events.cluster import RUN_SEGMENT
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_storage.objects.segment_format import HEADER_BYTES
 
-from ..invariants.segment_checks import is_readable
+from ..checks.segment_checks import is_readable
 
 LOSS_KINDS = ("lost_object", "spoilt_object")
 # Of each kind.

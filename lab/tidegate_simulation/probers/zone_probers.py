@@ -28,9 +28,9 @@ from tidegate_protocol.messages import fetch, metadata
 
 from ..clients.client import Client, ClientConnection, Disconnected
 from ..clients.workload import Key, Workload
-from ..invariants.neighbourhood import absent_of
 from ..world.node import Node
 from ..world.world import NotReachable
+from .neighbourhood import absent_of
 
 ANSWER_SECONDS: Final = 20.0
 PAUSE_SECONDS: Final = 4.0

@@ -9,7 +9,7 @@ from random import Random
 
 from tidegate_storage.disk.cache_files import BLOCK_BYTES, FOLDER, TEMP_SUFFIX
 from tidegate_storage.disk.memory_disk import MemoryDiskSteps
-from tidegate_storage.disk.steps import DiskEntry, OpenFile
+from tidegate_storage.stores.files.steps import DiskEntry, OpenFile
 from tidegate_storage.stores.object_store import Buffer
 
 

@@ -32,12 +32,13 @@ from tidegate_gateway.startup import NodeIdInUse
 from tidegate_storage.stores.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
 
 from ..invariants.replays import COMPARED_ENTRIES
-from ..nemesis.crash_points import CrashPoint, PointedLog, PointedStore
 from ..plans.move_plan import FIRST_LOG
+from ..plans.store_faults import StoreFaults
 from ..plans.version_plan import DAMAGE_KIND
+from .crash_points import CrashPoint, PointedLog, PointedStore
 from .damaged_log import DamagedLog
 from .deafness import DeafLog, DeafStore
-from .store import FaultyStore, StoreFaults
+from .store import FaultyStore
 from .world import World
 
 LATE_SECONDS = 40.0

@@ -28,11 +28,11 @@ from ..invariants.deletion_checks import DeletionWatch
 from ..invariants.group_checks import GroupWatch
 from ..invariants.invariants import StateWatch
 from ..invariants.settings_checks import SettingsWatch
-from ..nemesis.strikes import Strikes
 from ..plans.expiry_plan import retention_ms
 from ..plans.faults import FaultPlan
 from ..plans.losses import Hurt
 from ..plans.move_plan import FIRST_LOG, MOVED
+from ..plans.strikes import Strikes
 from .cuts import Cuts
 from .stalls import Stalls
 from .watched_log import WatchedLog

@@ -26,10 +26,10 @@ from tests.worlds.disk_cache_world import (
 )
 from tidegate_storage.disk.cache import RECENT_SECONDS
 from tidegate_storage.disk.cache_files import BLOCK_BYTES, FOLDER, DamagedFile, parse_name
-from tidegate_storage.disk.file_part import FileChanged, FilePart
 from tidegate_storage.disk.memory_disk import MemoryDisk, MemoryDiskSteps
 from tidegate_storage.disk.queue import Offer
-from tidegate_storage.disk.real_disk import RealDisk, RealDiskSteps
+from tidegate_storage.stores.files.file_part import FileChanged, FilePart
+from tidegate_storage.stores.files.real_disk import RealDisk, RealDiskSteps
 
 
 async def test_a_part_is_found_until_the_cache_is_full() -> None:

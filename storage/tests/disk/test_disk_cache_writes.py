@@ -24,10 +24,10 @@ from tests.worlds.disk_cache_world import (
 )
 from tidegate_storage.disk.cache import REST_SECONDS, STEP_SECONDS
 from tidegate_storage.disk.cache_files import BLOCK_BYTES
-from tidegate_storage.disk.file_part import FileChanged
 from tidegate_storage.disk.memory_disk import MemoryDisk, MemoryDiskSteps
 from tidegate_storage.disk.queue import BATCH_BYTES, BATCH_PARTS, MAX_QUEUED_BYTES
 from tidegate_storage.disk.room import GIVE_WAY_SECONDS, RETRY_SECONDS
+from tidegate_storage.stores.files.file_part import FileChanged
 
 
 async def test_a_broken_disk_is_left_alone_for_a_while(autojump_clock: MockClock) -> None:

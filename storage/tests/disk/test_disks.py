@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tidegate_storage.disk.memory_disk import MemoryDiskSteps
-from tidegate_storage.disk.real_disk import RealDiskSteps
-from tidegate_storage.disk.steps import DiskSteps
+from tidegate_storage.stores.files.real_disk import RealDiskSteps
+from tidegate_storage.stores.files.steps import DiskSteps
 
 
 def real(folder: Path) -> DiskSteps:

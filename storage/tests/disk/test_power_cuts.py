@@ -11,9 +11,9 @@ from random import Random
 import pytest
 
 from tidegate_storage.disk.memory_disk import MemoryDisk, MemoryDiskSteps
-from tidegate_storage.disk.recipes import sweep_temporary
-from tidegate_storage.disk.steps import DiskEntry, DiskSteps, OpenFile
 from tidegate_storage.stores.file_store import FileObjectStore
+from tidegate_storage.stores.files.recipes import sweep_temporary
+from tidegate_storage.stores.files.steps import DiskEntry, DiskSteps, OpenFile
 from tidegate_storage.stores.object_store import (
     Buffer,
     NoSuchObject,

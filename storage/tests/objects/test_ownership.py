@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tidegate_storage.objects.keys import OWNER_KEY
+from tidegate_storage.objects.ownership import Owner, claim_prefix
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import StoreMisconfigured
-from tidegate_storage.stores.ownership import Owner, claim_prefix
 
 
 async def test_a_prefix_is_claimed_once_and_found_again() -> None:

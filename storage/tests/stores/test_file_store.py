@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from tidegate_storage.disk.memory_disk import MemoryDisk, MemoryDiskSteps
-from tidegate_storage.disk.real_disk import RealDisk, RealDiskSteps
 from tidegate_storage.stores.file_store import FileObjectStore
+from tidegate_storage.stores.files.real_disk import RealDisk, RealDiskSteps
 from tidegate_storage.stores.load import open_store
 from tidegate_storage.stores.object_store import StoreMisconfigured, StoreUnavailable
 

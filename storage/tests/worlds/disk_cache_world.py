@@ -17,7 +17,7 @@ from tidegate_storage.disk.cache import DiskCache
 from tidegate_storage.disk.cache_files import FOLDER, Place
 from tidegate_storage.disk.memory_disk import MemoryDisk, MemoryDiskSteps
 from tidegate_storage.disk.queue import Offer
-from tidegate_storage.disk.steps import Disk, DiskSteps
+from tidegate_storage.stores.files.steps import Disk, DiskSteps
 from tidegate_storage.stores.object_store import Buffer
 
 T = TypeVar("T")

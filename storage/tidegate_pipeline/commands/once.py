@@ -10,9 +10,9 @@ from typing import Final
 
 import trio
 
+from ..counters import PipelineCounters
 from ..driver import Driver
 from ..planning.plan import backlog
-from .counters import PipelineCounters
 from .options import Options, chosen_runner
 from .parts import living_driver, opened_runner, opened_shared
 from .progress import RoundBar, is_terminal

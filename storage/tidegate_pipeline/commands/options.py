@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,9 +19,9 @@ from tidegate_gateway.settings.settings_sources import BadSource
 
 from ..planning.limits import MergeSettings
 from ..runners.java import NoJava, find_java
+from ..runners.submitted import is_submitted
 
 # Set by spark-submit for the program that it starts.
-GATEWAY_PORT: Final = "PYSPARK_GATEWAY_PORT"
 MAX_FAILURES: Final = 4
 # What the extra `pipeline` names.  Not by our own name: no index of packages has that yet, so a
 # stranger might take it.
@@ -85,11 +84,6 @@ def _shared(url: str, option: str) -> str:
     if urlsplit(url).scheme == "memory":
         raise BadSource(f"{option} {url}: what a gateway keeps in its memory no pipeline can see")
     return url
-
-
-def is_submitted(environ: Mapping[str, str]) -> bool:
-    """Tell whether spark-submit started this process."""
-    return GATEWAY_PORT in environ
 
 
 def why_no_spark() -> str:

@@ -27,7 +27,7 @@ from tidegate_gateway.network.server import ConnectionSlots, accept_forever, ope
 from tidegate_gateway.settings.listener_settings import ListenerAddress, host_port
 
 from ..driver import Driver
-from ..planning.backlog import pipeline_status
+from .backlog import pipeline_status
 
 _log = structlog.get_logger("tidegate.pipeline")
 

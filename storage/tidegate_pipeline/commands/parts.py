@@ -26,8 +26,8 @@ from tidegate_gateway.cli.log.backup_running import (
     sqlite_path,
 )
 from tidegate_gateway.startup import check_cluster, load_state
+from tidegate_storage.objects.ownership import check_owner, read_owner
 from tidegate_storage.stores.object_store import ObjectStore
-from tidegate_storage.stores.ownership import check_owner, read_owner
 
 from ..driver import Driver
 from ..runners.local_runner import LocalRunner

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trio
 
-from ..planning.backlog import PipelineStatus, ReportSeen, pipeline_status
+from .backlog import PipelineStatus, ReportSeen, pipeline_status
 from .options import log_url
 from .parts import load_state_in_use, open_log_in_use
 from .report import check_level, run_command, size_text, time_text

@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 import trio
 
-from .options import is_submitted
+from ..runners.submitted import is_submitted
 
 PARENT_SECONDS: Final = 1.0
 # How long after the first signal nothing may hold us any more.

@@ -16,9 +16,9 @@ from math import inf
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.events.cluster import RUN_LOG_APPEND_TIME, RUN_SEGMENT
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.cleanings import cleaned_to
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_coordination.state.topics import Topic

@@ -28,11 +28,11 @@ import structlog
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from ..commands.options import is_submitted
 from ..tasks.error_texts import error_text
 from .arrow_rows import Batch, cells_of, table_of
 from .java import find_java, pid_of_java, write_wrapper
 from .spark_task import RESULT_COLUMN, RESULT_SCHEMA, TASK_COLUMN
+from .submitted import is_submitted
 
 _log = structlog.get_logger("tidegate.pipeline.spark")
 

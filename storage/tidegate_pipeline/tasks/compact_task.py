@@ -23,8 +23,8 @@ from tidegate_storage.objects.segment_format import AbortedTransaction
 from tidegate_storage.objects.segments import FinalBatch
 from tidegate_storage.stores.object_store import ObjectStore
 
-from ..planning.rewriting import CleanedSource, NewStretch, Rewriting
 from .compaction import Cleaner, LatestOffsets, Removed
+from .rewriting import CleanedSource, NewStretch, Rewriting
 from .segment_writing import final_batch, prove, put_segment
 from .sources import SourceReader, Stored, UnitFailed, aborted_of, place, runs_of
 from .work import Compacted, CompactionRules, MergeTask, MergeUnit, Source, Stretch, UnitResult

@@ -28,6 +28,8 @@ import structlog
 import trio
 
 from ..range_cache import RangeCache
+from ..stores.files.file_part import FileChanged, FilePart
+from ..stores.files.steps import Disk
 from .cache_files import (
     DamagedFile,
     FileKey,
@@ -41,10 +43,8 @@ from .cache_files import (
     remove_files,
     write_files,
 )
-from .file_part import FileChanged, FilePart
 from .queue import Batch, Offer, WriteQueue
 from .room import DiskRoom
-from .steps import Disk
 
 T = TypeVar("T")
 

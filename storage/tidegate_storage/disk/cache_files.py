@@ -20,8 +20,8 @@ from typing import NamedTuple, TypeVar
 
 from crc32c import crc32c
 
+from ..stores.files.steps import DiskSteps, OpenFile
 from ..stores.object_store import Buffer
-from .steps import DiskSteps, OpenFile
 
 T = TypeVar("T")
 

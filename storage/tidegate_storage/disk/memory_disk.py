@@ -19,8 +19,8 @@ from typing import TypeAlias, TypeVar
 
 import trio
 
+from ..stores.files.steps import DiskEntry, DiskSteps, OpenFile
 from ..stores.object_store import Buffer
-from .steps import DiskEntry, DiskSteps, OpenFile
 
 T = TypeVar("T")
 

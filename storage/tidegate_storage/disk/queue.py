@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
+from ..stores.files.file_part import FilePart
 from ..stores.object_store import Buffer
 from .cache_files import FileKey, Place
-from .file_part import FilePart
 
 MAX_QUEUED_BYTES: Final = 32 << 20
 # In one go of a thread, about: to hand over to one and back can take longer than to write a part.

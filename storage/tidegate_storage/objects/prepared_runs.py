@@ -31,7 +31,7 @@ from tidegate_protocol.batches import (
     set_log_append_time,
 )
 
-from ..disk.file_part import FilePart
+from ..stores.files.file_part import FilePart
 from .runs import run_check
 from .segment_format import Chunk
 

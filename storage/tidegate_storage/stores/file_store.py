@@ -15,8 +15,8 @@ from itertools import islice
 
 import trio
 
-from ..disk import recipes as disk_recipes
-from ..disk.steps import Disk, DiskSteps
+from .files import recipes as disk_recipes
+from .files.steps import Disk, DiskSteps
 from .object_store import (
     DEFAULT_DEADLINE_SECONDS,
     Buffer,

@@ -22,8 +22,6 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from obstore.exceptions import BaseError
 from obstore.store import from_url
 
-from ..disk.real_disk import RealDisk, RealDiskSteps
-from ..disk.recipes import sweep_temporary
 from .credentials import (
     MACHINE_ROLE,
     has_credentials,
@@ -33,6 +31,8 @@ from .credentials import (
     taken_machine_role,
 )
 from .file_store import FileObjectStore
+from .files.real_disk import RealDisk, RealDiskSteps
+from .files.recipes import sweep_temporary
 from .memory_store import MemoryObjectStore
 from .object_store import DEFAULT_DEADLINE_SECONDS, ObjectStore, StoreMisconfigured
 from .remote_store import RemoteObjectStore

@@ -11,8 +11,8 @@ from typing import Final
 
 import trio
 
+from tidegate_coordination.object_names.standing import Known, standing_of
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.records.object_standing import Known, standing_of
 from tidegate_storage.objects.corrupt import UnknownVersion
 from tidegate_storage.stores.object_store import NoSuchObject, ObjectStore
 

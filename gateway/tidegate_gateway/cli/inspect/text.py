@@ -6,8 +6,8 @@ import json
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
+from tidegate_coordination.object_names.standing import Known
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.records.object_standing import Known
 from tidegate_protocol.compression import Codec
 from tidegate_storage.objects.batch_scan import SeenBatch
 from tidegate_storage.objects.wal_format import Slice

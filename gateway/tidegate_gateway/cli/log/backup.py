@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 from tidegate_coordination.backup.copier import Copier
 from tidegate_coordination.log.metadata_log import LogMisconfigured
-from tidegate_storage.stores.ownership import claim_prefix
+from tidegate_storage.objects.ownership import claim_prefix
 
 from ...startup import check_cluster, load_state
 from .backup_running import Lines, Progress, open_existing_store, open_followed_log, run_log_command

@@ -23,7 +23,7 @@ from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules.log_moves import CancelLogMove
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.objects.keys import OWNER_KEY
-from tidegate_storage.stores.ownership import check_owner
+from tidegate_storage.objects.ownership import check_owner
 
 from ...settings.settings_sources import BadSource
 from ...tools.visitor import end_visit, keep_lease, register_visitor

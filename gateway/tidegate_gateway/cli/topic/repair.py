@@ -15,7 +15,7 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.topics import Topic
-from tidegate_storage.stores.ownership import check_owner, read_owner
+from tidegate_storage.objects.ownership import check_owner, read_owner
 
 from ...admin.logs import configure_logs
 from ...settings.settings_sources import BadSource

@@ -21,7 +21,6 @@ from typing import ClassVar, Final
 import trio
 
 from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
-from tidegate_coordination.configs.cluster_settings import ClusterSettings
 from tidegate_coordination.configs.definition import Update
 from tidegate_coordination.configs.effective import (
     BrokerLayers,
@@ -35,6 +34,7 @@ from tidegate_coordination.configs.effective import (
 from tidegate_coordination.configs.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_coordination.rules.configs import NODE_ID, ResourceType
 from tidegate_coordination.rules.topic_names import illegal_topic_name
 from tidegate_protocol.error_codes import ErrorCode, error_text

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.configs.cluster_settings import ClusterSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_coordination.rules.topics import (
     HIGH_WATERMARK,
     DeleteRecords,

@@ -10,7 +10,7 @@ from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import EpochEndOffset, FetchPartition, PartitionData
 from tidegate_protocol.primitives import Buffer
-from tidegate_storage.disk.file_part import FileChanged, FilePart
+from tidegate_storage.stores.files.file_part import FileChanged, FilePart
 
 from ...fetch.fetch_plan import Miss, Piece, ReadPass, ReadProblem, Unread
 from ...fetch.fetch_sessions import Wanted

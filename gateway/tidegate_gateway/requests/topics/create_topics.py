@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-from tidegate_coordination.configs.cluster_settings import ClusterSettings
 from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_coordination.rules.topics import Created, NewTopic, Refused, duplicates
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import create_topics as wire

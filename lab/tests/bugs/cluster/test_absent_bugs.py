@@ -15,9 +15,9 @@ from tidegate_gateway.peers.neighbours import Neighbours
 from tidegate_gateway.zones.cluster_view import ClusterView
 from tidegate_simulation.nemesis import nemesis
 from tidegate_simulation.nemesis.nemesis import Nemesis
-from tidegate_simulation.nemesis.strikes import Strikes
 from tidegate_simulation.plans.away_plan import AWAY_KIND
 from tidegate_simulation.plans.faults import FaultPlan
+from tidegate_simulation.plans.strikes import Strikes
 from tidegate_simulation.run import plan_of, simulate
 from tidegate_simulation.world.cuts import Cuts
 

@@ -19,7 +19,7 @@ from tidegate_coordination.state.name_changes import NameChanges
 from tidegate_gateway.requests.records.delete_records import DeleteRecordsHandler
 from tidegate_gateway.requests.topics import delete_topics
 from tidegate_gateway.topics.looks import Look
-from tidegate_simulation.clients import actors
+from tidegate_simulation import actors
 from tidegate_simulation.plans import beginnings
 from tidegate_simulation.plans.faults import FaultPlan
 

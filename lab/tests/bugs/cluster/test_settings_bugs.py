@@ -8,9 +8,9 @@ import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found
 from tidegate_coordination.configs import effective
-from tidegate_coordination.configs.cluster_settings import NO_GATEWAY, ClusterSettings
 from tidegate_coordination.configs.definition import Definition
 from tidegate_coordination.configs.effective import BrokerLayers
+from tidegate_coordination.rules.cluster_settings import NO_GATEWAY, ClusterSettings
 from tidegate_simulation.plans.faults import FaultPlan
 from tidegate_simulation.plans.settings_plan import LAG, RETENTION
 

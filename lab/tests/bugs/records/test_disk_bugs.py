@@ -11,10 +11,10 @@ from crc32c import crc32c
 from tests.worlds.planted_bugs import Plant, must_be_found
 from tidegate_simulation.plans.faults import FaultPlan
 from tidegate_storage.disk.cache_files import FileKey, FileName, Place, Verified
-from tidegate_storage.disk.file_part import FilePart
-from tidegate_storage.disk.steps import DiskSteps
 from tidegate_storage.objects.prepared_runs import PreparedRun, prepare_chunk
 from tidegate_storage.objects.segment_format import Chunk
+from tidegate_storage.stores.files.file_part import FilePart
+from tidegate_storage.stores.files.steps import DiskSteps
 
 
 def _trusts_its_files(patch: pytest.MonkeyPatch) -> None:

@@ -16,18 +16,18 @@ from tests.bugs.records.test_planted_bugs import WrongCache, in_gateway
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import Segment, SegmentsPublished
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.housekeeping import collectable
 from tidegate_coordination.rules.proposal import Decided
 from tidegate_coordination.rules.records import segments as segment_rules
 from tidegate_coordination.rules.records.segments import Publication, PublishSegments
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.records.objects import ObjectTable
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_gateway.fetch.segment_rows import chunk_rows
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.tasks import merge_task, segment_writing
 from tidegate_pipeline.tasks.sources import place, runs_of
-from tidegate_simulation.invariants.segment_checks import walk_batches
+from tidegate_simulation.checks.segment_checks import walk_batches
 from tidegate_storage.objects.segment_format import HEADER_BYTES, TRAILER
 from tidegate_storage.objects.segments import FinalBatch, SegmentBuilder
 

@@ -16,11 +16,11 @@ import tidegate_gateway.fetch.fetch_plan
 import tidegate_gateway.gateway
 from tests.worlds.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.housekeeping import collectable, plan_retention
 from tidegate_coordination.rules.records import wal as wal_rules
 from tidegate_coordination.rules.records.wal import BatchOutcome, CommitWal
 from tidegate_coordination.rules.topics import DeleteRecords
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.producers import ProducerState
 from tidegate_coordination.state.records.runs import RunRow

@@ -8,9 +8,9 @@ from enum import Enum
 
 from tidegate_storage.objects.keys import parse_segment_key, parse_wal_key
 
-from ..cluster import ClusterState
-from .objects import ObjectName, SegmentName, WalName, WalStatus
-from .runs import RunRow
+from ..state.cluster import ClusterState
+from ..state.records.objects import ObjectName, SegmentName, WalName, WalStatus
+from ..state.records.runs import RunRow
 
 
 class Standing(Enum):

@@ -13,10 +13,10 @@ from typing import Final
 from tidegate_pipeline.commands.options import MAX_FAILURES, Options, why_no_spark
 from tidegate_pipeline.planning.limits import MergeSettings
 
-from ..errors import BenchError
-from ..lab import Lab
-from .pipeline_process import PipelineProcess, Work, pipeline_process
-from .stored_data import PlacedRecords, write_topic
+from .brokers.pipeline_process import PipelineProcess, Work, pipeline_process
+from .brokers.stored_data import PlacedRecords, write_topic
+from .errors import BenchError
+from .lab import Lab
 
 SLOTS: Final = 2
 RUNNERS: Final[Mapping[str, int]] = {"local": 1, "spark": SLOTS}

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
 
-from ..stores.object_store import Buffer, ObjectInfo
+from ..object_store import Buffer, ObjectInfo
 from .steps import DiskEntry, DiskSteps
 
 TEMP_FOLDER = ".tidegate-tmp"

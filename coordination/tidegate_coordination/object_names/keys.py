@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tidegate_storage.objects.keys import segment_key, wal_key
 
-from ..cluster import ClusterState
-from .objects import ObjectName, WalName
+from ..state.cluster import ClusterState
+from ..state.records.objects import ObjectName, WalName
 
 
 def object_key(state: ClusterState, name: ObjectName) -> str:

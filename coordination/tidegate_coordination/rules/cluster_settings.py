@@ -20,15 +20,10 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from ..events.metadata_versions import SETTINGS_TOLD
-from ..rules.configs import ResourceType
-from ..rules.gateways import TellSettings
-from ..state.cluster import ClusterState
-from ..state.topics import Topic
-from .careful import CAREFUL_VALUES
-from .cluster_wide import OF_TOPICS, TIMES, clusters_own, most_careful
-from .definition import Definition
-from .effective import (
+from ..configs.careful import CAREFUL_VALUES
+from ..configs.cluster_wide import OF_TOPICS, TIMES, clusters_own, most_careful
+from ..configs.definition import Definition
+from ..configs.effective import (
     BrokerLayers,
     Effective,
     OnWrong,
@@ -36,8 +31,13 @@ from .effective import (
     effective_topic_config,
     ignore,
 )
-from .topic_configs import TOPIC_CONFIGS
-from .topic_settings import TopicSettings, compile_with
+from ..configs.topic_configs import TOPIC_CONFIGS
+from ..configs.topic_settings import TopicSettings, compile_with
+from ..events.metadata_versions import SETTINGS_TOLD
+from ..state.cluster import ClusterState
+from ..state.topics import Topic
+from .configs import ResourceType
+from .gateways import TellSettings
 
 NO_GATEWAY: Final = -1
 MAX_TOLD: Final = 10_000

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import msgspec
 
-from ..objects.keys import OWNER_KEY, TIMELINE_FOLDER, parse_timeline_key, timeline_key
-from .object_store import (
+from ..stores.object_store import (
     NoSuchObject,
     ObjectExists,
     ObjectStore,
     StoreMisconfigured,
     StoreUnavailable,
 )
-from .probe import see_create_if_absent
+from ..stores.probe import see_create_if_absent
+from .keys import OWNER_KEY, TIMELINE_FOLDER, parse_timeline_key, timeline_key
 
 
 class Owner(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
-from ..stores.object_store import Buffer
+from ..object_store import Buffer
 
 T = TypeVar("T")
 

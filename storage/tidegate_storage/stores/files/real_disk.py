@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import trio
 
-from ..stores.object_store import Buffer
+from ..object_store import Buffer
 from .steps import DiskEntry, DiskSteps, OpenFile
 
 T = TypeVar("T")

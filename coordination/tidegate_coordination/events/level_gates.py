@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from ..events.cluster import Event
+from .cluster import Event
 
 FieldLevels: TypeAlias = Mapping[tuple[type[msgspec.Struct], str], int]
 _LevelOf: TypeAlias = Callable[[Any], int]

@@ -6,21 +6,21 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, Protocol
 
-from ..invariants.auditor import Auditor
-from ..members.contenders import Contender, GroupDeleter, Resumer
-from ..members.groups import Committer, CommitterOfAll, Pauser
-from ..members.members import GroupMember
-from ..plans.expiry_plan import PRODUCERS
-from ..probers.probers import GroupProber, WakeProber
-from .admins import ConfigChanger, Grower, Retainer
-from .client import Client
-from .fleeting import FleetingReader, FleetingWriter, Lives, TopicOwner
-from .late_admins import ConfigSetter, Emptier, HastyEmptier, Reliver
-from .producers import IdempotentProducer, Newcomer, Pipeliner, PlainProducer
-from .readers import Admin, Reader
-from .seekers import Seeker
-from .twins import Twin, Wrapper, Zombie
-from .workload import Workload
+from .clients.admins import ConfigChanger, Grower, Retainer
+from .clients.client import Client
+from .clients.fleeting import FleetingReader, FleetingWriter, Lives, TopicOwner
+from .clients.late_admins import ConfigSetter, Emptier, HastyEmptier, Reliver
+from .clients.producers import IdempotentProducer, Newcomer, Pipeliner, PlainProducer
+from .clients.readers import Admin, Reader
+from .clients.seekers import Seeker
+from .clients.twins import Twin, Wrapper, Zombie
+from .clients.workload import Workload
+from .members.contenders import Contender, GroupDeleter, Resumer
+from .members.groups import Committer, CommitterOfAll, Pauser
+from .members.members import GroupMember
+from .plans.expiry_plan import PRODUCERS
+from .probers.auditor import Auditor
+from .probers.probers import GroupProber, WakeProber
 
 LATE_SHARE: Final = 0.3
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tidegate_storage.objects.segment_format import AbortedTransaction
 from tidegate_storage.objects.segments import FinalBatch, SealedSegment, SegmentBuilder
 
-from ..tasks.work import CompactionRules, MergeUnit, Source
+from .work import CompactionRules, MergeUnit, Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from tidegate_coordination.events.cluster import (
     Segment,
     SegmentsOfPartition,
 )
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.records.object_keys import object_key
 from tidegate_coordination.state.records.objects import SegmentName
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow

@@ -1,0 +1,1 @@
+"""Opening, writing and renaming local files so that they survive a power cut."""
