@@ -46,3 +46,27 @@ def postgres_server() -> Iterator[PostgresServer]:
     """One server for all tests of a process."""
     with running_postgres() as server:
         yield server
+
+
+# Tests in these folders start processes or servers, or simulate for minutes.
+_SLOW_FOLDERS = (
+    "compat-tests",
+    "gateway/tests/commands",
+    "gateway/tests/draining",
+    "gateway/tests/pages",
+    "gateway/tests/process",
+    "lab/tests",
+)
+_SLOW_FILES = ("real_clients", "pipeline_command", "pipeline_spark", "pipeline_static_settings")
+_SERVERS = {"seaweed_s3_url", "postgres_server"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `./check fast` leaves out."""
+    root = Path(__file__).parent
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        folder = item.path.parent.relative_to(root).as_posix()
+        is_slow_file = any(name in item.path.stem for name in _SLOW_FILES)
+        if _SERVERS & fixtures or is_slow_file or folder.startswith(_SLOW_FOLDERS):
+            item.add_marker(pytest.mark.slow)
