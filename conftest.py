@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import hypothesis
 import pytest
 
 from tests.worlds import seaweed
 from tests.worlds.pg_server import PostgresServer, running_postgres
+from tidegate_simulation.world.scheduling import seeded_scheduling
 
 # The same examples each time, and no opinion on how long they take: what is found anew on another
 # day is for the fuzzer.
@@ -21,6 +23,13 @@ S3_BUCKET = "tidegate-tests"
 
 # The tests of real clients share modules with compat-tests/run, which are in no package.
 sys.path.append(str(Path(__file__).parent / "compat-tests"))
+
+
+@pytest.fixture(autouse=True)
+def order_of_tasks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Trio's order of tasks is the same in each run of a test; seeds of the simulator vary it."""
+    with seeded_scheduling(crc32(request.node.nodeid.encode())):
+        yield
 
 
 @pytest.fixture(scope="session")
