@@ -27,7 +27,7 @@ from tidegate_gateway import handlers
 from tidegate_gateway.part_settings import DEFAULT_MAX_CONNECTIONS
 from tidegate_gateway.settings.listener_settings import DEFAULT_LISTENERS
 from tidegate_gateway.unserved import unserved_api
-from tidegate_protocol.apis import APIS, ApiFacts
+from tidegate_protocol.apis import APIS, ApiFacts, ApiKey
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
 COLUMNS: Final = 100
@@ -85,7 +85,7 @@ def with_parts(page: str, parts: Mapping[str, Callable[[], str]]) -> str:
 def served_apis() -> list[ApiFacts]:
     """Return the APIs that have a handler, by key."""
     keys = {getattr(each, "api_key", None) for each in vars(handlers).values()}
-    served = {handlers.PRODUCE, *(key for key in keys if isinstance(key, int))}
+    served = {ApiKey.PRODUCE, *(key for key in keys if isinstance(key, int))}
     return [APIS[key] for key in sorted(served)]
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Final
 
 from tidegate_coordination.configs.cluster_settings import ClusterSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_protocol.apis import ApiKey
 
 from .blocking import Blocking
 from .fetch.fetch_plan import FetchSettings
@@ -58,9 +58,6 @@ from .topics.internal_topics import OffsetsTopic
 from .zones.cluster_view import ClusterView
 from .zones.read_steering import ReadSteering
 
-PRODUCE: Final = 0
-API_VERSIONS: Final = 18
-
 
 def make_handlers(
     coordinator: Coordinator,
@@ -91,7 +88,7 @@ def make_handlers(
         *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
         *_group_handlers(coordinator, groups, settings, rng=rng),
     ]
-    served = [PRODUCE, API_VERSIONS, *(each.api_key for each in handlers)]
+    served = [ApiKey.PRODUCE, ApiKey.API_VERSIONS, *(each.api_key for each in handlers)]
     return [ApiVersions(served, coordinator.state), *handlers]
 
 

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.groups.values import JoinAnswer, JoinRequest
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.messages import join_group as messages
 from tidegate_protocol.messages.join_group import (
     JoinGroupRequest,
@@ -33,7 +34,7 @@ class JoinGroup:
     """See the module's head."""
 
     groups: GroupManager
-    api_key: ClassVar[int] = 11
+    api_key: ClassVar[int] = ApiKey.JOIN_GROUP
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
