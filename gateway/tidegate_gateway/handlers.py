@@ -9,7 +9,7 @@ from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_protocol.apis import ApiKey
 
 from .blocking import Blocking
-from .fetch.fetch_plan import FetchSettings
+from .fetch.fetch_plan import MIN_FILE_BYTES, FetchSettings
 from .fetch.fetch_sessions import FetchSessions
 from .fetch.fetch_waiters import FetchWaiters
 from .fetch.log_reader import LogReader
@@ -72,6 +72,7 @@ def make_handlers(
     steering: ReadSteering,
     rng: Random,
     blocking: Blocking,
+    min_file_bytes: int = MIN_FILE_BYTES,
 ) -> list[Handler]:
     """Return the handlers of all APIs but Produce, which answers in two stages (dispatch.py)."""
     handlers = [
@@ -84,6 +85,7 @@ def make_handlers(
             steering=steering,
             rng=rng,
             blocking=blocking,
+            min_file_bytes=min_file_bytes,
         ),
         *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
         *_group_handlers(coordinator, groups, settings, rng=rng),
@@ -102,11 +104,12 @@ def _data_handlers(
     steering: ReadSteering,
     rng: Random,
     blocking: Blocking,
+    min_file_bytes: int,
 ) -> list[Handler]:
     waiters = FetchWaiters(coordinator.state.partitions)
     fetch_settings = FetchSettings(
         max_bytes=settings.int("fetch.max.bytes"),
-        min_file_bytes=settings.int("disk.cache.send.min.bytes"),
+        min_file_bytes=min_file_bytes,
     )
     sessions = FetchSessions(rng)
     hold = hold_seconds(settings.int("producer.id.expiration.ms"))

@@ -21,7 +21,6 @@ def wal_settings(settings: BrokerSettings) -> WalSettings:
     """Return those of the writer."""
     return WalSettings(
         max_object_bytes=settings.int("wal.max.object.bytes"),
-        efficient_object_bytes=settings.int("wal.efficient.object.bytes"),
         put_budget_per_second=settings.float("wal.put.budget.per.second"),
         linger_seconds=settings.int("wal.linger.ms") / 1000,
         upload_slots=settings.int("wal.upload.slots"),

@@ -48,7 +48,7 @@ from .plans.move_plan import draw_moves
 from .plans.pipeline_plan import PREFIX, draw_pipelines
 from .plans.settings_plan import draw_static
 from .plans.version_plan import draw_versions
-from .plans.zone_plan import draw_zones, lends
+from .plans.zone_plan import draw_zones
 from .probers.drain_probers import DrainProber
 from .probers.zone_probers import ZoneProber
 from .world.host import Host
@@ -135,8 +135,6 @@ def _draw(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], Fau
     forwarding = draw_forwarding(seed, zones.last_gateway, is_calm=not plan.kinds)
     for each in (pipelines, disks, forwarding):
         settings |= each.settings_of_gateways
-    if lends(seed):  # they have peers
-        settings["forwarding.after.lost.races"] = "1"
     plan = plan.with_pipelines(pipelines).with_losses(losses).with_disks(disks)
     moves = draw_moves(seed, is_calm=not plan.kinds, all_reach_log=not forwarding.only_forward)
     plan = plan.with_forwarding(forwarding).with_zones(zones).with_moves(moves)

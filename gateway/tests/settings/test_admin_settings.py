@@ -53,6 +53,13 @@ def test_kafka_settings_without_meaning_are_collected() -> None:
     assert settings.meaningless == ["log.dirs", "num.io.threads"]
 
 
+def test_removed_settings_are_collected_and_have_no_effect() -> None:
+    values = {"forwarding.after.lost.races": "many", "wal.efficient.object.bytes": "1"}
+    settings = BrokerSettings({**values, "log.dirs": "/data"})
+    assert settings.removed == ["forwarding.after.lost.races", "wal.efficient.object.bytes"]
+    assert settings.meaningless == ["log.dirs"]
+
+
 def test_dynamic_configs_override_layer_by_layer() -> None:
     settings = BrokerSettings({"node.id": "7", "message.max.bytes": "10"})
     configs = ConfigTable()
