@@ -82,7 +82,7 @@ class WalSettings:
     max_object_bytes: int = 8 << 20
     put_budget_per_second: float = 8.0
     linger_seconds: float = 0.25
-    upload_slots: int = 4
+    upload_slots: int = 8
     put_timeout_seconds: float = 30.0
     max_in_flight_bytes: int = 256 << 20
 

@@ -1,7 +1,8 @@
 """JoinGroup: versions 0-9.
 
 Waits for the rebalance, as in Kafka.  Differs from Kafka: what all members of a group send is
-bounded (group.max.join.bytes); beyond that a member is refused with GROUP_MAX_SIZE_REACHED.
+bounded (GroupSettings.max_join_bytes, 512 KiB); beyond that a member is refused with
+GROUP_MAX_SIZE_REACHED.
 """
 
 from __future__ import annotations
