@@ -26,6 +26,11 @@ ANNOUNCED = """
 """
 
 
+def test_api_keys_are_named_as_the_apis_are() -> None:
+    named = {each.value: each.name.replace("_", "").lower() for each in ApiKey}
+    assert named == {key: facts.name.lower() for key, facts in APIS.items()}
+
+
 def test_the_table_announces_what_kafka_announces() -> None:
     words = ANNOUNCED.split()
     expected = dict(zip(words[::2], words[1::2], strict=True))
