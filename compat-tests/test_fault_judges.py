@@ -9,7 +9,8 @@ import pytest
 from faults.ledger import FamilyLedger, judge_all
 from faults.plan import KINDS, Fault, draw
 from faults.relay import Mode
-from faults.run import Figures, as_json
+from faults.report import Figures
+from faults.run import as_json
 from faults.stalls import Happened, by_kind, longest_gap, stall
 
 FOUND = {0: [(0, "java", 1, 0), (1, "go", 1, 0), (2, "java", 3, 0)], 1: [(0, "java", 2, 1)]}

@@ -24,10 +24,9 @@ from tidegate_coordination.configs.group_configs import CLIENT_METRICS_CONFIGS, 
 from tidegate_coordination.configs.own_settings import OWN_SETTINGS
 from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
 from tidegate_gateway import handlers
-from tidegate_gateway.part_settings import DEFAULT_MAX_CONNECTIONS
 from tidegate_gateway.settings.listener_settings import DEFAULT_LISTENERS
 from tidegate_gateway.unserved import unserved_api
-from tidegate_protocol.apis import APIS, ApiFacts
+from tidegate_protocol.apis import APIS, ApiFacts, ApiKey
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
 COLUMNS: Final = 100
@@ -35,12 +34,7 @@ COLUMNS: Final = 100
 API_KEYS: Final = range(256)
 
 # What `serve` takes where the table of settings says something else.
-_DEFAULTS_HERE: Final = {
-    "listeners": DEFAULT_LISTENERS,
-    "max.connections": str(DEFAULT_MAX_CONNECTIONS),
-}
-# Kafka changes these while it runs, so its tools may; the server counts with those of the start.
-_READ_ONCE: Final = frozenset({"max.connections", "max.connections.per.ip"})
+_DEFAULTS_HERE: Final = {"listeners": DEFAULT_LISTENERS}
 _NO_LIMITS: Final = frozenset({str(INT_MAX), str(LONG_MAX)})
 _BYTES: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _TIMES_MS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
@@ -85,7 +79,7 @@ def with_parts(page: str, parts: Mapping[str, Callable[[], str]]) -> str:
 def served_apis() -> list[ApiFacts]:
     """Return the APIs that have a handler, by key."""
     keys = {getattr(each, "api_key", None) for each in vars(handlers).values()}
-    served = {handlers.PRODUCE, *(key for key in keys if isinstance(key, int))}
+    served = {ApiKey.PRODUCE, *(key for key in keys if isinstance(key, int))}
     return [APIS[key] for key in sorted(served)]
 
 
@@ -175,7 +169,7 @@ def _settings(definitions: Iterable[Definition]) -> str:
 
 def _update(definition: Definition) -> str:
     """Tell whether a setting can change while the gateway runs, and whether it is the cluster's."""
-    is_fixed = definition.update is Update.READ_ONLY or definition.name in _READ_ONCE
+    is_fixed = definition.update is Update.READ_ONLY
     is_the_clusters = definition.name in CLUSTER_WIDE
     return ", ".join(["dynamic"] * (not is_fixed) + ["the cluster's"] * is_the_clusters)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.messages import (
     alter_partition_reassignments,
     create_partitions,
@@ -57,7 +58,7 @@ class Dear(NamedTuple):
     """A request, or several of one connection."""
 
     name: str
-    key: int
+    key: ApiKey
     version: int
     body: Callable[[], bytes]
 
@@ -274,51 +275,83 @@ def _fetch_single() -> bytes:
 
 
 DEAR = (
-    Dear("Metadata, 900,000 names", 3, 9, lambda: _metadata("n", TOO_MANY, may_create=False)),
-    Dear("Metadata, unknown names", 3, 9, lambda: _metadata("n", COUNT, may_create=False)),
-    Dear("Metadata, all topics", 3, 9, lambda: _of(metadata, 9, metadata.MetadataRequest(None))),
-    Dear("OffsetFetch, one topic", 9, 8, lambda: _offset_fetch([(WIDE, _every())])),
-    Dear("OffsetFetch, many topics", 9, 8, _fetch_single),
-    Dear("OffsetFetch, all of a group", 9, 8, lambda: _offset_fetch(None)),
-    Dear("OffsetCommit", 8, 8, lambda: commit(COUNT)),
-    Dear("ListOffsets", 2, 7, _list_offsets),
-    Dear("DescribeConfigs", 32, 4, _describe_configs),
-    Dear("IncrementalAlterConfigs", 44, 1, _alter_configs),
-    Dear("DescribeGroups", 15, 5, _describe_groups),
-    Dear("ListGroups", 16, 4, lambda: _of(list_groups, 4, list_groups.ListGroupsRequest())),
-    Dear("DeleteGroups", 42, 2, _delete_groups),
-    Dear("JoinGroup, 7 MiB", 11, 3, lambda: _join(1, BLOB)),
-    Dear("JoinGroup, many protocols", 11, 3, lambda: _join(COUNT, b"")),
-    Dear("SyncGroup, 7 MiB", 14, 3, lambda: _sync(1, BLOB)),
-    Dear("SyncGroup, many members", 14, 3, lambda: _sync(COUNT, b"")),
-    Dear("LeaveGroup", 13, 3, _leave),
-    Dear("FindCoordinator", 10, 4, _coordinators),
-    Dear("DescribeTopicPartitions", 75, 0, _topic_partitions),
-    Dear("Fetch, one topic", 1, 12, _fetch),
-    Dear("Fetch, many topics", 1, 12, _fetch_distinct),
-    Dear("Fetch, 95,000 partitions", 1, 12, lambda: _fetch(COUNT)),
-    Dear("Produce, tiny batches", 0, 9, lambda: _produce(BATCHES, WIDE_PARTITIONS)),
-    Dear("Produce, one partition", 0, 9, lambda: _produce(BATCHES, 1)),
-    Dear("Produce, 100,000 batches", 0, 9, lambda: _produce(100_000, 1)),
-    Dear("OffsetForLeaderEpoch", 23, 4, _leader_epochs),
-    Dear("DescribeLogDirs", 35, 4, _log_dirs),
-    Dear("AlterPartitionReassignments", 45, 0, _reassign),
-    Dear("ListPartitionReassignments", 46, 0, _reassignments),
-    Dear("ElectLeaders", 43, 2, _elect),
-    Dear("DeleteRecords", 21, 2, _delete_records),
-    Dear("OffsetDelete", 47, 0, _offset_delete),
-    Dear("CreateTopics, one of 10,000", 19, 7, lambda: create(["wide2"], 10_000)),
-    Dear("CreateTopics, 10,000 of one", 19, 7, lambda: create(names("c", 10_000), 1)),
-    Dear("Metadata, creates topics", 3, 9, lambda: _metadata("a", COUNT, may_create=True)),
     Dear(
-        "Metadata, all of more topics",
-        3,
+        "Metadata, 900,000 names",
+        ApiKey.METADATA,
+        9,
+        lambda: _metadata("n", TOO_MANY, may_create=False),
+    ),
+    Dear(
+        "Metadata, unknown names",
+        ApiKey.METADATA,
+        9,
+        lambda: _metadata("n", COUNT, may_create=False),
+    ),
+    Dear(
+        "Metadata, all topics",
+        ApiKey.METADATA,
         9,
         lambda: _of(metadata, 9, metadata.MetadataRequest(None)),
     ),
-    Dear("CreatePartitions, one topic", 37, 3, _grow_wide),
-    Dear("CreatePartitions, many topics", 37, 3, _grow),
-    Dear("DeleteTopics", 20, 6, _delete),
+    Dear(
+        "OffsetFetch, one topic", ApiKey.OFFSET_FETCH, 8, lambda: _offset_fetch([(WIDE, _every())])
+    ),
+    Dear("OffsetFetch, many topics", ApiKey.OFFSET_FETCH, 8, _fetch_single),
+    Dear("OffsetFetch, all of a group", ApiKey.OFFSET_FETCH, 8, lambda: _offset_fetch(None)),
+    Dear("OffsetCommit", ApiKey.OFFSET_COMMIT, 8, lambda: commit(COUNT)),
+    Dear("ListOffsets", ApiKey.LIST_OFFSETS, 7, _list_offsets),
+    Dear("DescribeConfigs", ApiKey.DESCRIBE_CONFIGS, 4, _describe_configs),
+    Dear("IncrementalAlterConfigs", ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, _alter_configs),
+    Dear("DescribeGroups", ApiKey.DESCRIBE_GROUPS, 5, _describe_groups),
+    Dear(
+        "ListGroups",
+        ApiKey.LIST_GROUPS,
+        4,
+        lambda: _of(list_groups, 4, list_groups.ListGroupsRequest()),
+    ),
+    Dear("DeleteGroups", ApiKey.DELETE_GROUPS, 2, _delete_groups),
+    Dear("JoinGroup, 7 MiB", ApiKey.JOIN_GROUP, 3, lambda: _join(1, BLOB)),
+    Dear("JoinGroup, many protocols", ApiKey.JOIN_GROUP, 3, lambda: _join(COUNT, b"")),
+    Dear("SyncGroup, 7 MiB", ApiKey.SYNC_GROUP, 3, lambda: _sync(1, BLOB)),
+    Dear("SyncGroup, many members", ApiKey.SYNC_GROUP, 3, lambda: _sync(COUNT, b"")),
+    Dear("LeaveGroup", ApiKey.LEAVE_GROUP, 3, _leave),
+    Dear("FindCoordinator", ApiKey.FIND_COORDINATOR, 4, _coordinators),
+    Dear("DescribeTopicPartitions", ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, _topic_partitions),
+    Dear("Fetch, one topic", ApiKey.FETCH, 12, _fetch),
+    Dear("Fetch, many topics", ApiKey.FETCH, 12, _fetch_distinct),
+    Dear("Fetch, 95,000 partitions", ApiKey.FETCH, 12, lambda: _fetch(COUNT)),
+    Dear("Produce, tiny batches", ApiKey.PRODUCE, 9, lambda: _produce(BATCHES, WIDE_PARTITIONS)),
+    Dear("Produce, one partition", ApiKey.PRODUCE, 9, lambda: _produce(BATCHES, 1)),
+    Dear("Produce, 100,000 batches", ApiKey.PRODUCE, 9, lambda: _produce(100_000, 1)),
+    Dear("OffsetForLeaderEpoch", ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, _leader_epochs),
+    Dear("DescribeLogDirs", ApiKey.DESCRIBE_LOG_DIRS, 4, _log_dirs),
+    Dear("AlterPartitionReassignments", ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, _reassign),
+    Dear("ListPartitionReassignments", ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, _reassignments),
+    Dear("ElectLeaders", ApiKey.ELECT_LEADERS, 2, _elect),
+    Dear("DeleteRecords", ApiKey.DELETE_RECORDS, 2, _delete_records),
+    Dear("OffsetDelete", ApiKey.OFFSET_DELETE, 0, _offset_delete),
+    Dear("CreateTopics, one of 10,000", ApiKey.CREATE_TOPICS, 7, lambda: create(["wide2"], 10_000)),
+    Dear(
+        "CreateTopics, 10,000 of one",
+        ApiKey.CREATE_TOPICS,
+        7,
+        lambda: create(names("c", 10_000), 1),
+    ),
+    Dear(
+        "Metadata, creates topics",
+        ApiKey.METADATA,
+        9,
+        lambda: _metadata("a", COUNT, may_create=True),
+    ),
+    Dear(
+        "Metadata, all of more topics",
+        ApiKey.METADATA,
+        9,
+        lambda: _of(metadata, 9, metadata.MetadataRequest(None)),
+    ),
+    Dear("CreatePartitions, one topic", ApiKey.CREATE_PARTITIONS, 3, _grow_wide),
+    Dear("CreatePartitions, many topics", ApiKey.CREATE_PARTITIONS, 3, _grow),
+    Dear("DeleteTopics", ApiKey.DELETE_TOPICS, 6, _delete),
 )
 
 

@@ -41,7 +41,7 @@ from dear_requests.requests import (
 )
 from tidegate_gateway.app import run_gateway
 from tidegate_gateway.settings.broker_settings import BrokerSettings
-from tidegate_protocol.apis import APIS
+from tidegate_protocol.apis import APIS, ApiKey
 
 MOST_SECONDS = 0.050
 _HEAD = (
@@ -137,7 +137,7 @@ def ask_all_the_time(pipe: Connection, port: int) -> None:
     A process of its own: it does not wait for the one that makes the large requests.
     """
     connected = connect(port)
-    question = frame(18, 0, False, b"")
+    question = frame(ApiKey.API_VERSIONS, 0, False, b"")
     waited: list[float] = []
     while True:
         began = time.perf_counter()
@@ -210,9 +210,12 @@ def send(port: int, request: bytes) -> tuple[int, float]:
 def prepare(port: int) -> None:
     """Make the topics and offsets that the requests are about."""
     for dear in (
-        Dear("", 19, 7, lambda: create([WIDE], WIDE_PARTITIONS)),
-        Dear("", 19, 7, lambda: create(many(), 1)),
-        *[Dear("", 8, 8, partial(commit, 1000, at)) for at in range(0, GROUP_PARTITIONS, 1000)],
+        Dear("", ApiKey.CREATE_TOPICS, 7, lambda: create([WIDE], WIDE_PARTITIONS)),
+        Dear("", ApiKey.CREATE_TOPICS, 7, lambda: create(many(), 1)),
+        *[
+            Dear("", ApiKey.OFFSET_COMMIT, 8, partial(commit, 1000, at))
+            for at in range(0, GROUP_PARTITIONS, 1000)
+        ],
     ):
         if send(port, made(dear))[0] < 0:
             raise SystemExit("could not be prepared")

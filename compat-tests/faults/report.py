@@ -1,13 +1,21 @@
-"""The figures of a run as text.  No I/O here."""
+"""The figures of a run, and how they are shown.  No I/O here."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
-from faults.stalls import Seen
+from faults.stalls import Happened, KindFigures, Seen
+from faults.watch import Judged
 
-if TYPE_CHECKING:
-    from faults.run import Figures
+
+@dataclass(slots=True)
+class Figures(Judged):
+    """What a run measured; kinds: by kind of fault."""
+
+    seed: int = 0
+    minutes: float = 0.0
+    kinds: dict[str, KindFigures] = field(default_factory=dict)
+    happened: list[Happened] = field(default_factory=list)
 
 
 def table(figures: Figures) -> str:

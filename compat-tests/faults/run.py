@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
@@ -31,8 +31,8 @@ from harness.places import WORK
 from faults.clients import FAMILIES, Load, create_topic, installed, start_families
 from faults.plan import KINDS, Fault, draw
 from faults.relay import Mode
-from faults.report import table
-from faults.stalls import Happened, KindFigures, by_kind, stall
+from faults.report import Figures, table
+from faults.stalls import Happened, by_kind, stall
 from faults.watch import Judged, Say, Watch, now_ms
 from faults.world import World, running_world
 
@@ -51,16 +51,6 @@ class Options:
     rate: int = 150
     calm_seconds: tuple[float, float] = CALM_SECONDS
     most_faults: int | None = None
-
-
-@dataclass(slots=True)
-class Figures(Judged):
-    """What a run measured; kinds: by kind of fault."""
-
-    seed: int = 0
-    minutes: float = 0.0
-    kinds: dict[str, KindFigures] = field(default_factory=dict)
-    happened: list[Happened] = field(default_factory=list)
 
 
 class FaultRun:

@@ -22,6 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.frames import frame
 from tidegate_protocol.headers import decode_response_header, encode_request_header
 from tidegate_protocol.messages import fetch, metadata
@@ -29,7 +30,6 @@ from tidegate_protocol.messages import fetch, metadata
 SECONDS = 120.0
 PARTITION_BYTES = 1 << 20
 WAIT_MS = 500
-_FETCH, _METADATA = 1, 3
 _FETCH_VERSION, _METADATA_VERSION = 11, 9
 # Base offset, length; then, in the rest of the header, the last offset's delta.
 _BATCH = struct.Struct(">qi")
@@ -112,7 +112,7 @@ class Reader:
         )
         body = fetch.encode_request(request, _FETCH_VERSION)
         answer = fetch.decode_response(
-            self._connection.call(_FETCH, _FETCH_VERSION, body), _FETCH_VERSION
+            self._connection.call(ApiKey.FETCH, _FETCH_VERSION, body), _FETCH_VERSION
         )
         if answer.error_code:
             raise Failed(f"error {answer.error_code}")
@@ -144,7 +144,7 @@ def leaders(bootstrap: str, client_id: str, topic: str) -> dict[tuple[str, int],
     request = metadata.MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
     body = metadata.encode_request(request, _METADATA_VERSION)
     answer: Any = metadata.decode_response(
-        connection.call(_METADATA, _METADATA_VERSION, body), _METADATA_VERSION
+        connection.call(ApiKey.METADATA, _METADATA_VERSION, body), _METADATA_VERSION
     )
     connection.close()
     places = {each.node_id: (each.host, each.port) for each in answer.brokers}

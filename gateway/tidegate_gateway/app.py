@@ -70,6 +70,8 @@ async def run_gateway(
     """
     for name in settings.meaningless:
         _log.info("a setting of Kafka's has no meaning here", setting=name)
+    for name in settings.removed:
+        _log.warning("a setting was removed and has no effect", setting=name)
     for name in controller_listeners(settings):
         _log.info("a listener of Kafka's controllers is not served", listener=name)
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, ProposalFailed
-from tidegate_protocol.apis import APIS, ApiFacts
+from tidegate_protocol.apis import APIS, ApiFacts, ApiKey
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.headers import RequestHeader, decode_request_header, response_header
 
@@ -30,16 +30,26 @@ from .unserved import Refusal, unserved_api, unserved_version
 
 _log = structlog.get_logger("tidegate.dispatch")
 
-PRODUCE: Final = 0
 KEY_BYTES: Final = 2
-PRODUCE_KEY: Final = bytes(KEY_BYTES)
-API_VERSIONS: Final = 18
-
+# As the wire has it, and looked up once: each frame is compared.
+_PRODUCE: Final = ApiKey.PRODUCE
+_PRODUCE_BYTES: Final = _PRODUCE.to_bytes(KEY_BYTES, "big")
 
 # APIs whose answer is waited for, and whose decoded requests hold no part of their frames.
-HOLDS_NOTHING: Final = frozenset({1, 11, 14})  # Fetch, JoinGroup, SyncGroup
+HOLDS_NOTHING: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 # APIs whose answers to small requests are small.
-BRIEF: Final = frozenset({1, 10, 11, 12, 13, 14, 18, 22})
+BRIEF: Final = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.API_VERSIONS,
+        ApiKey.INIT_PRODUCER_ID,
+    }
+)
 
 
 class ProduceHandler(Protocol):
@@ -91,11 +101,11 @@ class Dispatcher:
 
     def handle_nowait(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
         """See connection.FrameHandler."""
-        if bytes(frame[:KEY_BYTES]) != PRODUCE_KEY or connection.peer.client_id is None:
+        if bytes(frame[:KEY_BYTES]) != _PRODUCE_BYTES or connection.peer.client_id is None:
             return False
         if not self._plain_produce.start(connection, frame, arena):
             return False
-        self._counter.count(PRODUCE)
+        self._counter.count(_PRODUCE)
         return True
 
     async def handle(self, connection: Connection, frame: memoryview, arena: Arena) -> None:
@@ -107,7 +117,7 @@ class Dispatcher:
         facts = self._facts(connection, header)
         body = frame[header.body_position :]
         try:
-            if facts.key == PRODUCE:
+            if facts.key == _PRODUCE:
                 await self._produce.start(connection, header, body, arena)
             else:
                 await self._answer(connection, header, body, arena)
@@ -196,7 +206,7 @@ class Dispatcher:
         facts = APIS.get(header.api_key)
         if facts is None:
             raise self._unserved(connection, unserved_api(header.api_key))
-        if not _is_served(facts, header.api_version) and facts.key != API_VERSIONS:
+        if not _is_served(facts, header.api_version) and facts.key != ApiKey.API_VERSIONS:
             raise self._unserved(connection, unserved_version(facts, header.api_version))
         return facts
 

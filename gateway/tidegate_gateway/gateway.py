@@ -22,7 +22,7 @@ from tidegate_coordination.coordinator.coordinator import (
 )
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.events.metadata_versions import NEWEST
-from tidegate_coordination.forwarding.contention import Contention
+from tidegate_coordination.forwarding.contention import ENOUGH, Contention
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.hooks import Hook
 from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER
@@ -44,7 +44,7 @@ from .blocking import Blocking
 from .cut_off import tell_of_cuts, to_avoid
 from .dispatch import Dispatcher
 from .draining import Draining
-from .fetch.fetch_plan import FetchSettings
+from .fetch.fetch_plan import MIN_FILE_BYTES, FetchSettings
 from .fetch.log_reader import LogReader
 from .fetch.object_lender import ObjectLender
 from .fetch.read_ahead import MAX_BYTES as READ_AHEAD_BYTES
@@ -127,6 +127,8 @@ class Gateway:
     peers: how other gateways are asked; None for a gateway that asks nobody.
     dial: how it looks whether others serve clients; None for not at all.
     cache_disk: where parts of segments are kept; None for nowhere.  max_open_files: of them.
+    min_file_bytes: smaller parts are copied, not sent from their file.
+    after_lost_races: so many in a row, and another gateway appends for this one.
     """
 
     def __init__(
@@ -143,6 +145,8 @@ class Gateway:
         dial: Dial | None = None,
         cache_disk: Disk | None = None,
         max_open_files: int = MAX_OPEN_FILES,
+        min_file_bytes: int = MIN_FILE_BYTES,
+        after_lost_races: int = ENOUGH,
         leadership_hooks: Sequence[Hook] = (),
     ) -> None:
         self.identity = identity
@@ -160,6 +164,8 @@ class Gateway:
         self._wall_clock = wall_clock
         self._blocking = blocking
         self._max_open_files = max_open_files
+        self._min_file_bytes = min_file_bytes
+        self._after_lost_races = after_lost_races
         self._peers = peers
         self._dial = dial
         self._leadership_hooks = leadership_hooks
@@ -252,7 +258,7 @@ class Gateway:
         return coordinator
 
     def _contention(self) -> Contention:
-        return Contention(self.settings.int("forwarding.after.lost.races"))
+        return Contention(self._after_lost_races)
 
     def _registration(self) -> Register:
         me = self.identity
@@ -429,6 +435,7 @@ class Gateway:
             steering=self.steering,
             rng=self._rng,
             blocking=self._blocking,
+            min_file_bytes=self._min_file_bytes,
         )
         refused = RefusedFeatures(trio.current_time)
         produce = Produce(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Final
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
+from tidegate_protocol.apis import ApiKey
 
 from .blocking import Blocking
-from .fetch.fetch_plan import FetchSettings
+from .fetch.fetch_plan import MIN_FILE_BYTES, FetchSettings
 from .fetch.fetch_sessions import FetchSessions
 from .fetch.fetch_waiters import FetchWaiters
 from .fetch.log_reader import LogReader
@@ -58,9 +58,6 @@ from .topics.internal_topics import OffsetsTopic
 from .zones.cluster_view import ClusterView
 from .zones.read_steering import ReadSteering
 
-PRODUCE: Final = 0
-API_VERSIONS: Final = 18
-
 
 def make_handlers(
     coordinator: Coordinator,
@@ -75,6 +72,7 @@ def make_handlers(
     steering: ReadSteering,
     rng: Random,
     blocking: Blocking,
+    min_file_bytes: int = MIN_FILE_BYTES,
 ) -> list[Handler]:
     """Return the handlers of all APIs but Produce, which answers in two stages (dispatch.py)."""
     handlers = [
@@ -87,11 +85,12 @@ def make_handlers(
             steering=steering,
             rng=rng,
             blocking=blocking,
+            min_file_bytes=min_file_bytes,
         ),
         *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
         *_group_handlers(coordinator, groups, settings, rng=rng),
     ]
-    served = [PRODUCE, API_VERSIONS, *(each.api_key for each in handlers)]
+    served = [ApiKey.PRODUCE, ApiKey.API_VERSIONS, *(each.api_key for each in handlers)]
     return [ApiVersions(served, coordinator.state), *handlers]
 
 
@@ -105,11 +104,12 @@ def _data_handlers(
     steering: ReadSteering,
     rng: Random,
     blocking: Blocking,
+    min_file_bytes: int,
 ) -> list[Handler]:
     waiters = FetchWaiters(coordinator.state.partitions)
     fetch_settings = FetchSettings(
         max_bytes=settings.int("fetch.max.bytes"),
-        min_file_bytes=settings.int("disk.cache.send.min.bytes"),
+        min_file_bytes=min_file_bytes,
     )
     sessions = FetchSessions(rng)
     hold = hold_seconds(settings.int("producer.id.expiration.ms"))

@@ -14,14 +14,12 @@ from .settings.broker_settings import BrokerSettings
 from .upkeep.housekeeper import HousekeeperSettings
 
 MAX_KEPT_ENTRIES: Final = 1_000
-DEFAULT_MAX_CONNECTIONS: Final = 10_000
 
 
 def wal_settings(settings: BrokerSettings) -> WalSettings:
     """Return those of the writer."""
     return WalSettings(
         max_object_bytes=settings.int("wal.max.object.bytes"),
-        efficient_object_bytes=settings.int("wal.efficient.object.bytes"),
         put_budget_per_second=settings.float("wal.put.budget.per.second"),
         linger_seconds=settings.int("wal.linger.ms") / 1000,
         upload_slots=settings.int("wal.upload.slots"),
@@ -63,14 +61,10 @@ def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
 def max_connections(settings: BrokerSettings, most: int) -> int:
     """Return how many connections are accepted.
 
-    Kafka has no bound unless one is set; here one that nobody uses costs some 20 KB, and one that
-    has begun a request 64 KiB.
-
     Args:
       most: what the process may have open.
     """
-    wanted = settings.int("max.connections")
-    return min(wanted if settings.is_set("max.connections") else DEFAULT_MAX_CONNECTIONS, most)
+    return min(settings.int("max.connections"), most)
 
 
 def with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -> BrokerSettings:

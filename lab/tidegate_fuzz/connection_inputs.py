@@ -33,7 +33,6 @@ MAX_FRAMES: Final = 12
 LONG_TEXTS: Final = ("x" * MAX_TEXT_BYTES, TOPIC, GROUP, "consumer", "1", "2")
 MAX_BYTES: Final = 1 << 17
 _HEAD_BYTES: Final = 8
-PRODUCE: Final = 0
 
 
 def request(name: str, version: int, body: bytes | bytearray, client: str | None = CLIENT) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.headers import decode_request_header, response_header
 from tidegate_protocol.messages import produce
@@ -56,7 +57,7 @@ class PlainProduceTarget:
             # The one difference: nobody looks at the client id here, so it need not be text.
             assert not _is_text(frame[10 : 10 + int.from_bytes(frame[8:10], "big")])
             return
-        assert (header.api_key, header.api_version) == (0, plain.version)
+        assert (header.api_key, header.api_version) == (ApiKey.PRODUCE, plain.version)
         assert header.correlation_id == plain.correlation_id
         try:
             request = produce.decode_request(frame[header.body_position :], plain.version)
@@ -115,7 +116,7 @@ def _answer(plain: PlainProduce) -> None:
             for key, parts in answers
         ]
     )
-    head = response_header(plain.correlation_id, 0, plain.version)
+    head = response_header(plain.correlation_id, ApiKey.PRODUCE, plain.version)
     body = head + produce.encode_response(response, plain.version)
     written = encode_plain(plain.version, plain.correlation_id, answers)
     assert written == len(body).to_bytes(4, "big") + body

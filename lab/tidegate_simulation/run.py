@@ -6,7 +6,7 @@ import logging
 import traceback
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
@@ -27,27 +27,19 @@ from .clients.hostile import draws_hostile, hostile_clients
 from .clients.readers import Admin
 from .clients.static_keepers import DefaultsChanger, StaticKeeper
 from .clients.workload import Workload, create_topics_and_keys
+from .drawing import draw_run
 from .members.steady import steady_members
 from .nemesis.movers import Mover, wait_for_moves
 from .nemesis.nemesis import Nemesis
 from .nemesis.operators import Operator, wait_for_repair
 from .nemesis.restore_trial import RestoreTrial, draws_restore
 from .nemesis.upgrader import Upgrader
-from .plans.away_plan import AWAY_KIND, draws_away
-from .plans.beginnings import draw_beginnings
-from .plans.disk_plan import draw_disks
-from .plans.drain_plan import DRAIN_KIND, draws_drains, may_stay
-from .plans.expiry_plan import OFFSETS_EXPIRED, PRODUCERS, draw_expiries
-from .plans.faults import FaultPlan, Landed, draw_plan, draw_settings
-from .plans.forwarding_plan import draw_forwarding
-from .plans.losses import draw_losses
-from .plans.move_plan import draw_moves
-from .plans.pipeline_plan import PREFIX, draw_pipelines
-from .plans.settings_plan import draw_static
+from .plans.drain_plan import DRAIN_KIND, may_stay
+from .plans.expiry_plan import OFFSETS_EXPIRED, PRODUCERS
+from .plans.faults import FaultPlan, Landed
+from .plans.pipeline_plan import PREFIX
 from .plans.store_faults import StoreFaults
 from .plans.strikes import Strikes
-from .plans.version_plan import draw_versions
-from .plans.zone_plan import draw_zones, lends
 from .probers.collection import leaks, wait_for_collection
 from .probers.drain_probers import DrainProber
 from .probers.neighbourhood import wrongly_absent
@@ -116,52 +108,7 @@ def simulate(
 
 def plan_of(seed: int, zones: int = 0) -> FaultPlan:
     """Return the faults of a seed, without running it."""
-    return _draw(seed, Random(f"{seed}/run"), zones)[1]
-
-
-def _draw(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], FaultPlan]:
-    settings = draw_settings(rng)
-    plan = draw_plan(rng, settings)
-    pipelines = draw_pipelines(
-        Random(f"{seed}/pipelines"),
-        is_calm=not plan.kinds,
-        with_wrong_clocks=plan.has_wrong_clocks,
-    )
-    losses = draw_losses(Random(f"{seed}/losses"), is_calm=not plan.kinds)
-    disks = draw_disks(
-        Random(f"{seed}/disks"), is_calm=not plan.kinds, has_segments=pipelines.drivers > 0
-    )
-    zones = draw_zones(seed, asked_zones, is_calm=not plan.kinds)
-    forwarding = draw_forwarding(seed, zones.last_gateway, is_calm=not plan.kinds)
-    for each in (pipelines, disks, forwarding):
-        settings |= each.settings_of_gateways
-    if lends(seed):  # they have peers
-        settings["forwarding.after.lost.races"] = "1"
-    plan = plan.with_pipelines(pipelines).with_losses(losses).with_disks(disks)
-    moves = draw_moves(seed, is_calm=not plan.kinds, all_reach_log=not forwarding.only_forward)
-    plan = plan.with_forwarding(forwarding).with_zones(zones).with_moves(moves)
-    has_drains = draws_drains(seed, has_wrong_clocks=plan.has_wrong_clocks)
-    has_away = draws_away(
-        seed,
-        is_looked_for=zones.is_probed,
-        is_calm=not plan.kinds,
-        has_wrong_clocks=plan.has_wrong_clocks,
-    )
-    versions = draw_versions(
-        seed,
-        is_calm=not plan.kinds,
-        may_be_late=not (has_drains or has_away or plan.has_wrong_clocks),
-        may_roll=not disks.kinds,
-    )
-    drawn = {DRAIN_KIND: has_drains, AWAY_KIND: has_away}
-    events = [kind for kind, is_drawn in drawn.items() if is_drawn]
-    static = draw_static(seed, zones.last_gateway, may_draw=not versions.is_rolling)
-    # Restored logs, and those of older releases, begin at 0.
-    may_begin_high = not (versions.is_rolling or draws_restore(seed))
-    beginnings = draw_beginnings(seed, may_begin_high=may_begin_high)
-    settings |= draw_expiries(seed, may_draw=not plan.has_wrong_clocks)
-    plan = replace(plan.with_versions(versions), static=static, beginnings=beginnings)
-    return settings, plan.with_events(*events)
+    return draw_run(seed, Random(f"{seed}/run"), zones)[1]
 
 
 def run_seeds(seeds: Iterable[int], operations: int = 150) -> Iterator[Report]:
@@ -180,7 +127,7 @@ class _Run:
         self._seed = seed
         self._operations = operations
         self._rng = Random(f"{seed}/run")
-        self._settings, self.plan = _draw(seed, self._rng, zones)
+        self._settings, self.plan = draw_run(seed, self._rng, zones)
         promised = [each for each in self.plan.kinds if each not in self.plan.disks.kinds]
         self._strikes = Strikes(promised, self._rng)
         self._asked = operations

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.errors import LocalProtocolError, RemoteProtocolError
 from tidegate_protocol.messages import (
     api_versions,
@@ -45,7 +46,9 @@ def test_api_versions_has_its_known_bytes() -> None:
     golden = b"\x0blibrdkafka\x062.0.2\0"
     assert api_versions.encode_request(request, 3) == golden
     assert api_versions.decode_request(memoryview(golden), 3) == request
-    response = api_versions.ApiVersionsResponse(api_keys=[api_versions.ApiVersion(18, 0, 4)])
+    response = api_versions.ApiVersionsResponse(
+        api_keys=[api_versions.ApiVersion(ApiKey.API_VERSIONS, 0, 4)]
+    )
     assert api_versions.encode_response(response, 0) == bytes.fromhex(
         "0000 00000001 0012 0000 0004"
     )

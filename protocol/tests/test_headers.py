@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate_protocol.apis import APIS
+from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_protocol.errors import LocalProtocolError, RemoteProtocolError
 from tidegate_protocol.headers import (
     RequestHeader,
@@ -26,6 +26,11 @@ ANNOUNCED = """
 """
 
 
+def test_api_keys_are_named_as_the_apis_are() -> None:
+    named = {each.value: each.name.replace("_", "").lower() for each in ApiKey}
+    assert named == {key: facts.name.lower() for key, facts in APIS.items()}
+
+
 def test_the_table_announces_what_kafka_announces() -> None:
     words = ANNOUNCED.split()
     expected = dict(zip(words[::2], words[1::2], strict=True))
@@ -38,21 +43,23 @@ def test_the_table_announces_what_kafka_announces() -> None:
 @pytest.mark.parametrize("client_id", [None, "", "kcat-ä"])
 @pytest.mark.parametrize("version", [3, 8, 9, 13])
 def test_request_headers_are_read(client_id: str | None, version: int) -> None:
-    raw = encode_request_header(0, version, 77, client_id=client_id)
+    raw = encode_request_header(ApiKey.PRODUCE, version, 77, client_id=client_id)
     header = decode_request_header(memoryview(raw + b"body"))
-    assert header == RequestHeader(0, version, 77, client_id, len(raw))
+    assert header == RequestHeader(ApiKey.PRODUCE, version, 77, client_id, len(raw))
 
 
 def test_request_headers_have_their_known_bytes() -> None:
     classic = bytes.fromhex("0000 0008 0000004d 0002 6162")
-    assert encode_request_header(0, 8, 77, client_id="ab") == classic
+    assert encode_request_header(ApiKey.PRODUCE, 8, 77, client_id="ab") == classic
     flexible = bytes.fromhex("0000 0009 0000004d 0002 6162 00")
-    assert encode_request_header(0, 9, 77, client_id="ab") == flexible
+    assert encode_request_header(ApiKey.PRODUCE, 9, 77, client_id="ab") == flexible
 
 
 def test_a_header_of_an_unknown_version_of_api_versions_is_read() -> None:
     raw = bytes.fromhex("0012 0063 0000004d ffff 01 05 01 78") + b"body"
-    assert decode_request_header(memoryview(raw)) == RequestHeader(18, 99, 77, None, 14)
+    assert decode_request_header(memoryview(raw)) == RequestHeader(
+        ApiKey.API_VERSIONS, 99, 77, None, 14
+    )
 
 
 def test_a_header_of_an_unknown_api_is_read() -> None:
@@ -76,21 +83,21 @@ def test_a_bad_client_id_is_refused(client_id: str) -> None:
 
 
 def test_response_headers_follow_the_version() -> None:
-    assert response_header(77, 0, 8) == b"\0\0\0\x4d"
-    assert response_header(77, 0, 9) == b"\0\0\0\x4d\0"
-    assert response_header(77, 18, 4) == b"\0\0\0\x4d"
-    assert response_header(77, 47, 0) == b"\0\0\0\x4d"
+    assert response_header(77, ApiKey.PRODUCE, 8) == b"\0\0\0\x4d"
+    assert response_header(77, ApiKey.PRODUCE, 9) == b"\0\0\0\x4d\0"
+    assert response_header(77, ApiKey.API_VERSIONS, 4) == b"\0\0\0\x4d"
+    assert response_header(77, ApiKey.OFFSET_DELETE, 0) == b"\0\0\0\x4d"
     assert response_header(77, 999, 9) == b"\0\0\0\x4d"
 
 
 def test_response_headers_are_read_back() -> None:
-    for key, version in ((0, 8), (0, 9), (18, 3)):
+    for key, version in ((ApiKey.PRODUCE, 8), (ApiKey.PRODUCE, 9), (ApiKey.API_VERSIONS, 3)):
         raw = response_header(77, key, version)
         assert decode_response_header(memoryview(raw), key, version) == (77, len(raw))
     tagged = memoryview(b"\0\0\0\x4d\x01\x05\x01x")
-    assert decode_response_header(tagged, 0, 9) == (77, 8)
+    assert decode_response_header(tagged, ApiKey.PRODUCE, 9) == (77, 8)
     with pytest.raises(RemoteProtocolError):
-        decode_response_header(memoryview(b"\0\0\0\x4d"), 0, 9)
+        decode_response_header(memoryview(b"\0\0\0\x4d"), ApiKey.PRODUCE, 9)
 
 
 def test_no_header_is_written_for_an_unknown_api() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.headers import decode_request_header, encode_request_header, response_header
 from tidegate_protocol.messages import produce as codec
 from tidegate_protocol.messages.produce import (
@@ -57,7 +58,7 @@ def request_of(
 
 
 def frame_of(request: ProduceRequest, version: int, client_id: str | None = "client") -> memoryview:
-    head = encode_request_header(0, version, 77, client_id=client_id)
+    head = encode_request_header(ApiKey.PRODUCE, version, 77, client_id=client_id)
     return memoryview(bytes(head + codec.encode_request(request, version)))
 
 
@@ -195,7 +196,7 @@ def test_an_answer_is_written_as_the_codec_writes_it(
             for name, topic_id, answers in chosen
         ]
     )
-    body = response_header(correlation_id, 0, version) + bytes(
+    body = response_header(correlation_id, ApiKey.PRODUCE, version) + bytes(
         codec.encode_response(response, version)
     )
     keyed: list[tuple[TopicKey, list[tuple[int, int, int, int]]]] = [

@@ -11,11 +11,11 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from .apis import APIS
+from .apis import APIS, ApiKey
 from .errors import LocalProtocolError, RemoteProtocolError
 from .primitives import DECODE_ERRORS, malformed, skip_tags, write_string
 
-API_VERSIONS = 18
+_API_VERSIONS = ApiKey.API_VERSIONS
 
 _FIXED = Struct(">hhi")
 _FIXED_AND_LENGTH = Struct(">hhih")
@@ -110,7 +110,7 @@ def decode_response_header(data: memoryview, api_key: int, api_version: int) -> 
 
 
 def _has_tags(api_key: int, api_version: int) -> bool:
-    if api_key == API_VERSIONS:
+    if api_key == _API_VERSIONS:
         return False
     first_flexible = _FIRST_FLEXIBLE.get(api_key)
     return first_flexible is not None and api_version >= first_flexible

@@ -7,14 +7,14 @@ import trio
 
 from tests.worlds.backup_world import CLUSTER, batch_of, memory_store, replayed, writers
 from tidegate_coordination.backup.salvage_rules import SequenceIndex, gaps_of
-from tidegate_coordination.events.cluster import (
+from tidegate_coordination.events.cluster import WalCommitted
+from tidegate_coordination.events.entries import ENTRY_FORMAT, AnyEvent, Entry
+from tidegate_coordination.events.restores import (
     FormerLife,
     FormerLivesFound,
     SalvageEnded,
     TimelineOpened,
-    WalCommitted,
 )
-from tidegate_coordination.events.entries import ENTRY_FORMAT, AnyEvent, Entry
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.records.wal import BatchFacts
 from tidegate_coordination.state.broken import StateBroken

@@ -10,6 +10,7 @@ from tidegate_coordination.configs.definition import LONG_MAX
 from tidegate_coordination.configs.effective import Source
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events import restores as rev
 from tidegate_coordination.events.cluster import Event
 from tidegate_coordination.events.entries import Entry
 from tidegate_coordination.events.metadata_versions import NEWEST, SETTINGS_TOLD
@@ -302,7 +303,7 @@ def test_nobody_is_forgotten_while_time_waits_for_an_operator() -> None:
 def test_gateways_of_a_log_that_was_restored_still_count() -> None:
     world = World()
     world.begin(1, FOREVER)
-    world.fold(ev.TimelineOpened(2, 50, 0, "r"))
+    world.fold(rev.TimelineOpened(2, 50, 0, "r"))
     assert world.settings().retention_ms == -1
     world.begin(2, BRIEF)
     assert world.settings().retention_ms == -1

@@ -31,7 +31,13 @@ TABLES = {
     "group": GROUP_CONFIGS,
     "client_metrics": CLIENT_METRICS_CONFIGS,
 }
-FIXED_HERE = {"listeners", "listener.security.protocol.map"}
+FIXED_HERE = {
+    "listeners",
+    "listener.security.protocol.map",
+    "max.connections",
+    "max.connections.per.ip",
+}
+DEFAULTS_HERE = {"max.connections": "10000", "node.id": "1"}
 RECORDED = BrokerLayers(
     {"log.retention.ms": "3000"}, {"log.retention.ms": "2000", "min.insync.replicas": "1"}
 )
@@ -42,8 +48,9 @@ def test_names_types_and_defaults_are_kafkas(kind: str) -> None:
     ours = {name: (each.type.name, each.default) for name, each in TABLES[kind].items()}
     kafkas = {name: (each["type"], each["default"]) for name, each in KAFKA[kind].items()}
     if kind == "broker":
-        assert ours.pop("node.id") == ("INT", "1")
+        assert {name: ours.pop(name)[1] for name in DEFAULTS_HERE} == DEFAULTS_HERE
         assert kafkas.pop("node.id") == ("INT", None)
+        assert kafkas.pop("max.connections") == ("INT", "2147483647")
     assert ours == kafkas
 
 

@@ -6,14 +6,10 @@ from typing import cast
 
 import pytest
 
-from tidegate_coordination.events.cluster import (
-    ClusterCreated,
-    GatewayExpired,
-    GatewayRegistered,
-    TimelineOpened,
-)
+from tidegate_coordination.events.cluster import ClusterCreated, GatewayExpired, GatewayRegistered
 from tidegate_coordination.events.entries import ENTRY_FORMAT, AnyEvent, Entry
 from tidegate_coordination.events.log_moves import LogMoveBegun, LogMoved
+from tidegate_coordination.events.restores import TimelineOpened
 from tidegate_coordination.rules.log_moves import (
     AnswerOffer,
     BeginLogMove,

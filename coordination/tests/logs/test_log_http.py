@@ -1,17 +1,16 @@
 """What `http:` promises: the contract over a real server, and clear words where it cannot."""
 
-import json
 import random
 import ssl
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 import trio
 import trustme
 
+from tests.worlds import http_log_opened
+from tests.worlds.http_log_opened import Opened
 from tests.worlds.http_log_server import log_server, tcp_server
 from tests.worlds.http_world import memory_server
 from tidegate_coordination.http.values import HttpAnswer, HttpRequest
@@ -25,31 +24,18 @@ from tidegate_coordination.log.metadata_log import (
     LogMisuse,
     LogUnavailable,
     MetadataLog,
-    Snapshot,
     Trimmed,
 )
 from tidegate_coordination.log_contract.contract import verify_log
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
-from tidegate_coordination.logs.http import wire as wire
+from tidegate_coordination.logs.http import wire
 from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.logs.sqlite.log import open_file
 
 SMALL = LogCapabilities(forward_to_leader=True, typical_append_seconds=0.5, max_entry_bytes=100)
 
-
-Opened = Callable[[str], Awaitable[MetadataLog]]
-
-
-@pytest.fixture
-async def opened() -> AsyncIterator[Opened]:
-    """Opens a log, and closes it behind the test."""
-    async with AsyncExitStack() as stack:
-
-        async def open_and_keep(url: str) -> MetadataLog:
-            return await stack.enter_async_context(aclosing(await open_log(url)))
-
-        yield open_and_keep
+opened = http_log_opened.opened
 
 
 async def failed_checks(open_one: Callable[[], Awaitable[MetadataLog]]) -> list[str]:
@@ -159,113 +145,6 @@ async def test_what_the_log_says_of_itself(opened: Opened) -> None:
             await log.append(0, b"x")
         with pytest.raises(LogCorrupt, match="ends before 2"):
             await log.append(3, b"x")
-
-
-async def test_a_snapshot_larger_than_a_request(opened: Opened) -> None:
-    chunks = [bytes([number]) * (1 << 20) for number in range(10)]
-    async with log_server(MemoryLog()) as url:
-        log = await opened(url)
-        await log.append(1, b"x")
-        await log.save_snapshot(1, chunks)
-        assert await log.load_snapshot() == Snapshot(1, chunks)
-
-
-class SeenChunks(list[bytes]):
-    """Notes which threads go through it."""
-
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        super().__init__(chunks)
-        self.threads: set[int] = set()
-
-    def __iter__(self) -> Iterator[bytes]:
-        self.threads.add(threading.get_ident())
-        return super().__iter__()
-
-
-class ShowsChunks(MemoryLog):
-    chunks: SeenChunks = SeenChunks([b"x"])
-
-    async def load_snapshot(self) -> Snapshot | None:
-        await trio.lowlevel.checkpoint()
-        return Snapshot(1, self.chunks)
-
-
-@pytest.mark.parametrize("in_loop", [True, False])
-async def test_a_server_makes_checksums_of_a_snapshot_beside_the_loop(in_loop: bool) -> None:
-    log = ShowsChunks()
-    log.chunks = SeenChunks([b"a", b"b"])
-    service = LogService(log, token=None, in_loop=in_loop)
-    assert (await asked(service, "/v1/snapshots/newest")).status == 200
-    assert (threading.get_ident() in log.chunks.threads) is in_loop
-
-
-async def test_a_client_makes_checksums_of_a_snapshot_beside_the_loop(opened: Opened) -> None:
-    chunks = SeenChunks([b"a", b"b"])
-    async with log_server(MemoryLog()) as url:
-        log = await opened(url)
-        await log.append(1, b"x")
-        await log.save_snapshot(1, chunks)
-        assert await log.load_snapshot() == Snapshot(1, [b"a", b"b"])
-    assert chunks.threads
-    assert threading.get_ident() not in chunks.threads
-
-
-class TakesTurns(MemoryLog):
-    """Has another snapshot each time that it is asked."""
-
-    turn = 0
-
-    async def load_snapshot(self) -> Snapshot | None:
-        await trio.lowlevel.checkpoint()
-        self.turn += 1
-        return Snapshot(self.turn, [b"x" * wire.MAX_PART_BYTES, b"more"])
-
-
-async def asked(service: LogService, target: str) -> HttpAnswer:
-    return await service.handle(HttpRequest("GET", target))
-
-
-async def test_snapshots_on_their_way_are_bounded(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    service = LogService(TakesTurns(), token=None, in_loop=True)
-    paths: list[str] = []
-    for _ in range(3):
-        newest = json.loads((await asked(service, "/v1/snapshots/newest")).body)
-        paths.append(f"/v1/snapshots/{newest['position']}?crc32c={newest['crc32c']}&from=0")
-    assert [(await asked(service, path)).status for path in paths] == [410, 200, 200]
-    await trio.sleep(301)
-    await asked(service, "/v1/snapshots/newest")
-    assert [(await asked(service, path)).status for path in paths] == [410, 410, 410]
-
-
-async def test_a_snapshot_that_was_fetched_is_not_kept_for_good(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    """Where nobody uploads, as on a peer listener, and none is asked for again."""
-    service = LogService(TakesTurns(), token=None, read_only=True, in_loop=True)
-    newest = json.loads((await asked(service, "/v1/snapshots/newest")).body)
-    path = f"/v1/snapshots/{newest['position']}?crc32c={newest['crc32c']}&from=0"
-    await trio.sleep(299)
-    assert (await asked(service, "/v1/wait?after=0&timeout_ms=0")).status == 204
-    assert (await asked(service, path)).status == 200
-    await trio.sleep(301)
-    assert (await asked(service, "/v1/wait?after=0&timeout_ms=0")).status == 204
-    assert (await asked(service, path)).status == 410
-
-
-async def test_a_snapshot_that_changes_all_the_time_is_unavailable(opened: Opened) -> None:
-    service = LogService(TakesTurns(), token=None)
-
-    async def forgetful(request: HttpRequest) -> HttpAnswer:
-        for _ in range(2 if "from=" in request.target else 0):
-            await asked(service, "/v1/snapshots/newest")
-        return await service.handle(request)
-
-    async with tcp_server(forgetful) as address:
-        log = await opened(f"http://{address}")
-        with pytest.raises(LogUnavailable, match="changed again and again"):
-            await log.load_snapshot()
 
 
 async def test_a_name_that_is_not_ascii_is_answered_without_it() -> None:

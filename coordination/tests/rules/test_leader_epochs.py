@@ -15,14 +15,10 @@ from tests.worlds.backup_world import (
     topic_id,
     writers,
 )
-from tidegate_coordination.events.cluster import (
-    ClusterCreated,
-    PartitionsAdded,
-    TimelineOpened,
-    TopicCreated,
-)
+from tidegate_coordination.events.cluster import ClusterCreated, PartitionsAdded, TopicCreated
 from tidegate_coordination.events.entries import ENTRY_FORMAT, Entry
 from tidegate_coordination.events.metadata_versions import EPOCHS, ReleaseTooOld
+from tidegate_coordination.events.restores import TimelineOpened
 from tidegate_coordination.log.metadata_log import LogMisconfigured
 from tidegate_coordination.log.snapshots import save_verified
 from tidegate_coordination.logs.memory import MemoryLog

@@ -15,6 +15,7 @@ from tidegate_coordination.backup.salvage_rules import (
 )
 from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events import restores as rev
 from tidegate_coordination.events.entries import ENTRY_FORMAT, Entry
 from tidegate_coordination.events.metadata_versions import NEWEST, OWN_PRODUCER_IDS
 from tidegate_coordination.rules.gateways import Register
@@ -104,7 +105,7 @@ def test_a_made_up_id_moves_nothing(version: int, made_up: int) -> None:
     ids = cluster.state.producer_ids
     first = ids.next_id + PRODUCER_ID_GAP
     cluster.writer = 0
-    cluster.apply(ev.TimelineOpened(2, 100_002, first, "r"))
+    cluster.apply(rev.TimelineOpened(2, 100_002, first, "r"))
     highest = cluster.state.partitions.highest_producer_id(ids.was_given)
     assert highest == (given if made_up >= RANGE or made_up not in before else max(given, made_up))
     cluster.do(EndSalvage("r", MAX_INT64 + PRODUCER_ID_GAP))  # whatever it was told

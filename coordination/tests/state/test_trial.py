@@ -22,6 +22,7 @@ from tidegate_coordination.coordinator.drafts import CannotCommit, Draft
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import groups as gev
 from tidegate_coordination.events import log_moves as lev
+from tidegate_coordination.events import restores as rev
 from tidegate_coordination.events.entries import (
     AnyEvent,
     UnreadableEntry,
@@ -134,7 +135,7 @@ def kinds() -> Iterator[type[ev.Event]]:
 
 def shared_kinds() -> Iterator[type[ev.Event]]:
     # A restore folds it by itself, before there is a log.
-    return (each for each in kinds() if each is not ev.TimelineOpened)
+    return (each for each in kinds() if each is not rev.TimelineOpened)
 
 
 FUZZ = settings(
@@ -265,21 +266,21 @@ async def test_what_cannot_be_folded_costs_its_proposal_and_nothing_else(name: s
 @pytest.mark.parametrize(
     ("event", "text"),
     [
-        (ev.TimelineOpened(2**31, 100, 0, "r"), "timeline"),
-        (ev.TimelineOpened(2, 2**32, 0, "r"), "first_incarnation"),
-        (ev.TimelineOpened(2, 100, OWN_IDS.stop, "r"), "which are not the cluster's"),
-        (ev.SalvageEnded("r", OWN_IDS.stop), "which are not the cluster's"),
+        (rev.TimelineOpened(2**31, 100, 0, "r"), "timeline"),
+        (rev.TimelineOpened(2, 2**32, 0, "r"), "first_incarnation"),
+        (rev.TimelineOpened(2, 100, OWN_IDS.stop, "r"), "which are not the cluster's"),
+        (rev.SalvageEnded("r", OWN_IDS.stop), "which are not the cluster's"),
     ],
 )
 def test_a_restore_leaves_the_cluster_its_numbers(event: ev.Event, text: str) -> None:
     """Where the next range begins, another cluster's ids do."""
     state = ClusterState()
-    if isinstance(event, ev.SalvageEnded):
-        opened = encode_events([ev.TimelineOpened(2, 100, 0, "r")])
+    if isinstance(event, rev.SalvageEnded):
+        opened = encode_events([rev.TimelineOpened(2, 100, 0, "r")])
         state.apply(1, decode_entry(encode_entry(b"n", 0, 1, opened), 1))
-        Trial(state).check([ev.SalvageEnded("r", OWN_IDS.stop - 1)])
+        Trial(state).check([rev.SalvageEnded("r", OWN_IDS.stop - 1)])
     else:
-        Trial(state).check([ev.TimelineOpened(2**31 - 1, 2**32 - 1, OWN_IDS.stop - 1, "r")])
+        Trial(state).check([rev.TimelineOpened(2**31 - 1, 2**32 - 1, OWN_IDS.stop - 1, "r")])
     with pytest.raises(StateBroken, match=text):
         Trial(state).check([event])
 

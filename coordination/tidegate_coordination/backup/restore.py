@@ -27,9 +27,10 @@ from tidegate_storage.objects.ownership import Owner, newest_timeline, open_time
 from tidegate_storage.stores.object_store import ObjectStore
 
 from ..coordinator.coordinator import Coordinator
-from ..events.cluster import FormerLife, MetadataVersionSet, TimelineOpened
+from ..events.cluster import MetadataVersionSet
 from ..events.entries import ENTRY_FORMAT, Entry, decode_entry
 from ..events.metadata_versions import EPOCHS
+from ..events.restores import FormerLife, TimelineOpened
 from ..log.metadata_log import FIRST_POSITION, LogMisconfigured, MetadataLog, Trimmed
 from ..log.snapshots import encode_state, save_verified
 from ..rules.housekeeping import MAX_MOVES, MoveLogStarts

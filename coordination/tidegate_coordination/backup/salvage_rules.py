@@ -18,7 +18,8 @@ from typing import Final, NamedTuple
 from tidegate_protocol.batches import last_sequence, walk
 from tidegate_storage.objects.wal_reader import WalContents
 
-from ..events.cluster import Event, FormerLife, FormerLivesFound, SalvageEnded
+from ..events.cluster import Event
+from ..events.restores import FormerLife, FormerLivesFound, SalvageEnded
 from ..rules.proposal import GATEWAYS, HEADS, OBJECTS, PRODUCER_IDS, TOPICS, Decided, View
 from ..rules.records.wal import NO_PRODUCER_ID, BatchFacts, BatchOutcome, CommitWal, Refusal
 from ..state.cluster import ClusterState

@@ -63,13 +63,24 @@ _MEANINGS = {
     "num.partitions": "Partitions of topics created without a number of their own.",
     "offset.metadata.max.bytes": "The longest metadata text of a committed offset.",
     "offsets.retention.minutes": "How long the offsets of an empty group are kept.",
+    "offsets.topic.num.partitions": "Partitions of __consumer_offsets, which stays empty.",
+    "offsets.topic.replication.factor": "Label of __consumer_offsets.",
+    "offsets.topic.segment.bytes": "What __consumer_offsets has as its segment.bytes.",
     "producer.id.expiration.ms": "How long the state of an idle idempotent producer is kept.",
     "socket.request.max.bytes": "The largest request.",
 }
 
-_DEFAULTS_HERE = {"node.id": "1"}
+# Kafka has no bound on connections.  Here one that has begun a request costs 64 KiB.
+_DEFAULTS_HERE = {"max.connections": "10000", "node.id": "1"}
 
-_FIXED_AT_START = frozenset({"listener.security.protocol.map", "listeners"})
+_FIXED_AT_START = frozenset(
+    {
+        "listener.security.protocol.map",
+        "listeners",
+        "max.connections",
+        "max.connections.per.ip",
+    }
+)
 """Kafka changes these while it runs; a gateway reads them once."""
 
 

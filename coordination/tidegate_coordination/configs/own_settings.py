@@ -33,8 +33,6 @@ OWN_SETTINGS = (
          " set: none is kept."),
     _own("disk.cache.max.bytes", _LONG, 10_240 * _MIB, at_least(0),
          "What that folder's files may take of the disk."),
-    _own("disk.cache.send.min.bytes", _INT, 32_768, at_least(1),
-         "What is at least this large the kernel sends from its file; what is smaller is copied."),
     _own("drain.grace.ms", _LONG, 4000, at_least(0),
          "A gateway that drains closes connections that were silent for so long.  If that is longer"
          " than clients take between two heartbeats, they hear from it where to go."),
@@ -46,9 +44,6 @@ OWN_SETTINGS = (
     _own("forwarding", _STRING, "auto", one_of("auto", "on", "off"),
          "Whether one gateway appends to the metadata log for all: auto does as the log asks.  Only"
          " gateways with a peer.listener can be that one."),
-    _own("forwarding.after.lost.races", _INT, 3, at_least(1),
-         "With auto, over a log that many may append to: who comes too late so many times in a row"
-         " lets another gateway append for a while."),
     _own("housekeeping.interval.ms", _LONG, 60_000, at_least(1000),
          "How often expired records and objects nobody needs are looked for."),
     _own("instance.key", _STRING, None, None,
@@ -86,8 +81,6 @@ OWN_SETTINGS = (
          "header: check batches as a whole; full: check every record as Kafka does."),
     _own("snapshot.interval.entries", _INT, 10_000, at_least(1),
          "A snapshot is written after so many entries of the metadata log."),
-    _own("wal.efficient.object.bytes", _INT, 7 * _MIB, at_least(1),
-         "Objects of this size cost nothing of the budget, smaller ones up to one token."),
     _own("wal.linger.ms", _LONG, 250, at_least(0),
          "How long a batch waits at most for the budget of object store requests."),
     _own("wal.max.object.bytes", _INT, 8 * _MIB, at_least(1024),
@@ -108,3 +101,8 @@ OWN_SETTINGS = (
          "Whether gateways of a zone that have a peer.listener read for each other, so that the"
          " object store is asked once for all of them."),
 )  # fmt: skip
+
+REMOVED_SETTINGS = frozenset(
+    {"disk.cache.send.min.bytes", "forwarding.after.lost.races", "wal.efficient.object.bytes"}
+)
+"""Names that earlier versions had.  A settings file may still have them; they have no effect."""

@@ -102,19 +102,6 @@ class ClaimReleased(Event, frozen=True, tag=7):
     tenant: int = 0
 
 
-class TimelineOpened(Event, frozen=True, tag=8):
-    """The log was restored or repaired: every incarnation so far ended, and salvage begins.
-
-    first_incarnation, first_producer_id: above all that the lost end of the log can have given out.
-    restore_id: tells one restore from another.
-    """
-
-    timeline: int
-    first_incarnation: int
-    first_producer_id: int
-    restore_id: str
-
-
 class GatewayResumed(Event, frozen=True, tag=15):
     """A gateway that was draining takes new work again."""
 
@@ -141,22 +128,6 @@ class StaticSettingsTold(Event, frozen=True, tag=18):
 
     incarnation: int
     settings: dict[str, str]
-
-
-class FormerLife(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """An incarnation whose registration was lost, and where its objects lie."""
-
-    incarnation: int
-    node_id: int
-    zone: str
-    timeline: int
-
-
-class FormerLivesFound(Event, frozen=True, tag=9):
-    """Objects of incarnations that the restored state does not know may be committed."""
-
-    restore_id: str
-    lives: tuple[FormerLife, ...]
 
 
 class TopicCreated(Event, frozen=True, tag=10):
@@ -194,16 +165,6 @@ class ConfigsSet(Event, frozen=True, tag=13):
     resource_name: str
     configs: dict[str, str]
     tenant: int = 0
-
-
-class SalvageEnded(Event, frozen=True, tag=14):
-    """Nothing more of former timelines will be committed; gateways may begin.
-
-    first_producer_id: above every producer id that was met.
-    """
-
-    restore_id: str
-    first_producer_id: int
 
 
 class Run(msgspec.Struct, array_like=True, frozen=True, gc=False):

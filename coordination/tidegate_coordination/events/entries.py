@@ -20,6 +20,7 @@ import msgspec
 from . import cluster as ev
 from . import groups as gev
 from . import log_moves as lev
+from . import restores as rev
 
 ENTRY_FORMAT: Final = 1
 CHECKED_FORMAT: Final = 2
@@ -41,9 +42,9 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     ev.StaticSettingsTold,
     ev.ClaimTaken,
     ev.ClaimReleased,
-    ev.TimelineOpened,
-    ev.FormerLivesFound,
-    ev.SalvageEnded,
+    rev.TimelineOpened,
+    rev.FormerLivesFound,
+    rev.SalvageEnded,
     ev.TopicCreated,
     ev.PartitionsAdded,
     ev.TopicDeleted,

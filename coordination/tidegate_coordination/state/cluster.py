@@ -11,33 +11,22 @@ even once its gateway is the only one left (decision 3).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from ..events import cluster as ev
 from ..events import groups as gev
 from ..events import log_moves as lev
+from ..events import restores as rev
 from ..events.entries import Entry
 from ..events.metadata_versions import EPOCHS, FIRST, NEWEST, entry_formats, too_old
 from .broken import StateBroken, expect
-from .claims import ClaimTable
-from .configs import ConfigTable
 from .frozen import FrozenState, split
-from .gateways import GatewayTable
-from .groups import GroupTable
-from .log_moves import LogMoveTable
-from .name_changes import TOPIC_RESOURCE, NameChanges
-from .pipeline_reports import ReportTable
-from .proposals import ProposalTable
-from .records.objects import ObjectTable
-from .records.partitions import PartitionTable
-from .records.producer_ids import ProducerIdTable
+from .name_changes import TOPIC_RESOURCE
 from .records.run_folds import RunFolds
 from .snapshot_head import decode_head, encode_head, is_wide
-from .static_settings import StaticSettingsTable
-from .timelines import TimelineTable
-from .topics import TopicTable
+from .tables import StateTables
 
 # How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
 # counts as a leap.
@@ -48,41 +37,14 @@ _Fold = Callable[[Any], None]
 _NOT_THERE = (LookupError, OverflowError, struct.error)
 
 
-class ClusterState:
-    """Every durable fact that is not record bytes, as of `position` in the log.
-
-    touched: partition numbers that grew or moved since the caller last cleared it, for wake-ups.
-    highest_version: the metadata.version up to which its owner reads: that of this release, but for
-    a simulated older one.
-    """
+class ClusterState(StateTables):
+    """See the module's head, and StateTables for what it holds."""
 
     def __init__(self, highest_version: int = NEWEST) -> None:
-        self.highest_version = highest_version
-        self.metadata_version = FIRST
-        self.position = 0
-        self.log_time_ms = 0
-        self.expiry_resumes_at_ms = 0
-        self.cluster_id = ""
-        self.timeline = 0
-        self.timelines: Final = TimelineTable()
-        self.gateways: Final = GatewayTable()
-        self.claims: Final = ClaimTable()
-        self.topics: Final = TopicTable()
-        self.partitions: Final = PartitionTable()
-        self.objects: Final = ObjectTable()
-        self.producer_ids: Final = ProducerIdTable()
-        self.groups: Final = GroupTable()
-        self.configs: Final = ConfigTable()
-        self.name_changes: Final = NameChanges()
-        self.pipeline_reports: Final = ReportTable()
-        self.proposals: Final = ProposalTable()
-        self.log_moves: Final = LogMoveTable()
-        self.static_settings: Final = StaticSettingsTable()
-        self.touched: Final[set[int]] = set()
+        super().__init__(highest_version)
         self._author = 0
         self._writer_clock_ms = 0
         self._writer_uptime_ms = -1
-        self._frozen: Final[list[FrozenState]] = []
         self._folds: Final = self._by_type()
 
     def log_time_after(self, writer: int, clock_ms: int) -> int:
@@ -137,9 +99,9 @@ class ClusterState:
             ev.StaticSettingsTold: self._fold_settings_told,
             ev.ClaimTaken: self.claims.fold_taken,
             ev.ClaimReleased: self.claims.fold_released,
-            ev.TimelineOpened: self._fold_timeline_opened,
-            ev.FormerLivesFound: self._fold_former_lives,
-            ev.SalvageEnded: self._fold_salvage_ended,
+            rev.TimelineOpened: self._fold_timeline_opened,
+            rev.FormerLivesFound: self._fold_former_lives,
+            rev.SalvageEnded: self._fold_salvage_ended,
             ev.TopicCreated: self._fold_topic_created,
             ev.PartitionsAdded: self._fold_partitions_added,
             ev.TopicDeleted: self._fold_topic_deleted,
@@ -198,11 +160,7 @@ class ClusterState:
         self.gateways.lease_ms = event.lease_ms
         self.producer_ids.fold_begun(event.first_producer_id)
 
-    def timeline_of(self, incarnation: int) -> int:
-        """Return the timeline whose folder holds the incarnation's objects."""
-        return self.timelines.of(incarnation, self.timeline)
-
-    def _fold_timeline_opened(self, event: ev.TimelineOpened) -> None:
+    def _fold_timeline_opened(self, event: rev.TimelineOpened) -> None:
         expect(event.timeline > self.timeline, f"timeline {event.timeline} after {self.timeline}")
         self.timelines.fold_opened(event.restore_id, self.timeline, self.gateways.homes)
         self.timelines.salvageable.update(self.gateways.live)
@@ -229,20 +187,13 @@ class ClusterState:
         assert gateway is not None
         self.static_settings.fold_told(gateway.node_id, event.settings, self.settled_time_ms)
 
-    @property
-    def settled_time_ms(self) -> int:
-        """Return the time up to which things are old, whatever one clock says; 0: nothing is."""
-        if self.log_time_ms < self.expiry_resumes_at_ms:
-            return 0
-        return self.gateways.earlier_of_median_and(self.log_time_ms)
-
-    def _fold_former_lives(self, event: ev.FormerLivesFound) -> None:
+    def _fold_former_lives(self, event: rev.FormerLivesFound) -> None:
         self._expect_restore(event.restore_id)
         for life in event.lives:
             self.gateways.fold_found(life.incarnation, life.node_id, life.zone)
             self.timelines.fold_found(life.incarnation, life.timeline)
 
-    def _fold_salvage_ended(self, event: ev.SalvageEnded) -> None:
+    def _fold_salvage_ended(self, event: rev.SalvageEnded) -> None:
         self._expect_restore(event.restore_id)
         for incarnation in self.timelines.salvageable:
             self.objects.end_incarnation(incarnation)
@@ -296,7 +247,7 @@ class ClusterState:
         topic = self.topics.fold_deleted(event)
         self._note_change(TOPIC_RESOURCE, topic.name)
         self.keep_partitions(topic.partition_numbers)
-        self._keep_groups(self.groups.with_offsets_of(event.topic_id))
+        self.keep_groups(self.groups.with_offsets_of(event.topic_id))
         for number in topic.partition_numbers:
             self.touched.add(number)
             partition = self.partitions.remove(number)
@@ -330,7 +281,7 @@ class ClusterState:
         self,
         event: gev.GroupChanged | gev.OffsetsCommitted | gev.OffsetsDeleted | gev.GroupDeleted,
     ) -> None:
-        self._keep_groups((event.group_id,))
+        self.keep_groups((event.group_id,))
         match event:
             case gev.GroupChanged():
                 self.groups.fold_group_changed(event, self.log_time_ms)
@@ -342,17 +293,6 @@ class ClusterState:
                 self.groups.fold_group_deleted(event, self.log_time_ms)
                 self.claims.forget(f"group/{event.group_id}")
 
-    def keep_partitions(self, numbers: Iterable[int]) -> None:
-        """Take these rows for the snapshots under way: they are about to change."""
-        if self._frozen:
-            numbers = list(numbers)
-            for frozen in self._frozen:
-                frozen.partitions.keep(numbers)
-
-    def _keep_groups(self, group_ids: Sequence[str]) -> None:
-        for frozen in self._frozen:
-            frozen.groups.keep(group_ids)
-
     @contextmanager
     def frozen(self, *, as_copy: bool = False) -> Generator[FrozenState]:
         """Give the state as it is now, to be encoded in pieces while this one goes on.
@@ -362,11 +302,11 @@ class ClusterState:
         head = encode_head(self, as_copy=as_copy)
         partitions = self.partitions.frozen(is_wide=is_wide(self))
         frozen = FrozenState(self.position, head, partitions, self.groups.frozen())
-        self._frozen.append(frozen)
+        self.frozen_states.append(frozen)
         try:
             yield frozen
         finally:
-            self._frozen.remove(frozen)
+            self.frozen_states.remove(frozen)
 
     def encode(self) -> bytes:
         """Return the whole state; equal states give equal bytes."""

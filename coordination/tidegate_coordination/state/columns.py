@@ -14,6 +14,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 import msgspec
 
 from ..events import cluster as ev
+from ..events import restores as rev
 from .broken import StateBroken
 
 MAX_INT64: Final = (1 << 63) - 1
@@ -35,8 +36,8 @@ _OTHERS: Final[dict[tuple[type[msgspec.Struct], str], range]] = {
     (ev.Segment, "check"): _UINT32,
     (ev.WalCommitted, "size_bytes"): _UINT32,
     (ev.ClusterCreated, "lease_ms"): range(1, MAX_UINT32),
-    (ev.TimelineOpened, "timeline"): range(1, 1 << 31),  # as epochs of leaders rise with it
-    (ev.TimelineOpened, "first_incarnation"): _UINT32,
+    (rev.TimelineOpened, "timeline"): range(1, 1 << 31),  # as epochs of leaders rise with it
+    (rev.TimelineOpened, "first_incarnation"): _UINT32,
     (ev.TopicCreated, "partition_count"): range(1, MAX_UINT32),
     (ev.SegmentsOfPartition, "digest"): range(1 << 64),
 }

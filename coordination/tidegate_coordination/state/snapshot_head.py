@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..events.metadata_versions import LEVELS, too_new
 from .broken import expect
-
-if TYPE_CHECKING:
-    from .cluster import ClusterState
+from .tables import StateTables
 
 # The format that is written is one that all gateways can load; see metadata_versions.py.  Formats
 # 5 and 6 are 4 of a cluster at a higher metadata.version; 6 has more bits for numbers that rise for
@@ -20,12 +18,12 @@ _READABLE_FORMATS = (2, 3, 4, 5, 6)
 _WIDE_FORMAT = 6
 
 
-def is_wide(state: ClusterState) -> bool:
+def is_wide(state: StateTables) -> bool:
     """Tell whether snapshots have all bits of numbers that rise for ever; see columns.py."""
     return LEVELS[state.metadata_version].snapshot_format >= _WIDE_FORMAT
 
 
-def encode_head(state: ClusterState, *, as_copy: bool) -> dict[str, object]:
+def encode_head(state: StateTables, *, as_copy: bool) -> dict[str, object]:
     """Return it as builtins; as_copy: see ClusterState.frozen()."""
     return {
         "format": LEVELS[state.metadata_version].snapshot_format,
@@ -51,7 +49,7 @@ def encode_head(state: ClusterState, *, as_copy: bool) -> dict[str, object]:
     }
 
 
-def decode_head(state: ClusterState, table: Mapping[str, Any]) -> None:
+def decode_head(state: StateTables, table: Mapping[str, Any]) -> None:
     """Fill an empty state, but for its metadata.version, from encode_head()'s answer.
 
     Raises:

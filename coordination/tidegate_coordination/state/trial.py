@@ -16,19 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..events import cluster as ev
 from ..events import groups as gev
 from ..events import log_moves as lev
+from ..events import restores as rev
 from .broken import StateBroken, expect, expect_left
+from .cluster import ClusterState
 from .columns import MAX_UINT32, check_numbers
 from .records.producer_ids import FIRST_IDS
 from .topics import Topic, collision_key
 from .trial_runs import RunTrial
-
-if TYPE_CHECKING:
-    from .cluster import ClusterState
 
 _TOPIC_RESOURCE: Final = 2
 # Of one event: above what any rule allows, and below what a replica could not hold.
@@ -84,9 +83,9 @@ class Trial:
             ev.StaticSettingsTold: lambda event: self._lives(event.incarnation),
             ev.ClaimTaken: self._claim_taken,
             ev.ClaimReleased: self._claim_released,
-            ev.TimelineOpened: self._timeline_opened,
-            ev.FormerLivesFound: self._former_lives,
-            ev.SalvageEnded: self._salvage_ended,
+            rev.TimelineOpened: self._timeline_opened,
+            rev.FormerLivesFound: self._former_lives,
+            rev.SalvageEnded: self._salvage_ended,
             ev.TopicCreated: self._topic_created,
             ev.PartitionsAdded: self._partitions_added,
             ev.TopicDeleted: self._topic_deleted,
@@ -167,7 +166,7 @@ class Trial:
         known = known and ("claim", event.name) not in self._once
         expect(known, f"claim {event.name} released, but unknown")
 
-    def _timeline_opened(self, event: ev.TimelineOpened) -> None:
+    def _timeline_opened(self, event: rev.TimelineOpened) -> None:
         state = self._state
         expect(event.timeline > state.timeline, f"timeline {event.timeline}")
         later = event.first_incarnation >= state.gateways.next_incarnation
@@ -175,7 +174,7 @@ class Trial:
         self._owns_ids(event.first_producer_id)
         self._only_once("timeline", "")
 
-    def _former_lives(self, event: ev.FormerLivesFound) -> None:
+    def _former_lives(self, event: rev.FormerLivesFound) -> None:
         self._restores(event.restore_id)
         gateways = self._state.gateways
         for life in event.lives:
@@ -184,7 +183,7 @@ class Trial:
             expect(new and past, f"incarnation {life.incarnation} is no former life")
             self._only_once("former life", life.incarnation)
 
-    def _salvage_ended(self, event: ev.SalvageEnded) -> None:
+    def _salvage_ended(self, event: rev.SalvageEnded) -> None:
         self._restores(event.restore_id)
         self._owns_ids(event.first_producer_id)
 

@@ -16,7 +16,7 @@ from tests.worlds.wire_client import (
     records_batch,
     request_frame,
 )
-from tidegate_protocol.apis import APIS
+from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.frames import frame
 from tidegate_protocol.headers import decode_response_header, encode_request_header
@@ -25,6 +25,7 @@ from tidegate_protocol.messages.metadata import MetadataRequest
 
 CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(200)
 MAX_FRAME_BYTES = 100 << 20
+USED_BY_ALL = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.API_VERSIONS}
 
 
 @dataclass(frozen=True)
@@ -60,41 +61,56 @@ BAD_FRAMES = {
     "huge length": Closes(length(2**31 - 1), "frame of 2147483647 bytes"),
     "one byte too long": Closes(length(MAX_FRAME_BYTES + 1), f"limit {MAX_FRAME_BYTES}"),
     "large frame that is not Produce": Closes(
-        length(9 << 20) + header(3, 12) + b"\0", "that is not Produce"
+        length(9 << 20) + header(ApiKey.METADATA, 12) + b"\0", "that is not Produce"
     ),
     "TLS": Closes(CLIENT_HELLO, "TLS to a PLAINTEXT listener"),
     "HTTP": Closes(b"GET /metrics HTTP/1.1\r\nHost: broker\r\n\r\n", "HTTP to a Kafka listener"),
     "empty frame": Closes(length(0), "RequestHeader"),
-    "half a header": Closes(frame(header(3, 0)[:7]), "RequestHeader"),
+    "half a header": Closes(frame(header(ApiKey.METADATA, 0)[:7]), "RequestHeader"),
     "client id past the end": Closes(
-        frame(header(3, 0, b"\x7f\xff")), "ends inside its request header"
+        frame(header(ApiKey.METADATA, 0, b"\x7f\xff")), "ends inside its request header"
     ),
-    "client id of length -2": Closes(frame(header(3, 0, b"\xff\xfe")), "client id has length -2"),
-    "client id that is no text": Closes(frame(header(3, 0, b"\0\2\xc3\x28")), "RequestHeader"),
+    "client id of length -2": Closes(
+        frame(header(ApiKey.METADATA, 0, b"\xff\xfe")), "client id has length -2"
+    ),
+    "client id that is no text": Closes(
+        frame(header(ApiKey.METADATA, 0, b"\0\2\xc3\x28")), "RequestHeader"
+    ),
     "unknown API key": Closes(frame(header(9999, 0)), "unknown API key 9999"),
     "negative API key": Closes(frame(header(-1, 0)), "unknown API key -1"),
-    "version from the future": Closes(frame(header(3, 99) + b"\0"), "Metadata version 99"),
-    "negative version": Closes(frame(header(3, -1)), "Metadata version -1"),
-    "announced but refused": Closes(frame(header(0, 2)), "Produce version 2"),
-    "Fetch of old": Closes(frame(header(1, 3)), "Fetch version 3"),
-    "more topics than bytes": Closes(with_body(3, 0, "7fffffff"), "Metadata"),
-    "topics of length -2": Closes(with_body(3, 1, "fffffffe"), "Metadata"),
-    "compact array of 2^32 - 2": Closes(with_body(3, 12, "ffffffff0f"), "Metadata"),
-    "array length of six bytes": Closes(with_body(3, 12, "ffffffffff0f"), "varint"),
-    "string past the end": Closes(with_body(3, 0, "00000001 7fff 61"), "Metadata"),
-    "string of length -2": Closes(with_body(3, 0, "00000001 fffe"), "Metadata"),
-    "string that is no text": Closes(with_body(3, 0, "00000001 0002 c328"), "Metadata"),
-    "tags without end": Closes(with_body(3, 12, "01 01 00 ffffffff0f"), "tag"),
-    "a tag past the end": Closes(with_body(3, 12, "01 01 00 01 00 ff7f 61"), "Metadata"),
+    "version from the future": Closes(
+        frame(header(ApiKey.METADATA, 99) + b"\0"), "Metadata version 99"
+    ),
+    "negative version": Closes(frame(header(ApiKey.METADATA, -1)), "Metadata version -1"),
+    "announced but refused": Closes(frame(header(ApiKey.PRODUCE, 2)), "Produce version 2"),
+    "Fetch of old": Closes(frame(header(ApiKey.FETCH, 3)), "Fetch version 3"),
+    "more topics than bytes": Closes(with_body(ApiKey.METADATA, 0, "7fffffff"), "Metadata"),
+    "topics of length -2": Closes(with_body(ApiKey.METADATA, 1, "fffffffe"), "Metadata"),
+    "compact array of 2^32 - 2": Closes(with_body(ApiKey.METADATA, 12, "ffffffff0f"), "Metadata"),
+    "array length of six bytes": Closes(with_body(ApiKey.METADATA, 12, "ffffffffff0f"), "varint"),
+    "string past the end": Closes(with_body(ApiKey.METADATA, 0, "00000001 7fff 61"), "Metadata"),
+    "string of length -2": Closes(with_body(ApiKey.METADATA, 0, "00000001 fffe"), "Metadata"),
+    "string that is no text": Closes(
+        with_body(ApiKey.METADATA, 0, "00000001 0002 c328"), "Metadata"
+    ),
+    "tags without end": Closes(with_body(ApiKey.METADATA, 12, "01 01 00 ffffffff0f"), "tag"),
+    "a tag past the end": Closes(
+        with_body(ApiKey.METADATA, 12, "01 01 00 01 00 ff7f 61"), "Metadata"
+    ),
     "produce with 2^31 - 1 topics": Closes(
-        with_body(0, 3, "ffff ffff 00000000 7fffffff"), "Produce"
+        with_body(ApiKey.PRODUCE, 3, "ffff ffff 00000000 7fffffff"), "Produce"
     ),
     "records past the end": Closes(
-        with_body(0, 3, "ffff ffff 00000000 00000001 0001 61 00000001 00000000 7fffffff 00"),
+        with_body(
+            ApiKey.PRODUCE, 3, "ffff ffff 00000000 00000001 0001 61 00000001 00000000 7fffffff 00"
+        ),
         "Produce",
     ),
     "records of length -2": Closes(
-        with_body(0, 3, "ffff ffff 00000000 00000001 0001 61 00000001 00000000 fffffffe"), "Records"
+        with_body(
+            ApiKey.PRODUCE, 3, "ffff ffff 00000000 00000001 0001 61 00000001 00000000 fffffffe"
+        ),
+        "Records",
     ),
 }
 
@@ -165,12 +181,12 @@ async def test_api_versions_of_an_unknown_version(
     version: int, body: bytes, autojump_clock: MockClock
 ) -> None:
     async with neighboured() as scene:
-        await scene.offender.send(frame(header(18, version) + b"\0" + body))
+        await scene.offender.send(frame(header(ApiKey.API_VERSIONS, version) + b"\0" + body))
         answer = memoryview(await scene.offender.receive())
-        _, position = decode_response_header(answer, 18, 0)
+        _, position = decode_response_header(answer, ApiKey.API_VERSIONS, 0)
         response = api_versions.decode_response(answer[position:], 0)
         assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert {each.api_key for each in response.api_keys} >= {0, 1, 3, 18}
+        assert {each.api_key for each in response.api_keys} >= USED_BY_ALL
         again = await scene.offender.call("ApiVersions", 3, client_software("test", "1.0"))
         assert again.error_code == 0
 
@@ -190,9 +206,9 @@ def client_software(name: str, version: str) -> api_versions.ApiVersionsRequest:
     )
 
 
-@pytest.mark.parametrize("key", [0, 3])
-async def test_a_declared_length_costs_no_memory(key: int, autojump_clock: MockClock) -> None:
-    declared = {0: MAX_FRAME_BYTES, 3: 7 << 20}[key]
+@pytest.mark.parametrize("key", [ApiKey.PRODUCE, ApiKey.METADATA])
+async def test_a_declared_length_costs_no_memory(key: ApiKey, autojump_clock: MockClock) -> None:
+    declared = {ApiKey.PRODUCE: MAX_FRAME_BYTES, ApiKey.METADATA: 7 << 20}[key]
     async with neighboured() as scene:
         before = resident_bytes()
         stalled = [scene.connect() for _ in range(20)]
@@ -215,7 +231,7 @@ async def test_stalled_huge_frames_hold_up_only_their_like(autojump_clock: MockC
     async with neighboured({"buffered.bytes.max": str(128 << 20)}) as scene:
         stalled = [scene.connect() for _ in range(5)]
         for client in stalled:
-            await client.send(length(63 << 20) + header(0, 9) + b"\0")
+            await client.send(length(63 << 20) + header(ApiKey.PRODUCE, 9) + b"\0")
         await trio.sleep(1)
         await scene.neighbour_works()
         with trio.fail_after(1):

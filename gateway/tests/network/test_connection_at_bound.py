@@ -13,10 +13,11 @@ from tidegate_gateway.network.memory_transport import MemoryTransport, memory_tr
 from tidegate_gateway.network.receiver import ConnectionLimits
 from tidegate_gateway.network.reply_memory import ReplyMemory
 from tidegate_gateway.produce.seal_pace import Inflow
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.frames import frame
 
 HEARTBEAT = b"\x00\x0c"
-PRODUCE = b"\x00\x00"
+PRODUCE = ApiKey.PRODUCE.to_bytes(2, "big")
 
 
 class Echo:

@@ -21,6 +21,7 @@ from tests.worlds.wire_client import (
 from tidegate_gateway.network import arenas, large_requests
 from tidegate_gateway.network.large_requests import LARGE_BODY_BYTES, LargeRequests
 from tidegate_gateway.requests.records import fetch
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.messages import api_versions as av
@@ -261,12 +262,14 @@ async def test_elements_of_all_requests_that_are_answered_are_bounded(
 ) -> None:
     large = LargeRequests()
     most = large_requests.MAX_ELEMENTS
-    held = [large.reading(3) for _ in range(large_requests.MAX_ELEMENTS_AT_ONCE // most)]
+    held = [
+        large.reading(ApiKey.METADATA) for _ in range(large_requests.MAX_ELEMENTS_AT_ONCE // most)
+    ]
     for each in held:
         await each.count(most)
     with pytest.raises(RemoteProtocolError, match="not answered in time"):
-        await large.reading(3).count(1)
-    late = large.reading(3)
+        await large.reading(ApiKey.METADATA).count(1)
+    late = large.reading(ApiKey.METADATA)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(late.count, 2)
         await trio.sleep(1)
@@ -291,7 +294,7 @@ async def test_members_of_groups_wait_for_none_who_asks_for_much(
     async with wire_world() as world, trio.open_nursery() as nursery:
         large = world.gateway.large_requests
         for _ in range(3):
-            await large.reading(3).count(80_000)
+            await large.reading(ApiKey.METADATA).count(80_000)
         metadata = request_frame("Metadata", 9, many_names(20_000))
         for _ in range(2):
             nursery.start_soon(world.connect().send, metadata)

@@ -26,12 +26,12 @@ from tidegate_gateway.admin.metrics import gateway_metrics, render
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.cli.command import COMMANDS, app
 from tidegate_gateway.cli.dev_zones.words import Verb
-from tidegate_gateway.handlers import PRODUCE, make_handlers
+from tidegate_gateway.handlers import make_handlers
 from tidegate_pipeline.commands.pages import driver_metrics
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.planning.limits import MergeSettings
 from tidegate_pipeline.runners.local_runner import LocalRunner
-from tidegate_protocol.apis import APIS
+from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 ROOT = Path(__file__).parents[3]
@@ -76,7 +76,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
             rng=Random(1),
             blocking=Inline(),
         )
-    served = [APIS[key] for key in (PRODUCE, *(each.api_key for each in handlers))]
+    served = [APIS[key] for key in (ApiKey.PRODUCE, *(each.api_key for each in handlers))]
 
     assert listed == {
         each.name: (each.key, versions(each.min_version, each.max_version)) for each in served

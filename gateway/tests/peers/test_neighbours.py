@@ -25,6 +25,7 @@ from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.zones.cluster_view import ClusterView
 from tidegate_gateway.zones.zone_finder import ZoneFinder
 from tidegate_gateway.zones.zone_settings import zone_maps
+from tidegate_protocol.apis import ApiKey
 
 OWN = 1
 ROUND = 2 * LOOK_SECONDS + ANSWER_SECONDS
@@ -88,7 +89,11 @@ class Town:
             (size,) = struct.unpack(">i", await stream.receive_some(4))
             head = await stream.receive_some(10)
             key, version, number, length = struct.unpack(">hhih", head)
-            assert (key, version, length) == (18, 0, len(await stream.receive_some(size - 10)))
+            assert (key, version, length) == (
+                ApiKey.API_VERSIONS,
+                0,
+                len(await stream.receive_some(size - 10)),
+            )
             if what == "wait":
                 await trio.sleep(2 * ANSWER_SECONDS)
             if what == "answer":

@@ -18,6 +18,7 @@ from tidegate_gateway.admin.admin import serve_admin
 from tidegate_gateway.admin.admin_pages import AdminPages, Answer
 from tidegate_gateway.admin.metrics import MAX_PARTITION_SERIES, gateway_metrics, render_metrics
 from tidegate_gateway.gateway import Gateway
+from tidegate_protocol.apis import ApiKey
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import Buffer, StoreUnavailable
 
@@ -112,8 +113,8 @@ async def test_bytes_of_deleted_topics_are_forgotten() -> None:
 async def test_metrics_are_of_the_moment() -> None:
     async with started_gateway() as gateway:
         await create(gateway, "greetings", 2)
-        gateway.counters.count(0)
-        gateway.counters.count(1)
+        gateway.counters.count(ApiKey.PRODUCE)
+        gateway.counters.count(ApiKey.FETCH)
         gateway.counters.count(31_000)
         gateway.counters.add_bytes_in("greetings", 500)
         gateway.writer.counters.objects = 7

@@ -25,6 +25,7 @@ from tidegate_gateway.network.arenas import Arena
 from tidegate_gateway.network.connection import Connection
 from tidegate_gateway.network.transport import TransportBroken
 from tidegate_gateway.requests.records.produce_fast_path import PlainProducePath
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.headers import encode_request_header
@@ -174,7 +175,9 @@ class Play:
         if rng.random() < 0.02:
             request.topic_data.clear()
         client_id = rng.choice([None, "", "client", "another", "\u00e9" * 9])
-        head = encode_request_header(0, version, rng.randrange(-5, 2**31), client_id=client_id)
+        head = encode_request_header(
+            ApiKey.PRODUCE, version, rng.randrange(-5, 2**31), client_id=client_id
+        )
         body = bytearray(head + pr.encode_request(request, version))
         if rng.random() < 0.04:
             body[rng.randrange(2, len(body))] ^= 1 << rng.randrange(8)

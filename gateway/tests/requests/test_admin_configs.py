@@ -18,6 +18,7 @@ from tidegate_protocol.messages.list_config_resources import ListConfigResources
 FACTS = Path(__file__).parents[3] / "coordination" / "tests" / "facts"
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND = 0, 1, 2
+CONNECTIONS = ("max.connections", "max.connections.per.ip")
 SOURCES = {
     1: "DYNAMIC_TOPIC_CONFIG",
     2: "DYNAMIC_BROKER_CONFIG",
@@ -97,8 +98,10 @@ async def test_a_gateway_is_described_whole_as_by_kafka() -> None:
         result = await describe(gateway, BROKER, "1", include_synonyms=True)
 
     ours = {each["name"]: each for each in rows(result)}
-    for name in ("listeners", "listener.security.protocol.map"):
+    for name in ("listeners", "listener.security.protocol.map", *CONNECTIONS):
         assert ours[name].pop("readonly") is not kafkas[name].pop("readonly")
+    assert ours.pop("max.connections")["value"] == "10000"
+    assert kafkas.pop("max.connections")["value"] == "2147483647"
     assert ours["node.id"]["synonyms"].pop() == ["node.id", "1", "DEFAULT_CONFIG"]
     assert {name: ours[name] for name in kafkas} == kafkas
     assert ours["wal.linger.ms"]["value"] == "250"

@@ -1,10 +1,23 @@
 """What is set for a gateway: look-up, errors, dynamic configs."""
 
+import ast
+import re
+from pathlib import Path
+
 import pytest
 
+import tidegate_gateway
+from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
+from tidegate_coordination.configs.definition import Update
+from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
 from tidegate_coordination.events.cluster import ConfigsSet
 from tidegate_coordination.state.configs import ConfigTable
+from tidegate_gateway.part_settings import max_connections, wal_settings
+from tidegate_gateway.produce.wal_writer import WalSettings
 from tidegate_gateway.settings.broker_settings import BrokerSettings, SettingsError
+
+PACKAGE = Path(tidegate_gateway.__file__).parent
+REQUESTS = sorted((PACKAGE / "requests").rglob("*.py"))
 
 
 def test_typed_values_and_defaults() -> None:
@@ -51,6 +64,42 @@ def test_kafka_settings_without_meaning_are_collected() -> None:
         {"log.dirs": "/data", "num.io.threads": "8", "log.retention.ms": "5", "wal.linger.ms": "1"}
     )
     assert settings.meaningless == ["log.dirs", "num.io.threads"]
+
+
+def test_removed_settings_are_collected_and_have_no_effect() -> None:
+    values = {"forwarding.after.lost.races": "many", "wal.efficient.object.bytes": "1"}
+    settings = BrokerSettings({**values, "log.dirs": "/data"})
+    assert settings.removed == ["forwarding.after.lost.races", "wal.efficient.object.bytes"]
+    assert settings.meaningless == ["log.dirs"]
+
+
+def test_what_the_gateway_reads_is_told_to_have_an_effect() -> None:
+    read = {
+        name
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for name in re.findall(r'\.(?:int|float|bool|text|items)\("([a-z.]+)"', path.read_text())
+    }
+    assert "offsets.topic.num.partitions" in read
+    assert [name for name in sorted(read) if not BROKER_CONFIGS[name].meaningful] == []
+
+
+def test_the_heads_of_request_modules_name_settings_that_exist() -> None:
+    heads = [ast.get_docstring(ast.parse(path.read_text())) or "" for path in REQUESTS]
+    named = {name for head in heads for name in re.findall(r"\b(?:[a-z]+\.){2,}[a-z]+\b", head)}
+    known = {*BROKER_CONFIGS, *TOPIC_CONFIGS, "tidegate.metadata.version"}
+    assert len(named) > 3
+    assert named <= known
+
+
+def test_the_writers_own_defaults_are_those_of_the_settings() -> None:
+    assert wal_settings(BrokerSettings()) == WalSettings()
+
+
+def test_the_limits_of_connections_are_read_once() -> None:
+    settings = BrokerSettings()
+    assert settings.int("max.connections") == max_connections(settings, 1 << 20) == 10_000
+    for name in ("max.connections", "max.connections.per.ip"):
+        assert BROKER_CONFIGS[name].update is Update.READ_ONLY
 
 
 def test_dynamic_configs_override_layer_by_layer() -> None:

@@ -169,6 +169,21 @@ def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path) -> None:
         gathered(toml_file=toml_file)
 
 
+def test_removed_names_are_taken_from_every_source(tmp_path: Path) -> None:
+    properties_file = tmp_path / "server.properties"
+    properties_file.write_text("disk.cache.send.min.bytes=1")
+    settings = gathered(
+        properties_file=properties_file,
+        environ={"TIDEGATE_FORWARDING_AFTER_LOST_RACES": "1"},
+        assignments=["wal.efficient.object.bytes=1"],
+    )
+    assert settings.removed == [
+        "disk.cache.send.min.bytes",
+        "forwarding.after.lost.races",
+        "wal.efficient.object.bytes",
+    ]
+
+
 def test_values_are_checked() -> None:
     with pytest.raises(BadSource, match=r"Invalid value many for configuration num\.partitions"):
         gathered(assignments=["num.partitions=many"])

@@ -9,10 +9,10 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from tests.fetch.test_compaction import keyed, read_all, work, write
 from tests.fetch.test_fetch_segments import AT_ONCE, driver_of
 from tests.upkeep.test_housekeeper import log_start
 from tests.upkeep.test_housekeeper import write as write_plain
+from tests.worlds.compaction_world import keyed, read_all, work, write
 from tests.worlds.fetch_world import World, fetch_world
 from tests.worlds.wire_client import WireWorld, wire_world
 from tidegate_coordination.events.metadata_versions import SETTINGS_TOLD

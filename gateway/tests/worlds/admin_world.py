@@ -55,7 +55,7 @@ from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.zones.cluster_view import ClusterView
 from tidegate_gateway.zones.zone_finder import ZoneFinder
 from tidegate_gateway.zones.zone_settings import zone_maps
-from tidegate_protocol.apis import APIS
+from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -105,7 +105,7 @@ class AdminGateway:
             AlterPartitionReassignmentsHandler(coordinator, view),
             ListPartitionReassignmentsHandler(),
             DescribeQuorumHandler(coordinator, view),
-            ApiVersions((18, 57), coordinator.state),
+            ApiVersions((ApiKey.API_VERSIONS, ApiKey.UPDATE_FEATURES), coordinator.state),
             UpdateFeaturesHandler(coordinator),
             DescribeProducersHandler(coordinator),
             DescribeAclsHandler(),

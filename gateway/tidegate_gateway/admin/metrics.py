@@ -20,7 +20,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.state.records.partitions import Partition
-from tidegate_protocol.apis import APIS
+from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_storage.disk.cache import DiskCache
 
 from ..fetch.object_lender import LenderCounters
@@ -31,7 +31,6 @@ CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 # 1000 partitions are 3000 series: a few ms in the loop, and about 40 ms in the thread.
 MAX_PARTITION_SERIES: Final = 1000
 MAX_TOPIC_SERIES: Final = 1000
-FETCH: Final = 1
 
 _PROCESS = ProcessCollector(registry=None)
 
@@ -105,18 +104,18 @@ def _requests(gateway: Gateway) -> Iterator[Metric]:
         if facts is None:
             continue  # a number that a client made up must not become a series
         requests.add_metric([facts.name], count)
-        if api_key == FETCH:
+        if api_key == ApiKey.FETCH:
             requests.add_metric(["FetchConsumer"], count)  # Kafka counts both, dashboards read this
     yield requests
     yield _counter(
         "kafka_server_brokertopicmetrics_totalproducerequests",
         "Produce requests",
-        gateway.counters.requests[0],
+        gateway.counters.requests[ApiKey.PRODUCE],
     )
     yield _counter(
         "kafka_server_brokertopicmetrics_totalfetchrequests",
         "Fetch requests",
-        gateway.counters.requests[FETCH],
+        gateway.counters.requests[ApiKey.FETCH],
     )
     yield _topic_bytes(gateway)
 

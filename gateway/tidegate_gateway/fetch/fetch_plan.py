@@ -30,6 +30,8 @@ from .segment_rows import IndexOf, bytes_to_load, is_segment, rows_from
 
 MAX_LOAD_BYTES = 64 << 20
 MAX_LOAD_RUNS = 256
+# A smaller part of a file costs more to send by itself than to copy.
+MIN_FILE_BYTES = 32 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class FetchSettings:
 
     max_bytes: of one reply (fetch.max.bytes).  max_load_bytes, max_load_runs: what one fetch may
     ask the store for at once.  concurrent_reads: of the whole gateway.  min_file_bytes: smaller
-    parts of files are read, since they cost more to send by themselves than to copy.
+    parts of files are read and copied.
     """
 
     max_bytes: int = 57_671_680
@@ -47,7 +49,7 @@ class FetchSettings:
     max_load_runs: int = MAX_LOAD_RUNS
     concurrent_reads: int = 16
     read_deadline_seconds: float = 20.0
-    min_file_bytes: int = 32_768
+    min_file_bytes: int = MIN_FILE_BYTES
 
 
 DEFAULT_SETTINGS = FetchSettings()

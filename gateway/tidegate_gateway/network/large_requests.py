@@ -13,12 +13,13 @@ behind these requests on the same connection.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Final, TypeVar, cast
 
 import trio
 
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.primitives import MAX_REQUEST_ELEMENTS
 
@@ -32,18 +33,26 @@ STEPS_A_TURN: Final = 50
 # Of all arrays of one request: what it takes of memory stays below 64 MiB (docs/performance.md).
 MAX_ELEMENTS: Final = MAX_REQUEST_ELEMENTS
 MAX_ELEMENTS_AT_ONCE: Final = 300_000
-# OffsetCommit, OffsetFetch, JoinGroup, LeaveGroup and SyncGroup; and Fetch, which holds none for
-# long, either.
-MEMBERS_APIS: Final = frozenset({1, 8, 9, 11, 13, 14})
+# Of members of groups; and Fetch, which holds no elements for long, either.
+MEMBERS_APIS: Final = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.JOIN_GROUP,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+    }
+)
 MAX_MEMBERS_ELEMENTS_AT_ONCE: Final = 100_000
 # Of requests whose elements are dearer, or of which no client needs more.
-MAX_ELEMENTS_OF: Final = {
-    1: 15_000,  # Fetch: its last look at all its partitions is one go; see fetch_waiters.py
-    11: 10_000,  # JoinGroup: protocols
-    13: 10_000,  # LeaveGroup: members
-    14: 20_000,  # SyncGroup: assignments
-    42: 10_000,  # DeleteGroups
-    57: 1_000,  # UpdateFeatures
+MAX_ELEMENTS_OF: Final[Mapping[int, int]] = {
+    ApiKey.FETCH: 15_000,  # its last look at all its partitions is one go; see fetch_waiters.py
+    ApiKey.JOIN_GROUP: 10_000,  # protocols
+    ApiKey.LEAVE_GROUP: 10_000,  # members
+    ApiKey.SYNC_GROUP: 20_000,  # assignments
+    ApiKey.DELETE_GROUPS: 10_000,
+    ApiKey.UPDATE_FEATURES: 1_000,
 }
 # Of one produce request: a client sends one batch of a partition at a time.
 MAX_BATCHES: Final = 10_000

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import trio
 
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.frames import LENGTH_BYTES, Frames
 
 from ..produce.seal_pace import Inflow
@@ -22,7 +23,7 @@ RECEIVES_IN_A_ROW = 4
 PATIENCE_STEP_SECONDS = 1.0
 # So long a frame may lag while others wait for its memory; see _too_slow.
 LAG_SECONDS = 2.0
-PRODUCE = 0
+_PRODUCE = ApiKey.PRODUCE
 NOTHING = memoryview(b"")
 # A frame's first bytes: its length, then the API key.
 KEY_END = LENGTH_BYTES + 2
@@ -253,4 +254,4 @@ class Receiver:
 
 
 def _is_produce(head: memoryview) -> bool:
-    return int.from_bytes(head[LENGTH_BYTES:KEY_END], "big") == PRODUCE
+    return int.from_bytes(head[LENGTH_BYTES:KEY_END], "big") == _PRODUCE

@@ -17,6 +17,7 @@ from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENERS
 from tidegate_coordination.http.client import Connect
 from tidegate_coordination.state.gateways import Gateway
+from tidegate_protocol.apis import ApiKey
 
 from .peers import Dial
 
@@ -25,7 +26,9 @@ ANSWER_SECONDS: Final = 3.0
 MAX_ANSWER_BYTES: Final = 1 << 16
 _CLIENT_ID: Final = b"tidegate-neighbour"
 _CORRELATION: Final = 1
-_HEADER: Final = struct.pack(">hhih", 18, 0, _CORRELATION, len(_CLIENT_ID)) + _CLIENT_ID
+_HEADER: Final = (
+    struct.pack(">hhih", ApiKey.API_VERSIONS, 0, _CORRELATION, len(_CLIENT_ID)) + _CLIENT_ID
+)
 _QUESTION: Final = struct.pack(">i", len(_HEADER)) + _HEADER
 _ANSWER_BEGINS: Final = struct.Struct(">ii")
 

@@ -59,6 +59,8 @@ FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 3.0
 # What one batch takes of a log entry, at most: its run and its producer state (see events.py).
 EVENT_BYTES_PER_BATCH = 120
+# An object of this size costs nothing of the budget, a smaller one up to one token (decision 5).
+EFFICIENT_OBJECT_BYTES = 7 << 20
 _ABANDONED = BatchOutcome(Refusal.ABANDONED, -1, -1, -1)
 _WHY_TAKEN = (
     "the metadata log lost its end, or another cluster has the same prefix, so this gateway stops:"
@@ -78,10 +80,9 @@ class WalSettings:
     """
 
     max_object_bytes: int = 8 << 20
-    efficient_object_bytes: int = 7 << 20
     put_budget_per_second: float = 8.0
     linger_seconds: float = 0.25
-    upload_slots: int = 4
+    upload_slots: int = 8
     put_timeout_seconds: float = 30.0
     max_in_flight_bytes: int = 256 << 20
 
@@ -163,9 +164,9 @@ class WalWriter:
         self._after_answers = after_answers
         budget = settings.put_budget_per_second if store.requests_cost_money else 0.0
         self._pace = SealPace(
-            PutBudget(budget, settings.efficient_object_bytes),
+            PutBudget(budget, EFFICIENT_OBJECT_BYTES),
             inflow,
-            min(settings.efficient_object_bytes, settings.max_object_bytes),
+            min(EFFICIENT_OBJECT_BYTES, settings.max_object_bytes),
             settings.linger_seconds,
         )
         self._max_batches = coordinator.max_entry_bytes // 4 // EVENT_BYTES_PER_BATCH

@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
 from tidegate_coordination.configs.definition import Value
 from tidegate_coordination.configs.effective import BrokerLayers
+from tidegate_coordination.configs.own_settings import REMOVED_SETTINGS
 from tidegate_coordination.configs.validation import InvalidConfig, parse
 from tidegate_coordination.rules.configs import ResourceType
 from tidegate_coordination.state.configs import ConfigTable
@@ -84,7 +85,13 @@ class BrokerSettings:
     @property
     def meaningless(self) -> list[str]:
         """Return the names set at start that Kafka knows and that change nothing here."""
-        return sorted(name for name in self.static if not BROKER_CONFIGS[name].meaningful)
+        known = self.static.keys() - REMOVED_SETTINGS
+        return sorted(name for name in known if not BROKER_CONFIGS[name].meaningful)
+
+    @property
+    def removed(self) -> list[str]:
+        """Return the names set at start that only earlier versions had."""
+        return sorted(self.static.keys() & REMOVED_SETTINGS)
 
     def layers(self, configs: ConfigTable) -> BrokerLayers:
         """Return all layers as of the state, for topic configs and DescribeConfigs."""
@@ -112,6 +119,8 @@ class BrokerSettings:
 
 
 def _check(name: str, text: str) -> None:
+    if name in REMOVED_SETTINGS:
+        return
     if name not in BROKER_CONFIGS:
         near = get_close_matches(name, BROKER_CONFIGS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
+from tidegate_coordination.configs.own_settings import REMOVED_SETTINGS
 
 from .broker_settings import BrokerSettings, SettingsError
 from .service_links import is_service_link
@@ -24,6 +25,7 @@ PIPELINE_PREFIX: Final = "TIDEGATE_PIPELINE_"
 # What the containers of Apache Kafka read; names that are not settings are theirs, not ours.
 KAFKA_PREFIX: Final = "KAFKA_"
 MAX_FILE_BYTES: Final = 1 << 20
+_ACCEPTED: Final = BROKER_CONFIGS.keys() | REMOVED_SETTINGS
 
 Texts = dict[str, str]
 
@@ -80,7 +82,7 @@ def _content(path: Path) -> str:
 def _known(texts: Texts, source: str) -> Texts:
     """Refuse names that no setting has: a misspelt one would be ignored otherwise."""
     for name in texts:
-        if name not in BROKER_CONFIGS:
+        if name not in _ACCEPTED:
             raise BadSource(f"{source}: unknown setting {name}{_nearest(name)}")
     return texts
 
@@ -216,7 +218,7 @@ def from_environment(environ: Mapping[str, str]) -> Texts:
         if key.startswith(PIPELINE_PREFIX):
             continue
         name = _dotted(key, PREFIX)
-        if name not in BROKER_CONFIGS:
+        if name not in _ACCEPTED:
             if is_service_link(key, text):
                 continue
             raise BadSource(f"environment: {key} names no setting{_nearest(name)}")

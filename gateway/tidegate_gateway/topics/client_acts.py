@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from tidegate_coordination.rules.configs import ResourceType
+from tidegate_protocol.apis import ApiKey
 
 from ..network.call import Call
 
@@ -148,16 +149,16 @@ def _features_changed(request: Any, response: Any) -> Act | None:
 
 
 _ACTS: Final[Mapping[int, Callable[[Any, Any], Act | None]]] = {
-    11: _joined,  # JoinGroup
-    13: _left,  # LeaveGroup
-    19: _created,  # CreateTopics
-    20: _deleted,  # DeleteTopics
-    21: _records_deleted,  # DeleteRecords
-    33: _configured,  # AlterConfigs
-    37: _extended,  # CreatePartitions
-    42: _groups_deleted,  # DeleteGroups
-    44: _configured,  # IncrementalAlterConfigs
-    47: _offsets_deleted,  # OffsetDelete
-    57: _features_changed,  # UpdateFeatures
+    ApiKey.JOIN_GROUP: _joined,
+    ApiKey.LEAVE_GROUP: _left,
+    ApiKey.CREATE_TOPICS: _created,
+    ApiKey.DELETE_TOPICS: _deleted,
+    ApiKey.DELETE_RECORDS: _records_deleted,
+    ApiKey.ALTER_CONFIGS: _configured,
+    ApiKey.CREATE_PARTITIONS: _extended,
+    ApiKey.DELETE_GROUPS: _groups_deleted,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configured,
+    ApiKey.OFFSET_DELETE: _offsets_deleted,
+    ApiKey.UPDATE_FEATURES: _features_changed,
 }
 """By API key."""

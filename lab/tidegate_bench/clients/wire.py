@@ -7,6 +7,7 @@ import socket
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.frames import frame
 from tidegate_protocol.headers import decode_response_header, encode_request_header
 from tidegate_protocol.messages import api_versions, fetch, metadata, produce
@@ -15,7 +16,6 @@ from tidegate_protocol.records import Record, build_batch
 from ..errors import BenchError
 
 SECONDS: Final = 60.0
-_PRODUCE, _FETCH, _METADATA, _API_VERSIONS = 0, 1, 3, 18
 
 
 @dataclass(slots=True)
@@ -36,14 +36,14 @@ class Wire:
 
     def api_versions(self) -> None:
         """Ask what can be asked, as every client does first."""
-        self._send(_API_VERSIONS, 3, api_versions.encode_request(_who_we_are(), 3))
+        self._send(ApiKey.API_VERSIONS, 3, api_versions.encode_request(_who_we_are(), 3))
         _ = self._answer()
 
     def metadata(self, topic: str) -> None:
         """Ask where a topic is."""
         asked = metadata.MetadataRequestTopic(name=topic)
         request = metadata.MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
-        self._send(_METADATA, 9, metadata.encode_request(request, 9))
+        self._send(ApiKey.METADATA, 9, metadata.encode_request(request, 9))
         _ = self._answer()
 
     def produce(self, topic: str, partitions: int, batch: bytes) -> None:
@@ -55,8 +55,8 @@ class Wire:
         data = [produce.PartitionProduceData(index, batch) for index in range(partitions)]
         topics = [produce.TopicProduceData(name=topic, partition_data=data)]
         request = produce.ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=topics)
-        self._send(_PRODUCE, 9, produce.encode_request(request, 9))
-        answer: Any = produce.decode_response(self._body(_PRODUCE, 9), 9)
+        self._send(ApiKey.PRODUCE, 9, produce.encode_request(request, 9))
+        answer: Any = produce.decode_response(self._body(ApiKey.PRODUCE, 9), 9)
         for part in answer.responses[0].partition_responses:
             if part.error_code:
                 raise BenchError(f"a batch was refused with error {part.error_code}")
@@ -71,7 +71,7 @@ class Wire:
             session_epoch=0,
             topics=[fetch.FetchTopic(topic=topic, partitions=[asked])],
         )
-        self._send(_FETCH, 11, fetch.encode_request(request, 11))
+        self._send(ApiKey.FETCH, 11, fetch.encode_request(request, 11))
 
     def close(self) -> None:
         """Close it."""

@@ -23,7 +23,6 @@ from ..world.world import NotReachable, World
 
 _MAX_FRAME_BYTES: Final = 64 << 20
 _KEYS = {facts.name: key for key, facts in APIS.items()}
-API_VERSIONS: Final = 18
 _METADATA_VERSION: Final = 12
 _FOLLOWS_SHARE: Final = 0.5
 _LATE_LEISURE: Final = 4.0

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tidegate_coordination.state.columns import MAX_INT64
 from tidegate_gateway.network.large_requests import MAX_ELEMENTS_OF
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.messages import join_group, metadata, offset_fetch
 
 from ..world.world import NotReachable
@@ -19,7 +20,6 @@ from .producers import IdempotentProducer
 from .workload import Workload
 
 SHARE: Final = 0.1
-_JOIN_GROUP: Final = 11
 _NAMES: Final = 3_000
 _PARTITIONS: Final = 30_000
 # Of the range that is no new cluster's, and the last there are.
@@ -69,7 +69,7 @@ def _offsets() -> tuple[str, Any, int, Any]:
 
 def _protocols() -> tuple[str, Any, int, Any]:
     one = join_group.JoinGroupRequestProtocol
-    many = [one(f"{number}") for number in range(MAX_ELEMENTS_OF[_JOIN_GROUP] + 1)]
+    many = [one(f"{number}") for number in range(MAX_ELEMENTS_OF[ApiKey.JOIN_GROUP] + 1)]
     request = join_group.JoinGroupRequest("hostile", 10_000, protocol_type="x", protocols=many)
     return "JoinGroup", join_group, 5, request
 

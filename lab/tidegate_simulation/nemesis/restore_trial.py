@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 
@@ -24,6 +24,8 @@ from tidegate_coordination.backup.copier import Copier
 from tidegate_coordination.backup.recovery import recover_from_copies
 from tidegate_coordination.backup.restore import Work, look_at_target, restore
 from tidegate_coordination.events.cluster import Endpoint
+from tidegate_coordination.forwarding.service import ProposalService
+from tidegate_coordination.http.values import HttpRequest
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.gateway import Gateway, Identity
@@ -39,12 +41,7 @@ from ..clients.epoch_readers import EpochReader, Unreadable
 from ..clients.workload import Key, Workload, batch_bytes
 from ..world.dials import host_of
 from ..world.node import CLUSTER_ID, LISTENER
-
-if TYPE_CHECKING:
-    from tidegate_coordination.forwarding.service import ProposalService
-    from tidegate_coordination.http.values import HttpRequest
-
-    from ..world.world import World
+from ..world.world import World
 
 STRIKE: Final = "log.restored"
 TOLD: Final = "log.restored.told"

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from tidegate_gateway.fetch.fetch_plan import MIN_FILE_BYTES
+
 PREFIX = "disk."
 DISK_KINDS = tuple(f"{PREFIX}{each}" for each in ("torn", "flipped", "lost", "full", "broken"))
 _MAX_KINDS = 2
@@ -25,7 +27,7 @@ class DiskPlan:
     """
 
     max_bytes: int = 0
-    min_send_bytes: int = 0
+    min_send_bytes: int = MIN_FILE_BYTES
     kinds: tuple[str, ...] = ()
 
     @property
@@ -33,10 +35,7 @@ class DiskPlan:
         """Return what gateways with such a cache are set to; nothing where there is none."""
         if not self.max_bytes:
             return {}
-        return {
-            "disk.cache.max.bytes": str(self.max_bytes),
-            "disk.cache.send.min.bytes": str(self.min_send_bytes),
-        }
+        return {"disk.cache.max.bytes": str(self.max_bytes)}
 
 
 def draw_disks(rng: Random, *, is_calm: bool, has_segments: bool) -> DiskPlan:

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+from tidegate_coordination.forwarding.contention import ENOUGH
+
 PREFIX: Final = "partition."
 BETWEEN_ZONES: Final = (f"{PREFIX}zones", f"{PREFIX}alone")
 PARTITION_KINDS: Final = (
@@ -77,6 +79,11 @@ class ZonePlan:
     def last_gateway(self) -> int:
         """Return the highest node id."""
         return max(self.of_gateways)
+
+    @property
+    def after_lost_races(self) -> int:
+        """Return how many lost races in a row make a gateway hand over; few where it has peers."""
+        return 1 if lends(self.seed) else ENOUGH
 
     def of_client(self, name: str) -> str:
         """Return the zone of a client; "" if it knows none."""

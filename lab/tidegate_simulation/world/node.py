@@ -241,6 +241,8 @@ class Node(Host):
             dial=SimulatedDial(world, self) if world.plan.zones.is_probed else None,
             cache_disk=MemoryDisk(self.disk) if world.plan.disks.max_bytes else None,
             max_open_files=4,
+            min_file_bytes=world.plan.disks.min_send_bytes,
+            after_lost_races=world.plan.zones.after_lost_races,
         )
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...events import cluster as ev
+from ..tables import StateTables
 from .objects import SegmentName, WalName
 from .partitions import Partition
 from .runs import RunRow
-
-if TYPE_CHECKING:
-    from ..cluster import ClusterState
 
 
 class RunFolds:
     """Folds the events about runs, for ClusterState.apply()."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: StateTables) -> None:
         self._state = state
         self._partitions: Final = state.partitions
         self._objects: Final = state.objects

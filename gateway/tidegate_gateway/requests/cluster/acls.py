@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar, Final
 
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import create_acls, delete_acls, describe_acls
 from tidegate_protocol.messages.create_acls import (
@@ -35,7 +36,7 @@ _TEXT: Final = "There is no authorizer, so there are no ACLs."
 class DescribeAclsHandler:
     """See the module's head."""
 
-    api_key: ClassVar[int] = 29
+    api_key: ClassVar[int] = ApiKey.DESCRIBE_ACLS
     messages: ClassVar[ModuleType] = describe_acls
 
     async def handle(self, call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
@@ -47,7 +48,7 @@ class DescribeAclsHandler:
 class CreateAclsHandler:
     """See the module's head."""
 
-    api_key: ClassVar[int] = 30
+    api_key: ClassVar[int] = ApiKey.CREATE_ACLS
     messages: ClassVar[ModuleType] = create_acls
 
     async def handle(self, call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
@@ -61,7 +62,7 @@ class CreateAclsHandler:
 class DeleteAclsHandler:
     """See the module's head."""
 
-    api_key: ClassVar[int] = 31
+    api_key: ClassVar[int] = ApiKey.DELETE_ACLS
     messages: ClassVar[ModuleType] = delete_acls
 
     async def handle(self, call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from tidegate_coordination.events.metadata_versions import FEATURE_NAME, FIRST
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_protocol.apis import APIS
+from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import api_versions as wire
 from tidegate_protocol.messages.api_versions import (
@@ -39,7 +39,7 @@ class ApiVersions:
 
     served: Iterable[int]
     state: ClusterState
-    api_key: ClassVar[int] = 18
+    api_key: ClassVar[int] = ApiKey.API_VERSIONS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: ApiVersionsRequest | None) -> ApiVersionsResponse:

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import describe_cluster as wire
 from tidegate_protocol.messages.describe_cluster import (
@@ -33,7 +34,7 @@ class DescribeClusterHandler:
 
     coordinator: Coordinator
     cluster_view: ClusterView
-    api_key: ClassVar[int] = 60
+    api_key: ClassVar[int] = ApiKey.DESCRIBE_CLUSTER
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import ClassVar, Final
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import describe_quorum as wire
 from tidegate_protocol.messages.describe_quorum import (
@@ -40,7 +41,7 @@ class DescribeQuorumHandler:
 
     coordinator: Coordinator
     cluster_view: ClusterView
-    api_key: ClassVar[int] = 55
+    api_key: ClassVar[int] = ApiKey.DESCRIBE_QUORUM
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse:

@@ -34,6 +34,7 @@ from tidegate_coordination.rules.topics import (
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.partitions import PartitionTable
 from tidegate_coordination.state.topics import Topic, collision_key
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import metadata as wire
 from tidegate_protocol.messages.metadata import (
@@ -125,7 +126,7 @@ class MetadataHandler:
     cluster_view: ClusterView
     new_topic_id: Callable[[], bytes]
     _prepared: dict[_Seen, PreparedTopics] = field(default_factory=dict["_Seen", PreparedTopics])
-    api_key: ClassVar[int] = 3
+    api_key: ClassVar[int] = ApiKey.METADATA
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: MetadataRequest) -> MetadataResponse:

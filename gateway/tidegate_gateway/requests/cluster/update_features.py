@@ -14,6 +14,7 @@ from typing import ClassVar, Final
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.events.metadata_versions import FEATURE_NAME
 from tidegate_coordination.rules.metadata_versions import SetMetadataVersion
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import update_features as wire
 from tidegate_protocol.messages.update_features import (
@@ -35,7 +36,7 @@ class UpdateFeaturesHandler:
     """See the module's head."""
 
     coordinator: Coordinator
-    api_key: ClassVar[int] = 57
+    api_key: ClassVar[int] = ApiKey.UPDATE_FEATURES
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.configs import Change, Operation, ResourceChange
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.messages import alter_configs as wire
 from tidegate_protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -29,7 +30,7 @@ class AlterConfigsHandler:
     """See the module's head."""
 
     coordinator: Coordinator
-    api_key: ClassVar[int] = 33
+    api_key: ClassVar[int] = ApiKey.ALTER_CONFIGS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:

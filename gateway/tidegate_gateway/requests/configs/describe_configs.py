@@ -37,6 +37,7 @@ from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_coordination.rules.configs import NODE_ID, ResourceType
 from tidegate_coordination.rules.topic_names import illegal_topic_name
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import describe_configs as wire
 from tidegate_protocol.messages.describe_configs import (
@@ -70,7 +71,7 @@ class DescribeConfigsHandler:
     settings: BrokerSettings
     cluster: ClusterSettings
     max_rows: int = 500_000
-    api_key: ClassVar[int] = 32
+    api_key: ClassVar[int] = ApiKey.DESCRIBE_CONFIGS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:

@@ -17,6 +17,7 @@ from tidegate_coordination.rules.configs import (
     Operation,
     ResourceChange,
 )
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.messages import incremental_alter_configs as wire
 from tidegate_protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -37,7 +38,7 @@ class IncrementalAlterConfigsHandler:
     """See the module's head."""
 
     coordinator: Coordinator
-    api_key: ClassVar[int] = 44
+    api_key: ClassVar[int] = ApiKey.INCREMENTAL_ALTER_CONFIGS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(

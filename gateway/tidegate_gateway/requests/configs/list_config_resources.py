@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.configs import ResourceType
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import list_config_resources as wire
 from tidegate_protocol.messages.list_config_resources import (
@@ -29,7 +30,7 @@ class ListConfigResourcesHandler:
     """See the module's head."""
 
     coordinator: Coordinator
-    api_key: ClassVar[int] = 74
+    api_key: ClassVar[int] = ApiKey.LIST_CONFIG_RESOURCES
     messages: ClassVar[ModuleType] = wire
 
     async def handle(

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from tidegate_coordination.groups.values import Refusal
 from tidegate_coordination.rules.consumer_groups.groups import Deletion
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import delete_groups as messages
 from tidegate_protocol.messages.delete_groups import (
@@ -33,7 +34,7 @@ class DeleteGroups:
     """See the module's head."""
 
     groups: GroupManager
-    api_key: ClassVar[int] = 42
+    api_key: ClassVar[int] = ApiKey.DELETE_GROUPS
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.groups.values import Description, Refusal, State
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import describe_groups as messages
 from tidegate_protocol.messages.describe_groups import (
@@ -35,7 +36,7 @@ class DescribeGroups:
     """See the module's head."""
 
     groups: GroupManager
-    api_key: ClassVar[int] = 15
+    api_key: ClassVar[int] = ApiKey.DESCRIBE_GROUPS
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:

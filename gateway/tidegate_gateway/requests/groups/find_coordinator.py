@@ -26,6 +26,7 @@ from tidegate_coordination.coordinator.coordinator import Coordinator as Metadat
 from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, ProposalFailed
 from tidegate_coordination.placement.groups import chosen, server
 from tidegate_coordination.state.gateways import Gateway
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import find_coordinator as messages
 from tidegate_protocol.messages.find_coordinator import (
@@ -57,7 +58,7 @@ class FindCoordinator:
     coordinator: MetadataCoordinator
     offsets_topic: OffsetsTopic
     groups: GroupManager
-    api_key: ClassVar[int] = 10
+    api_key: ClassVar[int] = ApiKey.FIND_COORDINATOR
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:

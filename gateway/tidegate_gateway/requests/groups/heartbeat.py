@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.groups.values import MemberIdentity
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.messages import heartbeat as messages
 from tidegate_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -20,7 +21,7 @@ class Heartbeat:
     """See the module's head."""
 
     groups: GroupManager
-    api_key: ClassVar[int] = 12
+    api_key: ClassVar[int] = ApiKey.HEARTBEAT
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: HeartbeatRequest) -> HeartbeatResponse:

@@ -1,7 +1,8 @@
 """JoinGroup: versions 0-9.
 
 Waits for the rebalance, as in Kafka.  Differs from Kafka: what all members of a group send is
-bounded (group.max.join.bytes); beyond that a member is refused with GROUP_MAX_SIZE_REACHED.
+bounded (GroupSettings.max_join_bytes, 512 KiB); beyond that a member is refused with
+GROUP_MAX_SIZE_REACHED.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.groups.values import JoinAnswer, JoinRequest
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.messages import join_group as messages
 from tidegate_protocol.messages.join_group import (
     JoinGroupRequest,
@@ -33,7 +35,7 @@ class JoinGroup:
     """See the module's head."""
 
     groups: GroupManager
-    api_key: ClassVar[int] = 11
+    api_key: ClassVar[int] = ApiKey.JOIN_GROUP
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: JoinGroupRequest) -> JoinGroupResponse:

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.groups.values import MemberIdentity, Refusal
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.messages import leave_group as messages
 from tidegate_protocol.messages.leave_group import (
     LeaveGroupRequest,
@@ -30,7 +31,7 @@ class LeaveGroup:
     """See the module's head."""
 
     groups: GroupManager
-    api_key: ClassVar[int] = 13
+    api_key: ClassVar[int] = ApiKey.LEAVE_GROUP
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.groups.values import Description
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import list_groups as messages
 from tidegate_protocol.messages.list_groups import (
@@ -33,7 +34,7 @@ class ListGroups:
 
     coordinator: Coordinator
     groups: GroupManager
-    api_key: ClassVar[int] = 16
+    api_key: ClassVar[int] = ApiKey.LIST_GROUPS
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: ListGroupsRequest) -> ListGroupsResponse:

@@ -21,6 +21,7 @@ from tidegate_coordination.coordinator.coordinator import (
 )
 from tidegate_coordination.groups.values import MemberIdentity, Refusal
 from tidegate_coordination.rules.consumer_groups.offsets import OffsetToCommit, partition_exists
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import offset_commit as messages
 from tidegate_protocol.messages.offset_commit import (
@@ -54,7 +55,7 @@ class OffsetCommit:
 
     coordinator: Coordinator
     groups: GroupManager
-    api_key: ClassVar[int] = 8
+    api_key: ClassVar[int] = ApiKey.OFFSET_COMMIT
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:

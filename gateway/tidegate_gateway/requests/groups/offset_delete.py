@@ -13,6 +13,7 @@ from tidegate_coordination.coordinator.coordinator import Coordinator, Coordinat
 from tidegate_coordination.groups.values import Refusal
 from tidegate_coordination.rules.consumer_groups.offsets import OffsetDeletionRefusal
 from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import offset_delete as messages
 from tidegate_protocol.messages.offset_delete import (
@@ -44,7 +45,7 @@ class OffsetDelete:
 
     coordinator: Coordinator
     groups: GroupManager
-    api_key: ClassVar[int] = 47
+    api_key: ClassVar[int] = ApiKey.OFFSET_DELETE
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:

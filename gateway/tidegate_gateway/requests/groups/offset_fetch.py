@@ -14,6 +14,7 @@ from typing import ClassVar
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.events.groups import CommittedOffset
 from tidegate_coordination.state.groups import PartitionOffsets
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import offset_fetch as messages
 from tidegate_protocol.messages.offset_fetch import (
@@ -41,7 +42,7 @@ class OffsetFetch:
     """See the module's head."""
 
     coordinator: Coordinator
-    api_key: ClassVar[int] = 9
+    api_key: ClassVar[int] = ApiKey.OFFSET_FETCH
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:

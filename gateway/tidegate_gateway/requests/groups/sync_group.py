@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.groups.values import SyncRequest
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.messages import sync_group as messages
 from tidegate_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -23,7 +24,7 @@ class SyncGroup:
     """See the module's head."""
 
     groups: GroupManager
-    api_key: ClassVar[int] = 14
+    api_key: ClassVar[int] = ApiKey.SYNC_GROUP
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: SyncGroupRequest) -> SyncGroupResponse:

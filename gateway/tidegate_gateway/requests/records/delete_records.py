@@ -18,6 +18,7 @@ from tidegate_coordination.rules.topics import (
     DeletionRefusal,
 )
 from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import delete_records as wire
 from tidegate_protocol.messages.delete_records import (
@@ -47,7 +48,7 @@ class DeleteRecordsHandler:
 
     coordinator: Coordinator
     cluster: ClusterSettings
-    api_key: ClassVar[int] = 21
+    api_key: ClassVar[int] = ApiKey.DELETE_RECORDS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:

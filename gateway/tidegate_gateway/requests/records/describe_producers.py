@@ -14,6 +14,7 @@ from typing import ClassVar, Final
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.topic_names import illegal_topic_name
 from tidegate_coordination.state.records.partitions import Partition
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import describe_producers as wire
 from tidegate_protocol.messages.describe_producers import (
@@ -36,7 +37,7 @@ class DescribeProducersHandler:
     """See the module's head."""
 
     coordinator: Coordinator
-    api_key: ClassVar[int] = 61
+    api_key: ClassVar[int] = ApiKey.DESCRIBE_PRODUCERS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(

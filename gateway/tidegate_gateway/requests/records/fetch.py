@@ -29,6 +29,7 @@ from typing import ClassVar, Final
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import fetch as codec
 from tidegate_protocol.messages.fetch import (
@@ -76,7 +77,7 @@ class Fetch:
     read_ahead: ReadAhead
     steering: ReadSteering
     reply_memory: ReplyMemory
-    api_key: ClassVar[int] = 1
+    api_key: ClassVar[int] = ApiKey.FETCH
     messages: ClassVar[ModuleType] = codec
 
     @property

@@ -20,6 +20,7 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import init_producer_id as wire
 from tidegate_protocol.messages.init_producer_id import (
@@ -87,7 +88,7 @@ class InitProducerId:
     """See the module's head."""
 
     producer_ids: ProducerIds
-    api_key: ClassVar[int] = 22
+    api_key: ClassVar[int] = ApiKey.INIT_PRODUCER_ID
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:

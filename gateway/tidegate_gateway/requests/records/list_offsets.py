@@ -21,6 +21,7 @@ import trio
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.partitions import Partition
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import list_offsets as codec
 from tidegate_protocol.messages.list_offsets import (
@@ -88,7 +89,7 @@ class ListOffsets:
     reader: LogReader
     settings: FetchSettings
     blocking: Blocking
-    api_key: ClassVar[int] = 2
+    api_key: ClassVar[int] = ApiKey.LIST_OFFSETS
     messages: ClassVar[ModuleType] = codec
 
     async def handle(self, call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.state.records.partitions import Partition
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import offset_for_leader_epoch as codec
 from tidegate_protocol.messages.offset_for_leader_epoch import (
@@ -33,7 +34,7 @@ class OffsetForLeaderEpoch:
     """See the module's head."""
 
     coordinator: Coordinator
-    api_key: ClassVar[int] = 23
+    api_key: ClassVar[int] = ApiKey.OFFSET_FOR_LEADER_EPOCH
     messages: ClassVar[ModuleType] = codec
 
     async def handle(

@@ -23,6 +23,7 @@ from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.rules.records.wal import BatchOutcome, Refusal
 from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.errors import InvalidBatch, InvalidReason
 from tidegate_protocol.headers import RequestHeader, response_header
@@ -177,7 +178,11 @@ class Pending:
             return
         header = self._header
         body = messages.encode_response(self.response, header.api_version)
-        fill(self._slot, response_header(header.correlation_id, 0, header.api_version), body)
+        fill(
+            self._slot,
+            response_header(header.correlation_id, ApiKey.PRODUCE, header.api_version),
+            body,
+        )
         self._flusher.add(self._connection)
 
     def _close_on_error(self) -> None:

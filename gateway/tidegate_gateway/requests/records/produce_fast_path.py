@@ -17,6 +17,7 @@ from typing import Final
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.rules.records.wal import BatchOutcome
 from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.errors import InvalidBatch
 from tidegate_protocol.headers import response_header
 from tidegate_protocol.messages import produce as messages
@@ -49,7 +50,7 @@ MAX_FRAME_BYTES: Final = 2 << 20
 MAX_PARTS: Final = 500
 MAX_ROUTES: Final = 10_000
 MAX_ROUTE_BYTES: Final = 500
-API_KEY: Final = 0
+_PRODUCE: Final = ApiKey.PRODUCE
 _ACKS: Final = (-1, 1)
 # API key and version together, correlation id; what follows does not change with each request.
 _HEAD = Struct(">ii")
@@ -220,7 +221,7 @@ def _response(
 
 
 def _fill(slot: ReplySlot, response: ProduceResponse, correlation_id: int, version: int) -> None:
-    header = response_header(correlation_id, API_KEY, version)
+    header = response_header(correlation_id, _PRODUCE, version)
     fill(slot, header, messages.encode_response(response, version))
 
 

@@ -16,6 +16,7 @@ from typing import ClassVar
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.assignments import wrong_assignments
 from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import alter_partition_reassignments as wire
 from tidegate_protocol.messages.alter_partition_reassignments import (
@@ -39,7 +40,7 @@ class AlterPartitionReassignmentsHandler:
 
     coordinator: Coordinator
     cluster_view: ClusterView
-    api_key: ClassVar[int] = 45
+    api_key: ClassVar[int] = ApiKey.ALTER_PARTITION_REASSIGNMENTS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(

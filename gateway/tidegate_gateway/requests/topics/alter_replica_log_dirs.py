@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import alter_replica_log_dirs as wire
 from tidegate_protocol.messages.alter_replica_log_dirs import (
@@ -31,7 +32,7 @@ class AlterReplicaLogDirsHandler:
     """See the module's head."""
 
     coordinator: Coordinator
-    api_key: ClassVar[int] = 34
+    api_key: ClassVar[int] = ApiKey.ALTER_REPLICA_LOG_DIRS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(

@@ -22,6 +22,7 @@ from tidegate_coordination.rules.topics import (
     TopicRefusal,
     duplicates,
 )
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import create_partitions as wire
 from tidegate_protocol.messages.create_partitions import (
@@ -44,7 +45,7 @@ class CreatePartitionsHandler:
     """See the module's head."""
 
     coordinator: Coordinator
-    api_key: ClassVar[int] = 37
+    api_key: ClassVar[int] = ApiKey.CREATE_PARTITIONS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(

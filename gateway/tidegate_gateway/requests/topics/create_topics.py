@@ -15,6 +15,7 @@ from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_coordination.rules.topics import Created, NewTopic, Refused, duplicates
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import create_topics as wire
 from tidegate_protocol.messages.create_topics import (
@@ -40,7 +41,7 @@ class CreateTopicsHandler:
     settings: BrokerSettings
     new_topic_id: Callable[[], bytes]
     cluster: ClusterSettings
-    api_key: ClassVar[int] = 19
+    api_key: ClassVar[int] = ApiKey.CREATE_TOPICS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:

@@ -18,6 +18,7 @@ from tidegate_coordination.rules.topics import (
     TopicKey,
     TopicRefusal,
 )
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import delete_topics as wire
 from tidegate_protocol.messages.delete_topics import (
@@ -43,7 +44,7 @@ class DeleteTopicsHandler:
 
     coordinator: Coordinator
     settings: BrokerSettings
-    api_key: ClassVar[int] = 20
+    api_key: ClassVar[int] = ApiKey.DELETE_TOPICS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:

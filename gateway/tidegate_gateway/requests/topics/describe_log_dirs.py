@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.messages import describe_log_dirs as wire
 from tidegate_protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -37,7 +38,7 @@ class DescribeLogDirsHandler:
     coordinator: Coordinator
     cluster_view: ClusterView
     node_id: int
-    api_key: ClassVar[int] = 35
+    api_key: ClassVar[int] = ApiKey.DESCRIBE_LOG_DIRS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

@@ -17,6 +17,7 @@ from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.topic_names import illegal_topic_name
 from tidegate_coordination.state.records.partitions import PartitionTable
 from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import describe_topic_partitions as wire
 from tidegate_protocol.messages.describe_topic_partitions import (
@@ -45,7 +46,7 @@ class DescribeTopicPartitionsHandler:
     coordinator: Coordinator
     settings: BrokerSettings
     cluster_view: ClusterView
-    api_key: ClassVar[int] = 75
+    api_key: ClassVar[int] = ApiKey.DESCRIBE_TOPIC_PARTITIONS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import elect_leaders as wire
 from tidegate_protocol.messages.elect_leaders import (
@@ -34,7 +35,7 @@ class ElectLeadersHandler:
     """See the module's head."""
 
     coordinator: Coordinator
-    api_key: ClassVar[int] = 43
+    api_key: ClassVar[int] = ApiKey.ELECT_LEADERS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.messages import list_partition_reassignments as wire
 from tidegate_protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -23,7 +24,7 @@ from ...network.call import Call
 class ListPartitionReassignmentsHandler:
     """See the module's head."""
 
-    api_key: ClassVar[int] = 46
+    api_key: ClassVar[int] = ApiKey.LIST_PARTITION_REASSIGNMENTS
     messages: ClassVar[ModuleType] = wire
 
     async def handle(

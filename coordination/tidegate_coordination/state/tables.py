@@ -1,0 +1,84 @@
+"""What the cluster state holds: its numbers and tables.
+
+The folds (cluster.py, records/run_folds.py) and the snapshots (snapshot_head.py) work on it, so it
+knows none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ..events.metadata_versions import FIRST, NEWEST
+from .claims import ClaimTable
+from .configs import ConfigTable
+from .frozen import FrozenState
+from .gateways import GatewayTable
+from .groups import GroupTable
+from .log_moves import LogMoveTable
+from .name_changes import NameChanges
+from .pipeline_reports import ReportTable
+from .proposals import ProposalTable
+from .records.objects import ObjectTable
+from .records.partitions import PartitionTable
+from .records.producer_ids import ProducerIdTable
+from .static_settings import StaticSettingsTable
+from .timelines import TimelineTable
+from .topics import TopicTable
+
+
+class StateTables:
+    """Every durable fact that is not record bytes, as of `position` in the log.
+
+    touched: partition numbers that grew or moved since the caller last cleared it, for wake-ups.
+    highest_version: the metadata.version up to which its owner reads: that of this release, but for
+    a simulated older one.  frozen_states: of the snapshots under way.
+    """
+
+    def __init__(self, highest_version: int = NEWEST) -> None:
+        self.highest_version = highest_version
+        self.metadata_version = FIRST
+        self.position = 0
+        self.log_time_ms = 0
+        self.expiry_resumes_at_ms = 0
+        self.cluster_id = ""
+        self.timeline = 0
+        self.timelines: Final = TimelineTable()
+        self.gateways: Final = GatewayTable()
+        self.claims: Final = ClaimTable()
+        self.topics: Final = TopicTable()
+        self.partitions: Final = PartitionTable()
+        self.objects: Final = ObjectTable()
+        self.producer_ids: Final = ProducerIdTable()
+        self.groups: Final = GroupTable()
+        self.configs: Final = ConfigTable()
+        self.name_changes: Final = NameChanges()
+        self.pipeline_reports: Final = ReportTable()
+        self.proposals: Final = ProposalTable()
+        self.log_moves: Final = LogMoveTable()
+        self.static_settings: Final = StaticSettingsTable()
+        self.touched: Final[set[int]] = set()
+        self.frozen_states: Final[list[FrozenState]] = []
+
+    def timeline_of(self, incarnation: int) -> int:
+        """Return the timeline whose folder holds the incarnation's objects."""
+        return self.timelines.of(incarnation, self.timeline)
+
+    @property
+    def settled_time_ms(self) -> int:
+        """Return the time up to which things are old, whatever one clock says; 0: nothing is."""
+        if self.log_time_ms < self.expiry_resumes_at_ms:
+            return 0
+        return self.gateways.earlier_of_median_and(self.log_time_ms)
+
+    def keep_partitions(self, numbers: Iterable[int]) -> None:
+        """Take these rows for the snapshots under way: they are about to change."""
+        if self.frozen_states:
+            numbers = list(numbers)
+            for frozen in self.frozen_states:
+                frozen.partitions.keep(numbers)
+
+    def keep_groups(self, group_ids: Sequence[str]) -> None:
+        """Take these groups for the snapshots under way: they are about to change."""
+        for frozen in self.frozen_states:
+            frozen.groups.keep(group_ids)

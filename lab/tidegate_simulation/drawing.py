@@ -1,0 +1,69 @@
+"""What a seed means for a run: the settings of its gateways, and all plans of faults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from .nemesis.restore_trial import draws_restore
+from .plans.away_plan import AWAY_KIND, draws_away
+from .plans.beginnings import draw_beginnings
+from .plans.disk_plan import draw_disks
+from .plans.drain_plan import DRAIN_KIND, draws_drains
+from .plans.expiry_plan import draw_expiries
+from .plans.faults import FaultPlan, draw_plan, draw_settings
+from .plans.forwarding_plan import draw_forwarding
+from .plans.losses import draw_losses
+from .plans.move_plan import draw_moves
+from .plans.pipeline_plan import draw_pipelines
+from .plans.settings_plan import draw_static
+from .plans.version_plan import draw_versions
+from .plans.zone_plan import draw_zones
+
+
+def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], FaultPlan]:
+    """Return the settings of all gateways of a run, and its faults.
+
+    rng: of the run; the same draws in the same order for a seed.  All else is drawn apart from it.
+    asked_zones: see simulate().
+    """
+    settings = draw_settings(rng)
+    plan = draw_plan(rng, settings)
+    pipelines = draw_pipelines(
+        Random(f"{seed}/pipelines"),
+        is_calm=not plan.kinds,
+        with_wrong_clocks=plan.has_wrong_clocks,
+    )
+    losses = draw_losses(Random(f"{seed}/losses"), is_calm=not plan.kinds)
+    disks = draw_disks(
+        Random(f"{seed}/disks"), is_calm=not plan.kinds, has_segments=pipelines.drivers > 0
+    )
+    zones = draw_zones(seed, asked_zones, is_calm=not plan.kinds)
+    forwarding = draw_forwarding(seed, zones.last_gateway, is_calm=not plan.kinds)
+    for each in (pipelines, disks, forwarding):
+        settings |= each.settings_of_gateways
+    plan = plan.with_pipelines(pipelines).with_losses(losses).with_disks(disks)
+    moves = draw_moves(seed, is_calm=not plan.kinds, all_reach_log=not forwarding.only_forward)
+    plan = plan.with_forwarding(forwarding).with_zones(zones).with_moves(moves)
+    has_drains = draws_drains(seed, has_wrong_clocks=plan.has_wrong_clocks)
+    has_away = draws_away(
+        seed,
+        is_looked_for=zones.is_probed,
+        is_calm=not plan.kinds,
+        has_wrong_clocks=plan.has_wrong_clocks,
+    )
+    versions = draw_versions(
+        seed,
+        is_calm=not plan.kinds,
+        may_be_late=not (has_drains or has_away or plan.has_wrong_clocks),
+        may_roll=not disks.kinds,
+    )
+    drawn = {DRAIN_KIND: has_drains, AWAY_KIND: has_away}
+    events = [kind for kind, is_drawn in drawn.items() if is_drawn]
+    static = draw_static(seed, zones.last_gateway, may_draw=not versions.is_rolling)
+    # Restored logs, and those of older releases, begin at 0.
+    may_begin_high = not (versions.is_rolling or draws_restore(seed))
+    beginnings = draw_beginnings(seed, may_begin_high=may_begin_high)
+    settings |= draw_expiries(seed, may_draw=not plan.has_wrong_clocks)
+    plan = replace(plan.with_versions(versions), static=static, beginnings=beginnings)
+    return settings, plan.with_events(*events)
