@@ -37,7 +37,7 @@ from tidegate_coordination.rules.proposal import NOTHING, Decided, View
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.trial import Trial
+from tidegate_coordination.state.trial.events import Trial
 
 REFUSED = (StateBroken, LookupError, struct.error, TypeError)
 LIMITS = (-(2**63), -1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1)

@@ -13,7 +13,7 @@ from ..rules.numbered import Numbered
 from ..rules.proposal import Decided, Proposal, View
 from ..state.broken import NumbersRunOut
 from ..state.cluster import ClusterState
-from ..state.trial import Trial
+from ..state.trial.events import Trial
 
 Whose = TypeVar("Whose")
 

@@ -24,7 +24,7 @@ from ..events.metadata_versions import EPOCHS, FIRST, NEWEST, entry_formats, too
 from .broken import StateBroken, expect
 from .frozen import FrozenState, split
 from .name_changes import TOPIC_RESOURCE
-from .records.run_folds import RunFolds
+from .run_folds import RunFolds
 from .snapshot_head import decode_head, encode_head, is_wide
 from .tables import StateTables
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tidegate_coordination.state.trial import Trial
+from tidegate_coordination.state.trial.events import Trial
 from tidegate_simulation.checks.checker import Violation
 from tidegate_simulation.plans.faults import FaultPlan
 from tidegate_simulation.run import plan_of, simulate

@@ -13,13 +13,13 @@ from tests.worlds.planted_bugs import must_be_found
 from tidegate_coordination.events.groups import OffsetsDeleted
 from tidegate_coordination.rules.consumer_groups import offset_expiry
 from tidegate_coordination.rules.records import wal as wal_rules
-from tidegate_coordination.state import trial
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.columns import MAX_INT64, MAX_UINT32
 from tidegate_coordination.state.groups import Group, GroupTable
 from tidegate_coordination.state.records.object_rows import ObjectRows
 from tidegate_coordination.state.records.objects import WalCounters
 from tidegate_coordination.state.records.producer_ids import ProducerIdTable
+from tidegate_coordination.state.trial import events as trial
 from tidegate_gateway import handlers
 from tidegate_gateway.network import turns
 from tidegate_simulation.clients.producers import IdempotentProducer

@@ -18,16 +18,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from ..events import cluster as ev
-from ..events import groups as gev
-from ..events import log_moves as lev
-from ..events import restores as rev
-from .broken import StateBroken, expect, expect_left
-from .cluster import ClusterState
-from .columns import MAX_UINT32, check_numbers
-from .records.producer_ids import FIRST_IDS
-from .topics import Topic, collision_key
-from .trial_runs import RunTrial
+from ...events import cluster as ev
+from ...events import groups as gev
+from ...events import log_moves as lev
+from ...events import restores as rev
+from ..broken import StateBroken, expect, expect_left
+from ..cluster import ClusterState
+from ..columns import MAX_UINT32, check_numbers
+from ..records.producer_ids import FIRST_IDS
+from ..topics import Topic, collision_key
+from .runs import RunTrial
 
 _TOPIC_RESOURCE: Final = 2
 # Of one event: above what any rule allows, and below what a replica could not hold.

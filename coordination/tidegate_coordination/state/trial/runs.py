@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
-from ..events import cluster as ev
-from ..events.metadata_versions import FEATURE_NAME, WIDE_NUMBERS
-from .broken import StateBroken, expect, expect_left
-from .cluster import ClusterState
-from .columns import MAX_INT64, MAX_OBJECTS, MAX_UINT32, check_producer_columns, check_run_columns
-from .records.cleanings import cleaned_to
-from .records.objects import WalName, WalStatus
-from .records.partitions import Partition
-from .topics import Topic
+from ...events import cluster as ev
+from ...events.metadata_versions import FEATURE_NAME, WIDE_NUMBERS
+from ..broken import StateBroken, expect, expect_left
+from ..cluster import ClusterState
+from ..columns import MAX_INT64, MAX_OBJECTS, MAX_UINT32, check_producer_columns, check_run_columns
+from ..records.cleanings import cleaned_to
+from ..records.objects import WalName, WalStatus
+from ..records.partitions import Partition
+from ..topics import Topic
 
 # WAL ids between the highest that is settled and one that is to be: each is remembered.
 MAX_AHEAD: Final = 1 << 24

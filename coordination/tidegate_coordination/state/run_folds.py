@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...events import cluster as ev
-from ..tables import StateTables
-from .objects import SegmentName, WalName
-from .partitions import Partition
-from .runs import RunRow
+from ..events import cluster as ev
+from .records.objects import SegmentName, WalName
+from .records.partitions import Partition
+from .records.runs import RunRow
+from .tables import StateTables
 
 
 class RunFolds:

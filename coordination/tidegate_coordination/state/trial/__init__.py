@@ -1,0 +1,1 @@
+"""Events are folded on trial, before they are appended to the log."""
