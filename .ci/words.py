@@ -133,17 +133,20 @@ def in_text(text: Text) -> Iterator[tuple[int, str]]:
 
 def prose_lines(source: str) -> Iterator[tuple[int, str]]:
     """The lines of a page by number; blank for code, and for parts that a program writes."""
-    fenced = listed = code = generated = False
+    fenced = code = generated = False
+    margin = 0  # of the list item that the line may belong to
     before = ""
     for number, line in enumerate(source.splitlines(), 1):
         fence = FENCE.match(line) is not None
         fenced ^= fence
         if mark := GENERATED.match(line):
             generated = mark[1] == "begin"
-        indented = line.startswith("    ")
-        code = indented and not listed and (code or not before.strip())
-        if line.strip() and not indented:
-            listed = ITEM.match(line) is not None or (listed and line.startswith(" "))
+        indent = len(line) - len(line.lstrip())
+        code = indent >= margin + 4 and (code or not before.strip())
+        if item := None if code else ITEM.match(line):
+            margin = item.end()
+        elif line.strip() and not indent:
+            margin = 0
         before = line
         yield number, "" if fence or fenced or code or generated else line
 

@@ -70,7 +70,7 @@ def test_a_sentence_that_is_wrapped_is_named_by_its_line(tmp_path: Path) -> None
 
 def test_code_and_the_list_of_what_not_to_say_are_no_prose(tmp_path: Path) -> None:
     fenced = "```text\nNobody polls.\n```\n"
-    indented = "Run:\n\n    tidegate nobody whoever\n"
+    indented = "Run:\n\n    tidegate nobody whoever\n\n- Or:\n\n      tidegate nobody\n"
     table = "| do not say | say |\n|---|---|\n| nobody | no gateway |\n"
     assert checked(tmp_path / "page.md", f"{fenced}\n{indented}\n{table}") == []
     assert checked(tmp_path / "module.py", 'NAMES = {"nobody": "comes true"}\n') == []
@@ -85,10 +85,10 @@ def test_prose_is_wrapped_but_tables_code_and_links_are_not(tmp_path: Path) -> N
     wide = "wide " * 21
     found = checked(
         tmp_path / "page.md",
-        f"- {wide}\n\n{wide}\n\n    {wide}\n\n| {wide} |\n\n```\n{wide}\n```\n\n"
+        f"- {wide}\n\n  {wide}\n\n    {wide}\n\n| {wide} |\n\n```\n{wide}\n```\n\n"
         f"A [page](https://example.org/{'x' * 90}).\n",
     )
-    assert [line for line, _ in found] == [1, 3]
+    assert [line for line, _ in found] == [1, 3, 5]
 
 
 def test_the_pages_of_this_repository_pass() -> None:
