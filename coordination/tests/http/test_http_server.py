@@ -114,7 +114,7 @@ async def test_a_client_that_goes_is_let_go(sent: bytes, autojump_clock: MockClo
 
 
 @pytest.mark.parametrize(("sent", "seconds"), [(b"", 75), (b"GET / HT", 30)])
-async def test_a_silent_client_is_let_go(
+async def test_the_server_closes_a_silent_client(
     sent: bytes, seconds: float, autojump_clock: MockClock
 ) -> None:
     async with memory_server(echo) as server:

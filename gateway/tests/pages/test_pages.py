@@ -37,6 +37,7 @@ from tidegate_storage.stores.memory_store import MemoryObjectStore
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 OPERATIONS = DOCS / "operations"
+PACKAGES = ("protocol", "storage", "coordination", "gateway", "lab", "compat-tests", "deploy")
 GENERATE = ROOT / "gateway" / "generate_docs.py"
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 OF_CLIENTS = {"auto.offset.reset", "bootstrap.servers", "client.id", "client.rack"}
@@ -172,6 +173,27 @@ def test_links_lead_somewhere(page: Path) -> None:
         linked = page.parent / place if place else page
         assert linked.exists(), target
         assert not anchor or anchor in anchors(linked), target
+
+
+def test_pointers_to_the_architecture_name_its_headings() -> None:
+    """In code, decisions and pages: docs/architecture.md, "X" (and "Y")."""
+    headings = set(re.findall(r"^#+ (.*)$", (DOCS / "architecture.md").read_text(), re.MULTILINE))
+    pointers = [(each, name) for each in [*pages(), *modules()] for name in pointed_at(each)]
+    assert len(pointers) > 20
+    assert [(str(each), name) for each, name in pointers if name not in headings] == []
+
+
+def modules() -> list[Path]:
+    """All Python files of the repository but this one; not those of what is installed beside it."""
+    found = sorted(each for top in PACKAGES for each in (ROOT / top).rglob("*.py"))
+    return [each for each in found if ".work" not in each.parts and each != Path(__file__)]
+
+
+def pointed_at(file: Path) -> list[str]:
+    """The headings that a file names; a pointer may go on in the next line, also of a comment."""
+    text = re.sub(r"\s+(?:# ?)?", " ", file.read_text())
+    named = re.findall(r'docs/architecture\.md, ("[^"]+"(?:(?:,| and|, and) "[^"]+")*)', text)
+    return [name for names in named for name in re.findall(r'"([^"]+)"', names)]
 
 
 def anchors(page: Path) -> set[str]:

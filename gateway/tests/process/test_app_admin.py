@@ -219,7 +219,7 @@ async def test_a_client_that_stops_half_way_is_let_go(sent: bytes) -> None:
     assert answer == b"" or status_of(answer) == 400
 
 
-async def test_a_silent_client_is_let_go(autojump_clock: trio.testing.MockClock) -> None:
+async def test_the_listener_closes_a_silent_client(autojump_clock: trio.testing.MockClock) -> None:
     async with client_of(AdminPages(unstarted_gateway(), "0.0.1")) as stream:
         await stream.send_all(b"GET /liv")
         assert await rest_of(stream) == b""

@@ -1,0 +1,103 @@
+"""The check of words finds riddles, by file and line, and passes over plain sentences and code."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = ROOT / ".ci" / "words.py"
+
+
+def checked(path: Path, text: str) -> list[tuple[int, str]]:
+    path.write_text(text)
+    found: Any = runpy.run_path(str(SCRIPT))["findings"](path)
+    return [(line, what.split('"')[1] if '"' in what else what) for line, what in found]
+
+
+@pytest.mark.parametrize(
+    "riddle",
+    [
+        "Who loses its races leads nobody.",
+        "It waits. Whoever comes later reads.",
+        "**Why.** Who knows rise *n* proves it.",
+        "What is damaged at rest harms gateways that start.",
+        "Nobody polls.",
+        "All who wait for a block get it.",
+        "The proposal comes true once.",
+        "A client is told the address.",
+        "The kernel lets pages go.",
+        "It is left alone for 2 s.",
+        "The gateway learns of it.",
+        "The entry behind position 7 is refused.",
+    ],
+)
+def test_riddles_are_found_wherever_prose_is(riddle: str, tmp_path: Path) -> None:
+    page, module = tmp_path / "page.md", tmp_path / "module.py"
+    assert checked(page, f"# A page\n\nFirst.\n\n{riddle}\n")[0][0] == 5
+    assert checked(page, f"| a | b |\n|---|---|\n| plain | {riddle} |\n")[0][0] == 3
+    assert checked(module, f'"""Plain.\n\n{riddle}\n"""\n')[0][0] == 3
+    assert checked(module, f"x = 1  # {riddle}\n")[0][0] == 1
+    assert checked(module, f'LOG = (\n    "the gateway stands still.  "\n    "{riddle}"\n)\n')
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        "Who reads this?",
+        "What is a run?",
+        "The gateway that creates a cluster marks its prefix.",
+        "A replica behind a load balancer is not asked.",
+        "`nobody` is a user of Unix.",
+    ],
+)
+def test_plain_sentences_pass(plain: str, tmp_path: Path) -> None:
+    assert checked(tmp_path / "page.md", f"{plain}\n") == []
+
+
+def test_a_sentence_that_is_wrapped_is_named_by_its_line(tmp_path: Path) -> None:
+    assert checked(tmp_path / "page.md", "It is an answer. Then it\nis\ntold.\n") == [
+        (2, "is told")
+    ]
+    text = 'def f():\n    # One line.\n    # A proposal\n    # comes true.\n    return f"{f}"\n'
+    assert checked(tmp_path / "module.py", text) == [(4, "comes true")]
+
+
+def test_code_and_the_list_of_what_not_to_say_are_no_prose(tmp_path: Path) -> None:
+    fenced = "```text\nNobody polls.\n```\n"
+    indented = "Run:\n\n    tidegate nobody whoever\n\n- Or:\n\n      tidegate nobody\n"
+    table = "| do not say | say |\n|---|---|\n| nobody | no gateway |\n"
+    assert checked(tmp_path / "page.md", f"{fenced}\n{indented}\n{table}") == []
+    assert checked(tmp_path / "module.py", 'NAMES = {"nobody": "comes true"}\n') == []
+
+
+def test_parts_that_a_program_writes_are_checked_at_their_source(tmp_path: Path) -> None:
+    page = "<!-- begin settings -->\nNobody polls.\n<!-- end settings -->\nNobody polls.\n"
+    assert checked(tmp_path / "page.md", page) == [(4, "Nobody")]
+
+
+def test_prose_is_wrapped_but_tables_code_and_links_are_not(tmp_path: Path) -> None:
+    wide = "wide " * 21
+    found = checked(
+        tmp_path / "page.md",
+        f"- {wide}\n\n  {wide}\n\n    {wide}\n\n| {wide} |\n\n```\n{wide}\n```\n\n"
+        f"A [page](https://example.org/{'x' * 90}).\n",
+    )
+    assert [line for line, _ in found] == [1, 3, 5]
+
+
+def test_the_pages_of_this_repository_pass() -> None:
+    done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_any_path_can_be_checked(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("Nobody polls.\n")
+    done = subprocess.run([sys.executable, SCRIPT, tmp_path], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stdout.startswith(f'{tmp_path}/page.md:1: "Nobody": ')
