@@ -17,7 +17,7 @@ Load = Callable[[], Awaitable[tuple[str, int]]]
 
 
 class Loader:
-    """Loads when told to; counts."""
+    """Ends loads when the test releases them; counts them."""
 
     def __init__(self, value: str = "loaded", size_bytes: int = 10) -> None:
         self.calls = 0
@@ -56,7 +56,7 @@ def test_the_least_recently_used_goes_first() -> None:
     assert cache.get_nowait(2) == "cold"
 
 
-def test_a_cold_scan_leaves_the_hot_tail_alone() -> None:
+def test_a_cold_scan_does_not_evict_the_hot_tail() -> None:
     cache = RangeCache[str](100)
     for key in range(5):
         cache.put(("tail", key), "hot", 10, hot=True)
@@ -65,7 +65,7 @@ def test_a_cold_scan_leaves_the_hot_tail_alone() -> None:
     assert all(cache.get_nowait(("tail", key)) == "hot" for key in range(5))
 
 
-def test_what_was_used_twice_survives_a_scan() -> None:
+def test_a_value_used_twice_survives_a_scan() -> None:
     cache = RangeCache[str](100)
     cache.put("used", "value", 10, hot=False)
     assert cache.get_nowait("used") == "value"
@@ -74,7 +74,7 @@ def test_what_was_used_twice_survives_a_scan() -> None:
     assert cache.get_nowait("used") == "value"
 
 
-def test_a_scan_that_uses_what_it_loads_more_than_once_leaves_the_hot_tail_alone() -> None:
+def test_a_scan_with_repeated_uses_does_not_evict_the_hot_tail() -> None:
     cache = RangeCache[str](100)
     cache.put("hot", "hot", 50, hot=True)
     for number in range(20):
@@ -84,7 +84,7 @@ def test_a_scan_that_uses_what_it_loads_more_than_once_leaves_the_hot_tail_alone
     assert cache.get_nowait("hot") == "hot"
 
 
-def test_a_hot_set_that_moves_is_followed() -> None:
+def test_the_cache_follows_a_hot_set_that_moves() -> None:
     cache = RangeCache[str](100)
     for key in range(1000):
         cache.put(key, "hot", 10, hot=True)
@@ -92,7 +92,7 @@ def test_a_hot_set_that_moves_is_followed() -> None:
     assert cache.get_nowait(900) is None
 
 
-def test_a_value_larger_than_the_cache_is_not_kept_and_pushes_nothing_out() -> None:
+def test_a_value_larger_than_the_cache_is_not_kept_and_evicts_nothing() -> None:
     cache = RangeCache[str](100)
     cache.put("a", "value", 10, hot=False)
     cache.put("large", "value", 101, hot=True)
@@ -170,7 +170,7 @@ async def test_different_keys_load_at_the_same_time() -> None:
         first.gate.set()
 
 
-async def test_a_failed_load_is_told_to_all_and_not_kept() -> None:
+async def test_a_failed_load_raises_to_all_waiters_and_is_not_kept() -> None:
     cache = RangeCache[str](100)
     load = Loader()
     load.error = KeyError("gone")
@@ -192,7 +192,7 @@ async def test_a_failed_load_is_told_to_all_and_not_kept() -> None:
     assert await cache.get("key", load) == "loaded"
 
 
-async def test_when_the_leader_is_cancelled_one_follower_takes_over() -> None:
+async def test_if_the_leading_caller_is_cancelled_one_follower_takes_over() -> None:
     cache = RangeCache[str](100)
     load = Loader()
     found: list[str] = []
@@ -216,7 +216,7 @@ async def test_when_the_leader_is_cancelled_one_follower_takes_over() -> None:
     assert load.calls == 2
 
 
-async def test_a_cancelled_follower_leaves_the_load_alone() -> None:
+async def test_a_cancelled_follower_does_not_end_the_load() -> None:
     cache = RangeCache[str](100)
     load = Loader()
     found: list[str] = []
@@ -231,7 +231,7 @@ async def test_a_cancelled_follower_leaves_the_load_alone() -> None:
 
 
 @pytest.mark.parametrize("promote", [False, True])
-async def test_a_scan_that_finds_what_others_load_may_leave_it_on_probation(promote: bool) -> None:
+async def test_a_value_of_anothers_load_stays_on_probation_without_promote(promote: bool) -> None:
     cache = RangeCache[str](100)
     cache.put("key", "scanned", 50, hot=False)
     assert await cache.get("key", Loader(), promote=promote) == "scanned"
@@ -239,7 +239,7 @@ async def test_a_scan_that_finds_what_others_load_may_leave_it_on_probation(prom
     assert ("key" in cache) == promote
 
 
-async def test_what_was_evicted_during_its_load_is_not_kept() -> None:
+async def test_a_value_evicted_during_its_load_is_not_kept() -> None:
     cache = RangeCache[str](100)
     old, new = Loader("old"), Loader("new")
     found: list[str] = []
@@ -272,7 +272,7 @@ async def _get(cache: RangeCache[str], load: Load, found: list[str], key: str = 
     found.append(await cache.get(key, load))
 
 
-def test_who_asks_for_it_hears_of_all_that_leave() -> None:
+def test_on_leave_is_called_for_each_value_that_leaves() -> None:
     left: list[str] = []
     cache = RangeCache[str](30, on_leave=left.append)
     for name in ("a", "b", "c"):
@@ -281,12 +281,12 @@ def test_who_asks_for_it_hears_of_all_that_leave() -> None:
     cache.evict("missing")
     assert left == ["b"]
     cache.put("d", "d", 20, hot=False)
-    assert left == ["b", "c", "d"]  # what is protected leaves no room
+    assert left == ["b", "c", "d"]  # the protected values leave no room
     cache.evict("a")
     assert left == ["b", "c", "d", "a"]
 
 
-async def test_what_a_load_brings_along_is_waited_for(
+async def test_a_miss_waits_for_a_load_that_brings_the_key_along(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     cache = RangeCache[str](100)
@@ -312,12 +312,12 @@ async def test_what_a_load_brings_along_is_waited_for(
         assert [cache.is_coming(key) for key in "abcd"] == [True, True, True, False]
         for key in ("b", "c", "b"):
             nursery.start_soon(ask, key)
-    assert sorted(answers) == ["b", "b", "c alone"]  # c did not come after all
+    assert sorted(answers) == ["b", "b", "c alone"]  # the load did not bring c
     assert loads == ["a, b and c", "alone"]
     assert not any(map(cache.is_coming, "abc"))
 
 
-async def test_what_fails_is_not_the_fault_of_what_would_have_come_along() -> None:
+async def test_a_failed_load_does_not_fail_the_keys_it_would_bring_along() -> None:
     cache = RangeCache[str](100)
 
     async def fail() -> tuple[str, int]:
@@ -338,7 +338,7 @@ async def test_what_fails_is_not_the_fault_of_what_would_have_come_along() -> No
     assert not cache.is_coming("b")
 
 
-def test_what_is_demoted_leaves_first() -> None:
+def test_a_demoted_value_leaves_first() -> None:
     cache: RangeCache[str] = RangeCache(3)
     for key in ("a", "b", "c"):
         cache.put(key, key, 1, hot=False)
@@ -349,7 +349,7 @@ def test_what_is_demoted_leaves_first() -> None:
 
 
 @pytest.mark.parametrize("promote", [True, False])
-def test_what_is_demoted_leaves_in_order_unless_it_is_used_again(promote: bool) -> None:
+def test_demoted_values_leave_in_order_unless_used_again(promote: bool) -> None:
     cache: RangeCache[str] = RangeCache(4)
     for key in ("a", "b", "c", "d"):
         cache.put(key, key, 1, hot=False)
@@ -370,7 +370,7 @@ def test_what_is_demoted_leaves_in_order_unless_it_is_used_again(promote: bool) 
     assert cache.used_bytes == 2
 
 
-def test_what_is_hot_is_not_demoted() -> None:
+def test_a_protected_value_is_not_demoted() -> None:
     cache: RangeCache[str] = RangeCache(2)
     cache.put("hot", "hot", 1, hot=True)
     cache.demote("hot")
@@ -380,12 +380,12 @@ def test_what_is_hot_is_not_demoted() -> None:
 
 
 class InHand:
-    """What a load had when it failed: bytes, an open file."""
+    """The objects that a load holds when it fails: bytes, an open file."""
 
 
 @pytest.mark.parametrize("loads", [1, 3])
-async def test_what_a_failed_load_had_in_hand_is_let_go_of_at_once(loads: int) -> None:
-    """The collector of a gateway looks seldom, so that cycles would keep it for long."""
+async def test_a_failed_load_releases_its_objects_at_once(loads: int) -> None:
+    """A gateway's garbage collector runs seldom, so a reference cycle would keep them for long."""
     cache = RangeCache[str](100)
     left: list[weakref.ref[InHand]] = []
     gate = trio.Event()
