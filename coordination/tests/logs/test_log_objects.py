@@ -240,7 +240,7 @@ async def test_a_wrong_url_is_a_sentence_without_secrets(url: str, sentence: str
         (("", ""), "AWS_ACCESS_KEY_ID", "check AWS_ACCESS_KEY_ID and AWS_SECRET"),
     ],
 )
-async def test_what_a_person_can_mend_is_a_sentence(
+async def test_errors_that_a_user_can_fix_are_one_sentence(
     seaweed_s3_url: str,
     change: tuple[str, str],
     variable: str,

@@ -33,7 +33,7 @@ url, log = postgres_world.url, postgres_world.log
         (("127.0.0.1", "127.0.0.1:1,127.0.0.1"), None),
     ],
 )
-async def test_what_a_person_can_mend_is_a_sentence(
+async def test_errors_that_a_user_can_fix_are_one_sentence(
     postgres_server: PostgresServer,
     url: str,
     change: tuple[str, str],
