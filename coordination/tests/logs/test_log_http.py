@@ -313,7 +313,7 @@ async def test_a_token_opens_and_is_never_shown(tmp_path: Path) -> None:
         (HttpAnswer(200, b"<html>", "text/html"), LogMisconfigured, "is no metadata log"),
         (HttpAnswer(404, b"no"), LogMisconfigured, "check host, port and path"),
         (HttpAnswer(302, headers=(("Location", "/x"),)), LogMisconfigured, "is no metadata log"),
-        (HttpAnswer(401, b"who?"), LogMisconfigured, "lets nobody pass"),
+        (HttpAnswer(401, b"who?"), LogMisconfigured, "refuses the request"),
         (HttpAnswer(503, b"no"), LogUnavailable, "something answers for the log"),
         (HttpAnswer(200, headers=((wire.VERSION_HEADER, "2"),)), LogMisconfigured, "version '2'"),
         (HttpAnswer(200, headers=((wire.VERSION_HEADER, "1"),)), LogUnavailable, "damaged"),

@@ -158,7 +158,7 @@ class Copier:
         self._last_key = max(self._last_key, self._shelf.key_of(name))
 
     async def _prune(self) -> int:
-        """Keep the newest whole snapshots and all entries above them; return how many were deleted."""
+        """Keep the newest whole snapshots and the entries above them; return the count deleted."""
         copies = await self._shelf.look()
         snapshots, entries = obsolete(copies.snapshots, copies.entries, SNAPSHOTS_KEPT)
         if snapshots:

@@ -236,7 +236,7 @@ class SalvageWal(CommitWal):
 
 @dataclass(frozen=True, slots=True)
 class AddFormerLives:
-    """Add former incarnations to the state, so that their objects can be committed.  Answer: None."""
+    """Add former incarnations, so that their objects can be committed.  Answer: None."""
 
     restore_id: str
     lives: tuple[FormerLife, ...]

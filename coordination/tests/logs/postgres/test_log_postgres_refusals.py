@@ -114,7 +114,7 @@ async def test_a_newer_layout_is_refused(log: PostgresLog, url: str) -> None:
 
 async def test_tables_of_others_are_kept(url: str) -> None:
     raw(url, "CREATE TABLE public.entry (precious text)")
-    with pytest.raises(LogMisconfigured, match="tables of others"):
+    with pytest.raises(LogMisconfigured, match="tables of other programs"):
         await open_log(f"{url}?schema=public")
     names = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
     assert raw(url, names) == [("entry",)]

@@ -27,8 +27,8 @@ async def open_log(url: str) -> HttpLog:
     """Open the log.
 
     Raises:
-        LogMisconfigured: the URL, its files, the token or what answers there are not fit for it.
-        LogUnavailable: nothing answers now.
+        LogMisconfigured: the URL, its files or the token are wrong, or the server is no log.
+        LogUnavailable: the server does not answer now.
     """
     place = await trio.to_thread.run_sync(parse_url, url)
     connect = tcp_connector(place.host, place.port, tls=place.tls)
