@@ -1,4 +1,4 @@
-"""What `http:` promises: the contract over a real server, and clear words where it cannot."""
+"""Promises of `http:`: the contract over a real server, and clear errors if it cannot keep it."""
 
 import json
 import random
@@ -43,7 +43,7 @@ Opened = Callable[[str], Awaitable[MetadataLog]]
 
 @pytest.fixture
 async def opened() -> AsyncIterator[Opened]:
-    """Opens a log, and closes it behind the test."""
+    """Open a log, and close it after the test."""
     async with AsyncExitStack() as stack:
 
         async def open_and_keep(url: str) -> MetadataLog:
@@ -62,12 +62,12 @@ async def failed_checks(open_one: Callable[[], Awaitable[MetadataLog]]) -> list[
     return failed
 
 
-async def test_it_keeps_the_contract_before_memory() -> None:
+async def test_http_keeps_the_contract_before_a_memory_log() -> None:
     async with log_server(MemoryLog()) as url:
         assert await failed_checks(lambda: open_log(url)) == []
 
 
-async def test_it_keeps_the_contract_before_sqlite(tmp_path: Path) -> None:
+async def test_http_keeps_the_contract_before_a_sqlite_log(tmp_path: Path) -> None:
     log = await open_file(tmp_path / "log.db")
     async with log_server(log) as url:
         assert await failed_checks(lambda: open_log(url)) == []
@@ -96,7 +96,7 @@ async def is_placed(log: MetadataLog, position: int, payload: bytes) -> bool:
         return page[0].payload == payload
 
 
-async def test_a_log_with_faults_behind_it_places_each_entry_once(opened: Opened) -> None:
+async def test_http_before_a_faulty_log_places_each_entry_once(opened: Opened) -> None:
     memory = MemoryLog()
     faults = LogFaults(ambiguous_append=0.2, lost_append=0.1, late_append=0.2, read_error=0.1)
     faulty = FaultyLog(memory, faults, random.Random(4))
@@ -148,7 +148,7 @@ async def opened_at_last(opened: Opened, url: str) -> MetadataLog:
             continue
 
 
-async def test_what_the_log_says_of_itself(opened: Opened) -> None:
+async def test_the_log_reports_its_capabilities(opened: Opened) -> None:
     async with log_server(MemoryLog(SMALL)) as url:
         log = await opened(url)
         assert log.capabilities == SMALL
@@ -242,7 +242,7 @@ async def test_snapshots_on_their_way_are_bounded(
 async def test_a_snapshot_that_was_fetched_is_not_kept_for_good(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Where nobody uploads, as on a peer listener, and none is asked for again."""
+    """Without uploads, as on a peer listener, and without repeated downloads."""
     service = LogService(TakesTurns(), token=None, read_only=True, in_loop=True)
     newest = json.loads((await asked(service, "/v1/snapshots/newest")).body)
     path = f"/v1/snapshots/{newest['position']}?crc32c={newest['crc32c']}&from=0"
@@ -269,7 +269,7 @@ async def test_a_snapshot_that_changes_all_the_time_is_unavailable(opened: Opene
 
 
 async def test_a_name_that_is_not_ascii_is_answered_without_it() -> None:
-    """No header could say it again; who sends it has not even to know the token."""
+    """No header could repeat it; the client need not even know the token."""
     service = LogService(MemoryLog(), token="s3cret")
     async with memory_server(service.handle) as server:
         stream = await server.connect()
@@ -319,7 +319,7 @@ async def test_a_token_opens_and_is_never_shown(tmp_path: Path) -> None:
         (HttpAnswer(200, headers=((wire.VERSION_HEADER, "1"),)), LogUnavailable, "damaged"),
     ],
 )
-async def test_what_is_no_log_is_told(
+async def test_the_error_says_that_the_server_is_no_log(
     answer: HttpAnswer, error: type[Exception], words: str
 ) -> None:
     async def other(request: HttpRequest) -> HttpAnswer:
@@ -381,7 +381,7 @@ async def test_a_log_that_is_not_there_or_goes_away_is_unavailable(opened: Opene
         ("https://host/?ca-file=/none/such", "/none/such cannot be read"),
     ],
 )
-async def test_a_bad_url_is_told(url: str, words: str) -> None:
+async def test_a_bad_http_log_url_gets_a_clear_error(url: str, words: str) -> None:
     with pytest.raises(LogMisconfigured, match=words) as refused:
         await open_log(url)
     assert "s3cret" not in str(refused.value)

@@ -80,7 +80,7 @@ class _Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """resource_type: Kafka's number, known or not.  replaces: configs that are not named are unset."""
+    """resource_type: Kafka's number, known or not.  replaces: unset configs that are not named."""
 
     resource_type: int
     resource_name: str

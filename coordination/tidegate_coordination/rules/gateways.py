@@ -113,7 +113,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Renew the writer's lease, and repeat the version it can read; 0: no version.  Answer: None."""
+    """Renew the writer's lease, and repeat the version it can read; 0: none.  Answer: None."""
 
     highest_version: int = 0
     reads: frozenset[str] = field(default=NOTHING, init=False)
