@@ -256,7 +256,7 @@ async def test_errors_that_a_user_can_fix_are_one_sentence(
     assert "wrong-and-hidden" not in str(refused.value)
 
 
-async def test_nobody_there_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_server_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
     with pytest.raises(LogUnavailable) as refused:

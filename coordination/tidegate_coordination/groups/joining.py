@@ -191,10 +191,10 @@ def _welcome_back(
 ) -> None:
     """Answer the join of a returning static member, whose new id is durable now.
 
-    shown_leader: before KIP-814 (v9) a returning leader could not be told to skip the assignment,
-    so it is shown its old id as the leader's and behaves as a follower.  None: v9 and later.
-    When a rebalance began meanwhile, the join waits for it.  When the instance came back once
-    more, its later join waits for its own record.
+    shown_leader: before KIP-814 (v9) an answer cannot ask a returning leader to skip the
+    assignment, so it names the old id as the leader's and the member acts as a follower.  None: v9
+    and later.  When a rebalance began meanwhile, the join waits for it.  When the instance came
+    back once more, its later join waits for its own record.
     """
     if group.state is not State.STABLE or member.join_ticket != ticket:
         return

@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 COPY_BYTES: Final = 4 << 20
 RETRY_SECONDS: Final = 0.1
 
-# A log that was verified, or is somebody else's, may hold anything.
+# A log that was verified, or that another program uses, may hold any entries.
 _FOREIGN: Final = (
     *(StateBroken, UnreadableEntry, ReleaseTooOld, msgspec.MsgspecError),
     *(AttributeError, LookupError, TypeError, ValueError),

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 # Their URLs are paths, in which any character is one of a name.
 _OF_FILES: Final = ("file", "memory", "sqlite")
-# The whole of what stands before the @ is a token.
+# Everything before the @ is a token.
 _OF_TOKENS: Final = ("http", "https")
 _SECRET: Final = re.compile(
     r"passw|passphrase|secret|token|credential|signature|(access|account|client|server)_?key|^sig$"

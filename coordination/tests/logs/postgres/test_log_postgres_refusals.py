@@ -120,7 +120,7 @@ async def test_tables_of_other_programs_are_kept(url: str) -> None:
     assert raw(url, names) == [("entry",)]
 
 
-async def test_nobody_there_is_an_outage() -> None:
+async def test_an_unreachable_server_is_an_outage() -> None:
     with pytest.raises(LogUnavailable, match="refused"):
         await open_log("postgres://me:secret@127.0.0.1:1/db")
 

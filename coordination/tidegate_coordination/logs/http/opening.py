@@ -1,7 +1,7 @@
 """`http://HOST:PORT/PREFIX` and `https://...`: a log behind a small REST contract.
 
 So a log can be written in any language; `tidegate log serve` serves any other log this way. The
-contract is in `coordination/http-log.openapi.json`, the bytes in `http_wire.py`. Parameters:
+contract is in `coordination/http-log.openapi.json`, the bytes in `wire.py`. Parameters:
 
     ?token-file=FILE   the bearer token; http://:TOKEN@HOST works too, and is seen in process lists
     ?ca-file=FILE      certificates to trust, of https, instead of the system's

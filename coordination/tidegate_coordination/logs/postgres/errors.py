@@ -36,7 +36,7 @@ _REFUSED_BY_SERVER: Final = {
     "3D000": "create the database first, as with createdb",
     "42501": "GRANT CONNECT ON DATABASE ... TO the role",
 }
-# What libpq itself refuses has no SQLSTATE. Its sentences are English here, since Python leaves the
+# Refusals of libpq itself have no SQLSTATE. Its sentences are English here, since Python leaves the
 # locale of messages alone.
 _REFUSED_BY_LIBPQ: Final = (
     (

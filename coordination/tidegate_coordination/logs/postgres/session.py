@@ -20,7 +20,7 @@ from tidegate_coordination.logs.postgres.url import Address
 Connection = psycopg.Connection[tuple[Any, ...]]
 _T = TypeVar("_T")
 
-# The server gives up before the caller does (postgres_lane.CALL_SECONDS), so locks are not held on.
+# The server ends a statement before the caller's deadline (lane.CALL_SECONDS), which frees locks.
 _SETTINGS: Final = {
     "statement_timeout": "8s",
     "lock_timeout": "5s",
