@@ -35,7 +35,7 @@ PLAIN = "RequestHeader ResponseHeader ConsumerProtocolSubscription ConsumerProto
 ANNOUNCED_MIN = {"Produce": 0}
 
 # Ours, not Kafka's: tagged, from tag 10000 on, so that clients pass them over (KIP-482).
-# File -> (the line in front of it, the line).
+# File -> (the line before it, the line).
 OWN_FIELDS = {
     "Metadata": (
         "      OfflineReplicas []int32 5+ ignorable",

@@ -62,7 +62,10 @@ def main() -> int:
     stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     stale += [path for path in unwanted(files)]
     for path in stale:
-        print(f"{path.relative_to(ROOT)} is not what generate.py writes", file=sys.stderr)
+        print(
+            f"{path.relative_to(ROOT)} differs: run generate.py",
+            file=sys.stderr,
+        )
     return 1 if stale else 0
 
 

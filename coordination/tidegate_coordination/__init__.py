@@ -1,1 +1,1 @@
-"""Cluster state, coordinator and metadata logs: who decides offsets and groups."""
+"""Cluster state, coordinator and metadata logs: they decide offsets and groups."""

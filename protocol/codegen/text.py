@@ -1,4 +1,4 @@
-"""What the emitters of readers and writers share: lines, regimes, conditions, literals."""
+"""Helpers of the emitters of readers and writers: lines, regimes, conditions, literals."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def function_name(direction: str, struct: str, regime: Regime) -> str:
 
 
 def optional_struct(each: Field) -> bool:
-    """A tagged struct: None stands for "left out", so that nobody builds a default to compare."""
+    """A tagged struct: None stands for "left out", so that callers build no default to compare."""
     return each.is_struct and not each.is_array and each.tag is not None
 
 

@@ -106,7 +106,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize("data", INVALID.values(), ids=INVALID.keys())
-def test_what_breaks_a_rule_is_an_invalid_record(data: memoryview | bytes) -> None:
+def test_a_batch_that_breaks_a_rule_is_an_invalid_record(data: memoryview | bytes) -> None:
     assert refused(data) is InvalidReason.INVALID_RECORD
 
 
@@ -151,7 +151,7 @@ def test_walk_finds_every_batch() -> None:
     "data",
     [BATCH[:-1], BATCH + b"x", changed(8, ">i", 0), changed(8, ">i", -1), changed(16, ">b", 1)],
 )
-def test_walk_refuses_what_does_not_fit(data: memoryview | bytes) -> None:
+def test_walk_refuses_batches_that_do_not_fit(data: memoryview | bytes) -> None:
     with pytest.raises(InvalidBatch) as caught:
         list(walk(memoryview(data)))
     assert caught.value.reason is InvalidReason.CORRUPT

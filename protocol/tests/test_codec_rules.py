@@ -151,7 +151,7 @@ def test_a_known_tag_of_the_wrong_size_is_refused(size: int) -> None:
         api_versions.decode_response(memoryview(head + bytes(9)), 3)
 
 
-def test_what_a_version_cannot_carry_is_refused_unless_ignorable() -> None:
+def test_a_value_that_a_version_cannot_carry_is_refused_unless_ignorable() -> None:
     group = offset_fetch.OffsetFetchRequestGroup(group_id="g")
     with pytest.raises(LocalProtocolError, match="Groups is set and version 7"):
         offset_fetch.encode_request(offset_fetch.OffsetFetchRequest(groups=[group]), 7)

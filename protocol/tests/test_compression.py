@@ -24,7 +24,7 @@ def reason(data: bytes, codec: int, max_bytes: int = 1 << 20) -> InvalidReason:
 
 @each_codec
 @pytest.mark.parametrize("data", [b"", b"x", DATA], ids=["empty", "one", "text"])
-def test_what_is_compressed_is_decompressed(codec: Codec, data: bytes) -> None:
+def test_compressed_data_is_decompressed(codec: Codec, data: bytes) -> None:
     packed = compress(data, codec)
     assert decompress(memoryview(packed), codec, max_bytes=len(data)) == data
 

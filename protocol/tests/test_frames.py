@@ -35,6 +35,6 @@ def test_an_incomplete_frame_tells_its_size() -> None:
         (b"POST /topics", "client spoke HTTP"),
     ],
 )
-def test_a_refused_length_says_what_it_may_be(head: bytes, message: str) -> None:
+def test_the_error_of_a_refused_length_names_the_limit(head: bytes, message: str) -> None:
     with pytest.raises(RemoteProtocolError, match=message):
         split_frames(memoryview(frame(b"one") + head), max_frame_bytes=10)

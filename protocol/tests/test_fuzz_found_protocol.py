@@ -1,4 +1,4 @@
-"""What fuzzing found in the protocol, each as the smallest input that showed it."""
+"""Bugs that fuzzing found in the protocol, each as the smallest input that showed it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGE_BOUND = 256 << 20
 TEXTS = (b"", b"a", bytes(200_000), os.urandom(300_000), b"text " * 30_000)
 
 
-def test_lz4_allocates_what_it_holds_and_not_what_it_may_hold() -> None:
+def test_lz4_allocates_the_actual_and_not_the_largest_size() -> None:
     packed = compress(b"some text", Codec.LZ4)
     tracemalloc.start()
     decompress(packed, Codec.LZ4, max_bytes=LARGE_BOUND)

@@ -12,7 +12,7 @@ from tidegate_protocol.headers import (
     response_header,
 )
 
-# Measured from a broker of Kafka 4.3.1: what it announces, unstable versions off.
+# Measured: the versions that a broker of Kafka 4.3.1 announces, with unstable versions off.
 ANNOUNCED = """
     Produce 0-13 Fetch 4-18 ListOffsets 1-11 Metadata 0-13 OffsetCommit 2-10 OffsetFetch 1-10
     FindCoordinator 0-6 JoinGroup 0-9 Heartbeat 0-4 LeaveGroup 0-5 SyncGroup 0-5 DescribeGroups 0-6
@@ -31,7 +31,7 @@ def test_api_keys_are_named_as_the_apis_are() -> None:
     assert named == {key: facts.name.lower() for key, facts in APIS.items()}
 
 
-def test_the_table_announces_what_kafka_announces() -> None:
+def test_the_table_announces_the_versions_that_kafka_announces() -> None:
     words = ANNOUNCED.split()
     expected = dict(zip(words[::2], words[1::2], strict=True))
     for facts in APIS.values():

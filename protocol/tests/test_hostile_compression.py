@@ -28,7 +28,7 @@ def test_a_snappy_length_that_is_none_is_corrupt(head: bytes, length: bytes) -> 
     assert caught.value.reason is InvalidReason.CORRUPT
 
 
-def test_records_behind_such_a_length_are_an_invalid_batch() -> None:
+def test_records_after_a_hostile_length_are_an_invalid_batch() -> None:
     batch = build_batch([Record(0, 0, None, b"v")], codec=Codec.SNAPPY)[:61] + LONG_VARINT
     whole = batch[:8] + struct.pack(">i", len(batch) - 12) + batch[12:]
     with pytest.raises(InvalidBatch):

@@ -137,7 +137,7 @@ def _scalar(case: Case, each: Field, for_kio: bool) -> st.SearchStrategy[Any]:
 
 
 @each_case
-def test_what_is_written_is_read(case: Case) -> None:
+def test_written_messages_are_read_back(case: Case) -> None:
     @QUICK
     @given(values(case))
     def check(value: Any) -> None:

@@ -96,7 +96,7 @@ def test_a_plain_request_is_read_as_the_codec_reads_it(
 
 
 @given(names, st.binary(min_size=16, max_size=16), sizes, versions)
-def test_a_lone_batch_is_found_behind_a_known_prefix(
+def test_a_lone_batch_is_found_after_a_known_prefix(
     name: str, topic_id: bytes, size: int, version: int
 ) -> None:
     frame = frame_of(request_of([(name, topic_id, [(3, size)])], version), version)
@@ -125,7 +125,7 @@ def test_a_damaged_request_is_left_to_the_codec(
     assert read_plain(memoryview(frame[:-1] + b"\1")) is None
 
 
-def test_what_is_not_plain_is_left_to_the_codec() -> None:
+def test_a_request_that_is_not_plain_is_left_to_the_codec() -> None:
     one = [("t", bytes(16), [(0, 100)])]
     assert read_plain(frame_of(request_of(one, 9), 9)) is not None
     assert read_plain(frame_of(request_of(one, 8), 8)) is None

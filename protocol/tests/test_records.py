@@ -114,7 +114,7 @@ def test_our_batches_are_read_by_us(codec: Codec) -> None:
     ),
     st.sampled_from(Codec),
 )
-def test_what_is_built_is_decoded(parts: list[Any], codec: Codec) -> None:
+def test_built_batches_are_decoded(parts: list[Any], codec: Codec) -> None:
     records = [Record(offset, *part) for offset, part in enumerate(parts)]
     found = decoded(build_batch(records, codec=codec))
     assert [record._replace(headers=tuple(record.headers)) for record in found] == records
@@ -127,7 +127,7 @@ def test_header_keys_that_are_not_text_survive() -> None:
     assert b"\xffey" in build_batch(records)
 
 
-def test_a_rebuilt_batch_keeps_what_its_header_says() -> None:
+def test_a_rebuilt_batch_keeps_its_header() -> None:
     flags = TRANSACTIONAL | LOG_APPEND_TIME
     old = build_batch(
         [record._replace(offset=record.offset + 100) for record in RECORDS],
@@ -206,7 +206,7 @@ def test_cut_payloads_are_refused(codec: Codec) -> None:
 
 
 def raw_batch(payload: bytes, count: int) -> bytes:
-    """Return a batch whose records are the payload, whatever that is."""
+    """Return a batch with the payload as its records, even if malformed."""
     batch = bytearray(build_batch([Record(0, 0, None, None)])[:61] + payload)
     struct.pack_into(">i", batch, 8, len(batch) - 12)
     struct.pack_into(">i", batch, 57, count)

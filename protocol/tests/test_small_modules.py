@@ -34,7 +34,7 @@ from tidegate_protocol.primitives import (
 GENERATE = Path(__file__).parents[1] / "generate.py"
 
 
-def test_what_is_committed_is_what_the_schema_says() -> None:
+def test_the_committed_modules_match_the_schema() -> None:
     done = subprocess.run([sys.executable, GENERATE, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -4,11 +4,11 @@
     last offset delta 4 | base timestamp 8 | max timestamp 8 | producer id 8 | producer epoch 2
     base sequence 4 | record count 4 | records
 
-The length counts what follows it.  The CRC covers the attributes and all behind them, so base
-offset and leader epoch may be rewritten freely; time stamp type and max time stamp may not.
+The length counts the bytes after it.  The CRC covers the attributes and all after them, so base
+offset and leader epoch may be rewritten freely; timestamp type and max timestamp may not.
 Older magics have another layout, but their magic byte is at the same place.
 
-On the produce and fetch paths the records behind the header stay opaque; ``records.py`` reads and
+On the produce and fetch paths the records after the header stay opaque; ``records.py`` reads and
 writes them.
 """
 
@@ -26,7 +26,7 @@ from .primitives import Buffer
 
 HEADER_BYTES = 61
 LENGTH_OVERHEAD = 12
-"""Bytes in front of what the batch length counts: base offset and the length itself."""
+"""Bytes that the batch length does not count: base offset and the length itself."""
 
 MAGIC = 2
 MAGIC_POSITION = 16
@@ -52,7 +52,7 @@ _INT64 = Struct(">q")
 
 
 class BatchHeader(NamedTuple):
-    """The 61 bytes in front of the records.
+    """The 61 bytes before the records.
 
     For a batch with a delete horizon (compacted), base_timestamp is that horizon.
     """
@@ -202,9 +202,9 @@ def crc_matches(data: memoryview, position: int, header: BatchHeader) -> bool:
 
 
 def empty_batch(base_offset: int, next_offset: int, leader_epoch: int) -> bytes:
-    """Return a batch without records, as Kafka's compaction leaves them: readers go on behind it.
+    """Return a batch without records, as Kafka's compaction leaves them: readers continue after it.
 
-    next_offset: above base_offset; what a batch cannot span is left out.
+    next_offset: above base_offset; offsets beyond the largest span of a batch are not covered.
     """
     last_delta = min(next_offset - base_offset, 1 << 31) - 1
     fields = (base_offset, HEADER_BYTES - LENGTH_OVERHEAD, leader_epoch, MAGIC, 0, 0, last_delta)

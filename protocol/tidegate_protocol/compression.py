@@ -114,8 +114,8 @@ def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
 def _decompress_gzip_member(data: memoryview, position: int, out: bytearray, max_bytes: int) -> int:
     """Append a member's text to out; return where the next one begins.
 
-    What zlib is given and does not use it copies, so it is given little at first: else thousands of
-    tiny members would copy all that follows thousands of times.
+    zlib copies the input that it does not use, so it gets little at first: else thousands of tiny
+    members would copy all later bytes thousands of times.
     """
     member = zlib.decompressobj(_GZIP_WBITS)
     size = _FIRST_GZIP_BYTES
@@ -152,10 +152,10 @@ def _decompress_lz4(data: bytes, max_bytes: int) -> bytes:
 
 
 def _decompress_zstd(data: bytes, max_bytes: int) -> bytes:
-    # The library's own window limit (128 MiB) is what the Java client can write at level 22.
+    # The library's own window limit (128 MiB) admits what the Java client writes at level 22.
     reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
     out = bytearray()
-    # What is asked for at once is allocated at once.
+    # The library allocates the whole size that one read requests.
     while piece := reader.read(min(_ZSTD_PIECE_BYTES, max_bytes + 1 - len(out))):
         out += piece
         if len(out) > max_bytes:

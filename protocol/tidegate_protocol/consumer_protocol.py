@@ -1,4 +1,4 @@
-"""What classic consumers put into JoinGroup metadata and SyncGroup assignments.
+"""The metadata in JoinGroup and the assignments in SyncGroup of classic consumers.
 
 A version of two bytes, then a message that never becomes flexible.  Later versions only append
 fields, so a version above ours is read as ours.

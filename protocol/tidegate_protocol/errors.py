@@ -1,4 +1,4 @@
-"""What can go wrong on the wire, named by who is at fault."""
+"""Errors of the wire protocol: of the peer, of our own code, and of a record batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class InvalidReason(Enum):
 class InvalidBatch(Exception):
     """A record batch that must not be stored.  Answer its partition with the reason's code.
 
-    Not a ProtocolError: the connection lives on, and other partitions are not touched.
+    Not a ProtocolError: the connection stays open, and other partitions are not affected.
     """
 
     def __init__(self, reason: InvalidReason, message: str) -> None:

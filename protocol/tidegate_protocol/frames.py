@@ -1,7 +1,7 @@
 """Kafka's outer framing: a 4-byte big-endian length, then that many bytes.  No I/O here.
 
 The bytes lie in an arena that the connection owns and reuses; nothing is copied.  ``split_frames``
-says where the whole frames are and how large the one behind them will be, so that the connection
+says where the whole frames are and how large the one after them will be, so that the connection
 can keep on reading into the arena, or move the incomplete frame to a larger one.
 """
 
@@ -43,7 +43,7 @@ def split_frames(data: memoryview, position: int = 0, *, max_frame_bytes: int) -
     """Find the frames in data, from position to the end of data.
 
     Args:
-      data: what was received, not the whole arena.
+      data: the received bytes, not the whole arena.
       max_frame_bytes: refuse a longer frame, so that a stray TLS or HTTP client cannot make us
           buffer gigabytes.  Kafka's own default (socket.request.max.bytes) is 100 MiB.
 
@@ -75,5 +75,5 @@ def _why_refused(data: memoryview, position: int, length: int, max_frame_bytes: 
 
 
 def frame(body: Buffer) -> bytes:
-    """Return body with its length in front."""
+    """Return body preceded by its length."""
     return _LENGTH.pack(len(body)) + body

@@ -2,8 +2,8 @@
 
 Produce costs a gateway most of its CPU, and nearly every request is alike: a flexible version (9 to
 13), no transaction, nothing tagged, fewer than 127 topics and partitions.  Such a request is read
-here in one pass; read_plain() returns None for any other, which the generated codec reads and
-judges: nothing is refused here.  encode_plain() writes what the generated codec would.
+here in one pass.  read_plain() returns None for any other; the generated codec then reads it, and
+refuses it if need be.  encode_plain() writes the same bytes as the generated codec.
 
 Layout: https://kafka.apache.org/protocol (Produce), KIP-482, KIP-516 (topic ids from version 13).
 """
@@ -32,15 +32,15 @@ _ANSWER = Struct(">ihqqqBBB")
 # Frame length, correlation id, tags, count of topics.
 _REPLY_START = Struct(">iiBB")
 _NOT_THROTTLED = bytes(5)
-# Behind the last records: no tags of the partition, the topic, the request.
+# After the last records: no tags of the partition, the topic, the request.
 _TAILS = bytes(3)
-# Behind the numbers: no record errors, no text, no tags of partition and topic; not throttled.
+# After the numbers: no record errors, no text, no tags of partition and topic; not throttled.
 _LONE_TAIL = b"\1\0\0\0" + _NOT_THROTTLED
 
 TopicKey: TypeAlias = "str | bytes"
 """A topic's name, or from version 13 on its id."""
 Part: TypeAlias = tuple[int, int, int]
-"""Partition, and the first byte of its records and the one behind them, in the frame."""
+"""Partition, the first byte of its records in the frame, and the first byte after them."""
 Answer: TypeAlias = tuple[int, int, int, int]
 """Partition, base offset, append time in ms or -1, log start offset."""
 
@@ -98,7 +98,7 @@ def _read(frame: memoryview) -> PlainProduce | None:
 def _read_parts(frame: memoryview, position: int, parts: list[Part]) -> int:
     """Read a topic's partitions into parts, and its tags; leave parts empty if they are not plain.
 
-    Returns the position behind.
+    Returns the position after them.
     """
     count = frame[position]
     position += 1
@@ -114,7 +114,7 @@ def _read_parts(frame: memoryview, position: int, parts: list[Part]) -> int:
             start += 1
             shift += 7
         position = start + length - 1
-        # Behind the records is the partition's own tag count; no records at all are not plain.
+        # After the records comes the partition's own tag count; null records are not plain.
         if length < 2 or shift > 28 or frame[position]:
             parts.clear()
             return position
@@ -128,7 +128,7 @@ def _read_parts(frame: memoryview, position: int, parts: list[Part]) -> int:
 def prefix_end(frame: memoryview, start: int, end: int) -> int | None:
     """Return where the length of the records frame[start:end] begins, for read_records().
 
-    None if there is more in the frame than they, or their length is written with too many bytes.
+    None if the frame holds other records, too, or their length takes more bytes than it needs.
     """
     found = start - ((end - start + 1).bit_length() + 6) // 7
     return found if read_records(frame, found) == (start, end) else None

@@ -3,9 +3,9 @@
 The generated code inlines the common cases (a varint of one byte, a run of fixed fields) and comes
 here for the rest.  Readers take ``(data, position)`` and return ``(value, next position)``.
 
-A reader may return a position past the end: a slice of a memoryview is cut silently.  Whatever is
-read next then raises, and the door of each message checks the last position.  So no string
-pays for a bounds check of its own.
+A reader may return a position past the end: a slice of a memoryview is cut silently.  The next read
+then raises, and the decode function of each message checks the last position.  So no string pays
+for a bounds check of its own.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ MAX_REQUEST_ELEMENTS = 100_000
 """Elements of one array of a request: a few bytes from a client cost a gateway much more each."""
 
 MAX_TEXT_BYTES = 0x7FFF
-"""Bytes of a string, also where its length could say more (Kafka refuses more too): what one client
-wrote in a flexible version must fit the answer to another's classic one."""
+"""Bytes of a string, also where its length could be larger (Kafka refuses more too): a string that
+one client wrote in a flexible version must fit the answer to another client's classic version."""
 
 MAX_TAGS = 128
 """Tagged fields of one struct; Kafka defines 4 at most, Kafka 4.4 refuses above 10,000."""
 
 DECODE_ERRORS = (struct.error, IndexError, UnicodeDecodeError)
-"""What hostile bytes make the generated readers raise, besides RemoteProtocolError."""
+"""Errors that generated readers raise for hostile bytes, besides RemoteProtocolError."""
 
 ENCODE_ERRORS = (struct.error, UnicodeEncodeError, AttributeError, TypeError)
-"""What values that do not fit their field make the generated writers raise."""
+"""Errors that generated writers raise for values that do not fit their field."""
 
 _MAX_VARINT_SHIFT = 28
 _MAX_VARLONG_SHIFT = 63
@@ -187,8 +187,8 @@ def gather_records(parts: list[Buffer], out: bytearray, records: Records) -> byt
     """Add records to a message made of parts.
 
     Args:
-      parts: finished parts; large pieces are added here as they are, and so is what is not in
-          memory at all, of which only the length is known here.
+      parts: finished parts; large pieces are added here as they are, and so are pieces that are not
+          in memory, of which only the length is known here.
       out: the running part; small pieces are joined to it.
 
     Returns:

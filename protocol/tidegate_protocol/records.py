@@ -63,7 +63,7 @@ def decode_records(batch: Buffer, *, max_decompressed_bytes: int) -> Iterator[Re
     The CRC is not checked.
 
     Raises:
-      InvalidBatch: while iterating; the records are not what the header says (INVALID_RECORD), too
+      InvalidBatch: while iterating; the records contradict the header (INVALID_RECORD), are too
           large when decompressed (INVALID_RECORD), or cannot be decompressed (CORRUPT).
     """
     header = read_header(batch)
@@ -88,7 +88,7 @@ def _records(payload: bytes, header: BatchHeader) -> Iterator[Record]:
             raise _invalid("a record does not end where its length says")
         yield record
     if position != len(payload):
-        raise _invalid(f"{len(payload) - position} bytes behind the last record")
+        raise _invalid(f"{len(payload) - position} bytes after the last record")
 
 
 def _record(payload: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
@@ -177,11 +177,11 @@ def build_batch(
 def rebuild_batch(
     header: BatchHeader, records: Iterable[Record], *, codec: int, level: int | None = None
 ) -> bytes:
-    """Build the batch of a header anew with another codec, or with some of its records gone.
+    """Rebuild the batch of a header with another codec, or without some of its records.
 
-    Everything else of the header stays, so that offsets, sequences and the time stamp type of a
-    recompressed or compacted batch are what they were.  A delete horizon stands in the base time
-    stamp; it is kept, and the deltas count from it.
+    All other header fields stay, so recompression and compaction keep offsets, sequences and
+    timestamp type.  A delete horizon, stored in the base timestamp, stays too, and the deltas count
+    from it.
     """
     raw = bytearray()
     count = 0

@@ -1,4 +1,4 @@
-"""What a driver has done since it began."""
+"""The counters of a driver since it started."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tidegate_coordination.events.cluster import PipelineReport
 
 @dataclass(slots=True)
 class PipelineCounters:
-    """What the driver has done.
+    """The work that the driver has done.
 
-    units, parents, bytes, records: of merges and compaction.  removed: records that compaction left
-    out.  dropped: why units were not published.
+    units, parents, bytes, records: of merges and compaction.  removed: records that compaction
+    removed.  dropped: units that were not published, by reason.
     """
 
     rounds: int = 0
@@ -29,7 +29,7 @@ class PipelineCounters:
     dropped: Counter[str] = field(default_factory=Counter[str])
 
     def report_since(self, last: PipelineCounters) -> PipelineReport | None:
-        """Return what was done since; None if that is nothing."""
+        """Return the work done since `last`; None if there was none."""
         report = PipelineReport(
             self.units - self.compacted - (last.units - last.compacted),
             self.compacted - last.compacted,

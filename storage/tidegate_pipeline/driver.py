@@ -1,13 +1,13 @@
-"""The pipeline's driver: a replica of the cluster state that plans, hands out and publishes.
+"""The pipeline's driver: a replica of the cluster state that plans, dispatches and publishes.
 
     state --plan--> units --tasks--> Runner --results--> PublishSegments --append--> state
 
 It registers like a gateway, with a node id below zero, so it has a lease, an incarnation that its
-segments are named after, and a claim; clients never see it.  The claim is for thrift: another
-driver's units, and those of a driver that was thought dead, are refused at their position when
-their parents are live no more (rules/segments.py).  What such a driver wrote are orphans.
+segments are named after, and a claim; clients never see it.  The claim only saves work: if the
+parents of a unit are no longer live at its log position, the rules refuse the unit, also one of
+another driver or of a fenced one (rules/segments.py).  Segments of refused units are orphans.
 
-Everything waits through trio, and the runner is passed in, so the simulator runs all of this.
+All waits go through trio, and the caller passes the runner, so the simulator runs all of this.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from .tasks.work import MergeTask, Runner, UnitResult
 _log = structlog.get_logger("tidegate.pipeline")
 
 CLAIM = "pipeline"
-# Of one proposal: a unit is some hundred bytes of a log entry, and each of its parents some
-# microseconds of every gateway's time; and how long a finished unit waits for others.
+# Bounds of one proposal: a unit is some hundred bytes of a log entry, and each of its parents costs
+# every gateway some microseconds.  PUBLISH_SECONDS: how long a finished unit waits for others.
 UNITS_PER_PROPOSAL = 100
 PARENTS_PER_PROPOSAL = 5_000
 PUBLISH_SECONDS = 2.0
 PARTITIONS_A_TURN = 100
-# Between two reports in the log.
+# The time between two reports in the log.
 REPORT_SECONDS = 60.0
 
 
@@ -64,8 +64,8 @@ REPORT_SECONDS = 60.0
 class _Kind:
     """A kind of rounds.
 
-    resume_at: the partition where the last one became full.  done, planned: units of the one that
-    is under way.
+    resume_at: the partition where the last round became full.  done, planned: units of the round
+    under way.
     """
 
     add: Callable[[Plan, int], bool]
@@ -78,7 +78,7 @@ class Driver:
     """See the module's head.
 
     Args:
-      coordinator: of a state that holds the log so far; its run() is the caller's.
+      coordinator: its state holds the log so far; the caller runs its run().
       on_progress: called after each result with units done and planned in the rounds under way, and
           with 0 for both when none is.
     """
@@ -112,22 +112,22 @@ class Driver:
 
     @property
     def state(self) -> ClusterState:
-        """Return the replica, to look at."""
+        """Return the replica; read only."""
         return self._coordinator.state
 
     @property
     def holds_claim(self) -> bool:
-        """Tell whether this driver, and no other, is the one at work."""
+        """Return whether this driver holds the claim."""
         claim = self.state.claims.get(CLAIM)
         return claim is not None and claim.incarnation == self._coordinator.incarnation
 
     @property
     def failing(self) -> int:
-        """Return how many stretches failed when they were last tried."""
+        """Return the number of stretches whose last try failed."""
         return len(self._pauses)
 
     async def register(self) -> None:
-        """Begin an incarnation.
+        """Start an incarnation.
 
         Raises:
           CoordinatorUnavailable: the log does not answer.
@@ -137,30 +137,33 @@ class Driver:
         )
 
     async def keep_lease(self) -> None:
-        """Renew the lease; forever."""
+        """Renew the lease, forever."""
         await keep_lease(self._coordinator)
 
     async def run_once(self) -> int:
-        """Plan and merge all that is worth it now; return the number of units published.
+        """Plan a round of merges and do it; return the number of units published.
 
         Raises:
-          CoordinatorUnavailable: the log does not answer.  What was published stays.
+          CoordinatorUnavailable: the log does not answer.  Published units stay.
         """
         self.counters.rounds += 1
         return await self._round(self._merges)
 
     async def compact_once(self) -> int:
-        """Compact what is due; may run beside run_once().  Returns and raises as that does."""
+        """Compact the partitions that are due; may run at the same time as run_once().
+
+        Returns and raises as run_once() does.
+        """
         self._warn_of_unknown()
         return await self._round(self._compactions)
 
     def _warn_of_unknown(self) -> None:
-        """Say why topics wait that would be compacted, if all were known that could forbid it."""
+        """Warn if unknown settings of gateways keep topics from compaction."""
         unknown = self._cluster.unknown
         if unknown and unknown != self._unknown:
             _log.warning(
-                "what gateways were given at their start is not known, so only topics are compacted"
-                " whose own configs, or the dynamic ones of gateways, say how",
+                "static settings of gateways are unknown: compacting only topics whose own or"
+                " dynamic configs say how",
                 gateways="all" if NO_GATEWAY in unknown else sorted(unknown),
                 do=_what_to_do(self.state.metadata_version),
             )
@@ -182,7 +185,7 @@ class Driver:
         return published
 
     async def _report(self) -> None:
-        """Tell in the log what was done since the last time."""
+        """Append a report of the work since the last one to the log."""
         now = copy.deepcopy(self.counters)
         report = now.report_since(self._reported)
         if report is not None:
@@ -209,7 +212,7 @@ class Driver:
         )
 
     async def _fill(self, plan: Plan, kind: _Kind) -> None:
-        """Look at all partitions, from where the last round of the kind became full."""
+        """Plan all partitions, from where the last round of the kind became full."""
         numbers = sorted(each.number for each in self.state.partitions.values())
         start = bisect_left(numbers, kind.resume_at)
         kind.resume_at = 0
@@ -245,7 +248,7 @@ class Driver:
                 self._progress(kind, done, len(planned))
         published += await self._publish(waiting)
         for each in by_number.values():
-            self._failed(each, "the task was lost: there is no result")
+            self._failed(each, "the task was lost: it returned no result")
         return published
 
     def _failed(self, each: PlannedUnit, error: str) -> None:
@@ -269,10 +272,10 @@ class Driver:
         ]
 
     async def _publish(self, finished: Sequence[tuple[PlannedUnit, UnitResult]]) -> int:
-        """Propose what was written; return how many units were taken.
+        """Propose the written segments; return the number of published units.
 
-        A proposal whose outcome is unknown is not repeated: if it came true, the next plan does not
-        find the parents, and if it did not, the next plan does the work again.
+        A proposal whose outcome is unknown is not repeated: if it was committed, the next plan does
+        not find the parents; if not, the next plan does the work again.
         """
         if not finished:
             return 0
@@ -333,7 +336,7 @@ class Driver:
     async def _propose_parts(
         self, partition: int, stretches: Sequence[SegmentUnit], end: CleanedPartition
     ) -> Publication:
-        """Publish some stretches at a time, and with the last ones that the round was done."""
+        """Publish the stretches in parts; the last part also records that the round is done."""
         incarnation, refused = self._coordinator.incarnation, None
         parts = [tuple(part) for part in _parts(stretches)] or [()]
         for at, part in enumerate(parts):
@@ -357,23 +360,23 @@ class Driver:
             counters.removed += sum(each.removed for each in result.compacted.stretches)
 
     async def leave(self) -> None:
-        """Give the claim up and end this incarnation."""
+        """Release the claim and end this incarnation."""
         try:
             await self._report()
             await self._coordinator.propose(ReleaseClaim(CLAIM))
             await self._coordinator.leave()
         except (CoordinatorUnavailable, ProposalFailed) as error:
-            _log.warning("left without saying so; the lease will see to it", error=str(error))
+            _log.warning("could not write the leave entry; the lease will expire", error=str(error))
 
 
 def _what_to_do(version: int) -> str:
     if version >= SETTINGS_TOLD:
-        return "start a gateway: it tells them"
+        return "start a gateway: it writes its settings to the log"
     return f"run one release everywhere, then raise {FEATURE_NAME} to {SETTINGS_TOLD}"
 
 
 def _parts(stretches: Sequence[SegmentUnit]) -> Iterator[list[SegmentUnit]]:
-    """Yield as many as a proposal should have."""
+    """Split the stretches into lists that fit one proposal each."""
     part: list[SegmentUnit] = []
     parents = 0
     for stretch in stretches:

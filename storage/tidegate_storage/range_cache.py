@@ -1,15 +1,15 @@
 """A cache of byte ranges, bounded in bytes, that a cold scan cannot empty.
 
-Two lists, each in order of last use.  What enters cold goes on probation; what is used again
-there, or enters hot (a WAL this gateway wrote, the tail), is protected.  Room is made from
-probation first, so a scan that reads everything once pushes out only itself and what it would
-have pushed out anyway.  The protected list holds at most four fifths; its oldest go back on
-probation, so that it follows a hot set that moves.  (Segmented LRU.)  What its users are done with,
-as far as they know, leaves before all else, in the order in which they said so.
+Two lists, each in order of last use.  A value that enters cold is on probation.  A value that is
+used again there, or enters hot (this gateway's own WAL object, the tail), is protected.  The cache
+evicts from probation first, so a scan that reads everything once evicts only its own values and
+those it would have evicted anyway.  The protected list holds at most four fifths; its oldest values
+return to probation, so the list follows a hot set that moves.  (Segmented LRU.)  Demoted values,
+which their users have finished with, leave first, in the order of their demotion.
 
-Concurrent misses of one key share one load, run by the first who asked.  If that one is
-cancelled, the next takes over.  A load may bring other keys along; who asks for one of these
-meanwhile waits for it, and then looks again.
+Concurrent misses of one key share one load, run by the first caller.  If that caller is cancelled,
+the next takes over.  A load may bring other keys along; a caller that misses one of these
+meanwhile waits for the load, and then looks again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Flight(Generic[T]):
 class RangeCache(Generic[T]):
     """Values by key.  A value and its size must not change while it is here.
 
-    on_leave: called with each value that leaves, whatever the reason.  It must not use the cache.
+    on_leave: called with each value that leaves, for any reason.  It must not use the cache.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class RangeCache(Generic[T]):
         return self._probation_bytes + self._protected_bytes + self._spent_bytes
 
     def get_nowait(self, key: Hashable, *, promote: bool = True) -> T | None:
-        """The value, if it is here; counts as a use.
+        """Return the value, or None if it is not here; counts as a use.
 
-        promote: whether this use takes it off probation.  A scan uses what it loads, too, and what
-        it loads ahead more than once.
+        promote: whether this use ends its probation.  A scan, too, uses the values that it loads,
+        and those that it loads ahead more than once.
         """
         entry = self._protected.get(key)
         if entry is not None:
@@ -82,11 +82,11 @@ class RangeCache(Generic[T]):
         return entry[0]
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether a value is here; does not count as a use."""
+        """Return whether a value is here; does not count as a use."""
         return key in self._protected or key in self._probation or key in self._spent
 
     def is_coming(self, key: Hashable) -> bool:
-        """Whether a load is under way that brings the value."""
+        """Return whether a load under way brings the value."""
         return key in self._flights
 
     def put(self, key: Hashable, value: T, size_bytes: int, hot: bool) -> None:
@@ -102,7 +102,7 @@ class RangeCache(Generic[T]):
         self._make_room()
 
     def resize(self, max_bytes: int) -> None:
-        """Change how much may be here; what is too much leaves."""
+        """Change the bound; values above it are evicted."""
         self.max_bytes = max_bytes
         self._max_protected_bytes = max_bytes * 4 // 5
         self._make_room()
@@ -116,12 +116,13 @@ class RangeCache(Generic[T]):
         promote: bool = True,
         along: Sequence[Hashable] = (),
     ) -> T:
-        """The value, loaded if it is not here; load returns it with its size in bytes.
+        """Return the value; if it is not here, load it first.
 
-        promote: see get_nowait(); of a value that is here, or is brought by another's load.
-        along: keys whose values load puts here by itself.
+        load: returns the value with its size in bytes.
+        promote: see get_nowait(); for a value that is here, or that another caller's load brings.
+        along: keys whose values load itself puts here.
 
-        Raises whatever load raises, to all who waited for that load; nothing is kept then.
+        Raises the load's exception to all callers that waited for it; nothing is kept then.
         """
         while True:
             value = self.get_nowait(key, promote=promote)
@@ -136,12 +137,12 @@ class RangeCache(Generic[T]):
                 try:
                     raise flight.error
                 finally:
-                    del flight  # or else this frame, in the traceback, would hold what holds it
+                    del flight  # else the traceback keeps this frame, which holds the error
             if flight.value is not None:
                 return flight.value[0]
 
     def demote(self, key: Hashable) -> None:
-        """Have a value on probation leave before those that are not demoted, unless it is used."""
+        """Have a value on probation leave before all that are not demoted; a use undoes this."""
         entry = self._probation.pop(key, None)
         if entry is not None:
             self._probation_bytes -= entry[1]
@@ -149,7 +150,7 @@ class RangeCache(Generic[T]):
             self._spent_bytes += entry[1]
 
     def evict(self, key: Hashable) -> None:
-        """Forget a value; a load under way will still answer, but not be kept."""
+        """Remove a value; a load under way still returns its value, which is not kept."""
         self._flights.pop(key, None)
         entry = self._probation.pop(key, None)
         if entry is not None:
@@ -165,7 +166,7 @@ class RangeCache(Generic[T]):
             self._on_leave(entry[0])
 
     def _use_again(self, key: Hashable, *, promote: bool) -> T | None:
-        """Return a value that was demoted, which is so no more."""
+        """Return a demoted value and undo the demotion."""
         entry = self._spent.pop(key, None)
         if entry is None:
             return None
@@ -185,7 +186,7 @@ class RangeCache(Generic[T]):
         along: Sequence[Hashable],
     ) -> T:
         flight = self._flights[key] = _Flight[T]()
-        company = _Flight[T]()  # lands with nothing: what goes wrong with one is not all others'
+        company = _Flight[T]()  # lands without an error: a failed load concerns its own key only
         for each in along:
             if each not in self:
                 self._flights.setdefault(each, company)
@@ -204,7 +205,7 @@ class RangeCache(Generic[T]):
                     del self._flights[each]
             flight.landed.set()
             company.landed.set()
-            del flight  # see get(): what a failed load had in hand would stay for long
+            del flight  # see get(): else the traceback keeps the failed load's objects for long
         if is_wanted:
             self.put(key, value, size_bytes, hot)
         return value

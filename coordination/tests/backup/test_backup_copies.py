@@ -120,7 +120,7 @@ def test_a_chain_goes_as_far_as_can_be(stretches: list[tuple[int, int]], after: 
     assert reached + 1 not in covered
 
 
-def test_the_newest_two_snapshots_stay_and_what_is_above_them() -> None:
+def test_the_newest_two_snapshots_and_later_entries_stay() -> None:
     snapshots = [SnapshotName(at, "") for at in (10, 20, 30)]
     entries = [EntriesName(1, 10, ""), EntriesName(11, 20, ""), EntriesName(15, 21, "")]
     assert obsolete(snapshots, entries, 2) == (snapshots[:1], entries[:2])
@@ -128,7 +128,7 @@ def test_the_newest_two_snapshots_stay_and_what_is_above_them() -> None:
     assert obsolete(snapshots[:1], entries, 2) == ([], [])
 
 
-async def test_a_second_round_copies_only_what_is_new(autojump_clock: MockClock) -> None:
+async def test_a_second_round_copies_only_new_entries(autojump_clock: MockClock) -> None:
     store, log = memory_store(), MemoryLog()
     async with writers(log, store, 1) as [writer]:
         copier = Copier(log, store, CLUSTER, 1)
@@ -156,7 +156,7 @@ async def test_several_at_once_do_no_harm(autojump_clock: MockClock) -> None:
     assert len((await replayed(new_log)).topics.by_id) == 10
 
 
-async def test_one_that_sees_another_copy_leaves_it_at_that(autojump_clock: MockClock) -> None:
+async def test_a_copier_skips_its_round_if_another_has_copied(autojump_clock: MockClock) -> None:
     store, log = memory_store(), MemoryLog()
     async with writers(log, store, 1) as [writer]:
         one, other = (Copier(log, store, CLUSTER, 1) for _ in range(2))
@@ -176,7 +176,7 @@ async def snapshot(log: MemoryLog, writer: Writer) -> int:
     return taken.position
 
 
-async def test_a_log_trimmed_behind_the_copies_goes_on_from_its_snapshot(
+async def test_after_a_trim_past_the_copies_copying_continues_from_the_snapshot(
     autojump_clock: MockClock,
 ) -> None:
     store, log = memory_store(), MemoryLog()
@@ -222,7 +222,7 @@ async def test_old_copies_go_and_two_whole_ones_stay(autojump_clock: MockClock) 
     assert "fails its checksum" in report.complaints[0]
 
 
-async def test_damaged_entries_end_what_can_be_restored(autojump_clock: MockClock) -> None:
+async def test_a_restore_ends_before_damaged_entries(autojump_clock: MockClock) -> None:
     store, log = memory_store(), MemoryLog()
     async with writers(log, store, 1) as [writer]:
         copier = Copier(log, store, CLUSTER, 1)
@@ -297,7 +297,7 @@ class GrowingLog(MemoryLog):
             await self.grow(position + 1)
 
 
-async def test_a_log_that_grows_as_fast_as_it_is_copied_keeps_nobody() -> None:
+async def test_copying_ends_even_if_the_log_grows_as_fast() -> None:
     log = GrowingLog()
     for position in (1, 2, 3):
         await log.grow(position)

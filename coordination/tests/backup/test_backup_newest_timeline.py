@@ -1,4 +1,4 @@
-"""A restore does not go back behind a timeline whose copies are there and cannot be read."""
+"""A restore does not use an older timeline if the copies of a newer one cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A damaged log: what is told of it, and the log that is made of what can be read."""
+"""A damaged log: the report of its damage, and the log made from its readable entries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tidegate_storage.stores.object_store import ObjectStore
 
 
 def say(text: str) -> None:
-    """Nobody listens."""
+    """Discard the text."""
 
 
 async def written(path: Path, store: ObjectStore, topics: int) -> SqliteLog:
@@ -62,7 +62,7 @@ async def test_a_whole_log_is_whole(tmp_path: Path) -> None:
         "DELETE FROM entry WHERE position = 4",
     ],
 )
-async def test_a_bad_entry_ends_what_can_be_had_without_a_copy(
+async def test_without_a_copy_recovery_ends_before_a_bad_entry(
     statement: str, tmp_path: Path
 ) -> None:
     store = memory_store()
@@ -223,10 +223,10 @@ async def test_a_sqlite_log_is_restored_to_a_sqlite_log(tmp_path: Path) -> None:
     await new_log.aclose()
 
 
-async def test_a_log_that_cannot_say_whose_it_is_is_compared_with_the_copies(
+async def test_a_log_without_identity_is_compared_with_the_copies(
     tmp_path: Path,
 ) -> None:
-    """Its first entries are trimmed away and its snapshot is gone; the copies have both."""
+    """Its first entries are trimmed and its snapshot is gone; the copies have both."""
     store, other_store = memory_store(), memory_store()
     log = await written(tmp_path / "log.db", store, 5)
     other = await written(tmp_path / "other.db", other_store, 9)

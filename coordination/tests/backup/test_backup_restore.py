@@ -1,4 +1,4 @@
-"""A lost log comes back: what was backed up with its offsets, what came later by salvage."""
+"""A lost log is restored: backed up records keep their offsets, later ones come by salvage."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ async def test_a_producers_records_keep_their_order_across_gateways(
     assert state.producer_ids.next_id > 5
 
 
-async def test_repeats_and_what_was_refused_before_do_no_harm(autojump_clock: MockClock) -> None:
+async def test_salvage_ignores_repeats_and_batches_refused_before(
+    autojump_clock: MockClock,
+) -> None:
     store = memory_store()
     log = MemoryLog()
     async with writers(log, store, 1, 2) as [first, second]:
@@ -131,7 +133,7 @@ async def test_lives_that_the_backup_does_not_know_are_salvaged(autojump_clock: 
     assert sorted((await values(state, store, "t")).values()) == [b"a", b"b"]
 
 
-async def test_records_of_an_unknown_topic_are_told_and_kept(autojump_clock: MockClock) -> None:
+async def test_records_of_an_unknown_topic_are_reported_and_kept(autojump_clock: MockClock) -> None:
     store = memory_store()
     log = MemoryLog()
     async with writers(log, store, 1) as [writer]:
@@ -152,7 +154,7 @@ async def test_records_of_an_unknown_topic_are_told_and_kept(autojump_clock: Moc
         assert await store.get(key)
 
 
-async def test_damaged_and_foreign_objects_are_told_and_passed_over(
+async def test_damaged_and_foreign_objects_are_reported_and_skipped(
     autojump_clock: MockClock,
 ) -> None:
     store = memory_store()
@@ -171,7 +173,9 @@ async def test_damaged_and_foreign_objects_are_told_and_passed_over(
     assert f"{7:012}" in damaged
 
 
-async def test_what_retention_deleted_after_the_backup_is_cut(autojump_clock: MockClock) -> None:
+async def test_records_that_retention_deleted_after_the_backup_are_cut(
+    autojump_clock: MockClock,
+) -> None:
     store = memory_store()
     log = MemoryLog()
     async with writers(log, store, 1) as [writer]:
@@ -239,10 +243,10 @@ async def test_two_losses_without_any_copy_of_the_second_timeline(
     assert await values(state, store, "t") == {0: b"a", 1: b"b"}
 
 
-async def test_restores_of_one_backup_give_out_numbers_of_their_own(
+async def test_restores_of_one_backup_assign_different_numbers(
     autojump_clock: MockClock,
 ) -> None:
-    """What the first one gave out without a trace in the store may still be in use."""
+    """Numbers that the first one assigned without a trace in the store may still be in use."""
     store, log = memory_store(), MemoryLog()
     async with writers(log, store, 1) as [writer]:
         await writer.create_topic("t")
@@ -314,7 +318,9 @@ async def test_a_log_in_use_is_refused_and_nothing_is_written(autojump_clock: Mo
     assert [each.key for each in await store.list("tidegate-timelines/")] == [timeline_key(2)]
 
 
-async def test_without_a_backup_it_says_so(autojump_clock: MockClock) -> None:
+async def test_a_restore_without_a_backup_fails_with_a_clear_error(
+    autojump_clock: MockClock,
+) -> None:
     store = memory_store()
     async with writers(MemoryLog(), store, 1) as [writer]:
         await writer.create_topic("t")

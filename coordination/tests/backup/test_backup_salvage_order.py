@@ -1,4 +1,4 @@
-"""Salvage and idempotent producers: what was acknowledged is there once, in its order."""
+"""Salvage and idempotent producers: acknowledged batches are there once, in their order."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def salvaged(store: MemoryObjectStore, blows_at: int = 1000) -> list[Batch
     return [(int(a), int(b)) for a, b in (found[at].split(b":") for at in sorted(found))]
 
 
-async def test_a_new_producers_early_batch_does_not_cost_those_before_it(
+async def test_a_new_producers_early_batch_does_not_lose_earlier_batches(
     autojump_clock: MockClock,
 ) -> None:
     store, log = memory_store(), MemoryLog()
@@ -70,7 +70,7 @@ async def test_a_new_producers_early_batch_does_not_cost_those_before_it(
     assert await salvaged(store) == [(producer, number) for number in range(3)]
 
 
-async def test_a_gap_within_an_object_does_not_cost_what_is_before_it(
+async def test_a_gap_within_an_object_does_not_lose_earlier_batches(
     autojump_clock: MockClock,
 ) -> None:
     store, log = memory_store(), MemoryLog()
@@ -84,8 +84,8 @@ async def test_a_gap_within_an_object_does_not_cost_what_is_before_it(
     assert await salvaged(store) == [(5, 0), (5, 1)]
 
 
-async def test_what_was_refused_once_fills_no_gap_for_ever(autojump_clock: MockClock) -> None:
-    """The batch that is lost was refused elsewhere before; what follows is bridged all the same."""
+async def test_a_gap_whose_batch_was_refused_before_is_bridged(autojump_clock: MockClock) -> None:
+    """The lost batch was refused elsewhere before; later ones are bridged all the same."""
     store, log = memory_store(), MemoryLog()
     async with writers(log, store, 1, 2, 3) as [first, second, third]:
         await first.create_topic("t")

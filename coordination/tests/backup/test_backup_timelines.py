@@ -1,4 +1,4 @@
-"""Timelines: markers in the store, and what opening one does to the state."""
+"""Timelines: markers in the store, and the effect of opening one on the state."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ async def test_restores_at_once_get_timelines_of_their_own() -> None:
     assert await open_timeline(store, OWNER, above=9, opened_by="0", nonce="last") == 10
 
 
-async def test_what_lies_between_the_markers_is_not_guessed_at() -> None:
+async def test_foreign_objects_between_the_markers_are_refused() -> None:
     store = memory_store()
     await store.put("tidegate-timelines/readme.txt", b"")
     with pytest.raises(StoreMisconfigured, match="was not written by Tidegate: remove it"):
         await newest_timeline(store, OWNER)
 
 
-async def test_opening_ends_all_lives_and_skips_what_may_have_been_given_out() -> None:
+async def test_opening_a_timeline_ends_all_incarnations_and_skips_assigned_numbers() -> None:
     state = await a_state()
     fold(state, OPENED)
     assert not state.gateways.live
@@ -95,7 +95,7 @@ async def test_opening_ends_all_lives_and_skips_what_may_have_been_given_out() -
     fold(again, SalvageEnded("one", 9000))
     assert not again.timelines.is_restoring
     assert again.producer_ids.next_id == 9000
-    # Nothing of a former life is remembered but where its objects lie.
+    # The state keeps only where the objects of a former incarnation lie.
     assert again.timeline_of(7) == 1
     assert ClusterState.decode(again.encode()).encode() == again.encode()
 
@@ -152,7 +152,7 @@ async def test_gaps(batch: BatchFacts, is_gap: bool) -> None:
     before = batch._replace(
         first_sequence=0, last_sequence=(batch.first_sequence - 1) & MAX_SEQUENCE
     )
-    index.add(1, [before])  # in the same life: it came earlier, or was refused then too
+    index.add(1, [before])  # in the same incarnation: it came earlier, or was refused then, too
     assert gaps_of(state, 1, [batch], index) == gaps_of(state, 1, [], index)
     index.add(2, [before])
     assert gaps_of(state, 1, [batch], index).waits is is_gap

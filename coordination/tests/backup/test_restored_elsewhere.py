@@ -20,7 +20,7 @@ from tidegate_storage.objects.ownership import check_owner
 from tidegate_storage.stores.object_store import StoreMisconfigured
 
 
-async def test_a_restored_log_may_not_delete_where_it_was_not_restored(
+async def test_a_restored_log_may_not_delete_in_a_store_it_was_not_restored_with(
     autojump_clock: MockClock,
 ) -> None:
     production, copy = memory_store(), memory_store()

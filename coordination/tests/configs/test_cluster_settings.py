@@ -1,4 +1,4 @@
-"""Static settings are the cluster's: told in the log, and of what is said the careful holds."""
+"""Static settings apply to the cluster: gateways write them to the log, the careful one holds."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_every_setting_of_topics_that_means_something_is_the_clusters() -> None:
     assert named <= CLUSTER_WIDE
 
 
-def test_where_gateways_agree_that_holds_and_one_that_said_nothing_means_the_default() -> None:
+def test_a_value_all_gateways_agree_on_holds_and_unset_means_the_default() -> None:
     world = World()
     for node_id in (1, 2):
         world.begin(node_id, BRIEF)
@@ -154,7 +154,7 @@ def test_dynamic_configs_come_first_for_all() -> None:
 
 
 @pytest.mark.parametrize("level", [1, SETTINGS_TOLD - 1, SETTINGS_TOLD])
-def test_what_is_not_known_removes_nothing(level: int) -> None:
+def test_unknown_settings_remove_nothing(level: int) -> None:
     """For the pipeline; a gateway goes by its own, as all releases before that level did."""
     world = World(level)
     for _ in range(2):
@@ -169,7 +169,7 @@ def test_what_is_not_known_removes_nothing(level: int) -> None:
     assert other.retention_ms == (1000 if level < SETTINGS_TOLD else -1)
 
 
-def test_what_is_set_dynamically_needs_nobody_to_be_known() -> None:
+def test_a_dynamic_config_holds_even_if_static_ones_are_unknown() -> None:
     world = World(1)
     world.set_default(
         log_retention_ms="5", log_cleanup_policy="compact", log_cleaner_min_compaction_lag_ms="6"
@@ -181,7 +181,7 @@ def test_what_is_set_dynamically_needs_nobody_to_be_known() -> None:
     assert ClusterSettings(world.state).unknown == [NO_GATEWAY]
 
 
-def test_nothing_is_told_below_the_level_nor_twice_nor_by_the_dead() -> None:
+def test_settings_are_not_written_below_the_level_nor_twice_nor_by_ended_gateways() -> None:
     world = World(SETTINGS_TOLD - 1)
     one = world.begin(1)
     assert ClusterSettings(world.state, Own(1, BRIEF)).to_tell(one) is None
@@ -204,8 +204,8 @@ def test_a_driver_of_the_pipeline_has_nothing_to_tell() -> None:
     assert world.settings().retention_ms == 604_800_000
 
 
-def test_what_a_peer_sends_is_read_with_care() -> None:
-    """Through forwarding anything can arrive: what is no setting of the cluster's is left out."""
+def test_settings_of_a_peer_are_filtered() -> None:
+    """Any bytes can arrive through forwarding: settings that are not the cluster's are dropped."""
     world = World()
     one = world.begin(1)
     static = {"log.retention.ms": "soon", "peer.token": "secret", "message.max.bytes": " 7 "}
@@ -213,7 +213,7 @@ def test_what_a_peer_sends_is_read_with_care() -> None:
     assert world.state.static_settings.by_node_id[1].settings == {"message.max.bytes": "7"}
 
 
-def test_only_what_is_the_clusters_is_told() -> None:
+def test_only_settings_of_the_cluster_are_written() -> None:
     assert clusters_own({"log.retention.hours": "5", "listeners": "X://:1", "node.id": "3"}) == {
         "log.retention.hours": "5"
     }
@@ -231,7 +231,7 @@ def test_gateways_that_ended_still_count() -> None:
     assert again.encode() == world.state.encode()
 
 
-def test_what_a_gateway_says_after_a_restart_takes_the_place_of_what_it_said() -> None:
+def test_settings_after_a_restart_replace_the_earlier_ones() -> None:
     """Not before it says it."""
     world = World()
     world.begin(1, FOREVER)
@@ -255,7 +255,7 @@ def test_a_gateway_that_ended_long_ago_is_forgotten_once_another_tells_its_own()
 
 
 @pytest.mark.parametrize("crash", [False, True])
-def test_time_that_only_the_pipeline_saw_makes_nobody_forgotten(*, crash: bool) -> None:
+def test_time_with_only_a_pipeline_removes_no_settings(*, crash: bool) -> None:
     """Those that crashed hold log time where it is, as the driver's clock does not count."""
     world = World()
     careful, brief, driver = world.begin(1, FOREVER), world.begin(2, {}), world.begin(-5)
@@ -279,8 +279,8 @@ def test_time_that_only_the_pipeline_saw_makes_nobody_forgotten(*, crash: bool) 
     assert world.settings(Own(2, {})).retention_ms == 604_800_000
 
 
-def test_a_lone_gateway_that_starts_every_day_forgets_who_is_gone_for_good() -> None:
-    """Only the time between its lives is left out."""
+def test_a_lone_gateway_that_starts_daily_removes_settings_of_gone_gateways() -> None:
+    """Only the time between its incarnations does not count."""
     world = World()
     world.end(world.begin(1, FOREVER))
     for day in range(9):
@@ -291,7 +291,7 @@ def test_a_lone_gateway_that_starts_every_day_forgets_who_is_gone_for_good() -> 
         world.end(brief)
 
 
-def test_nobody_is_forgotten_while_time_waits_for_an_operator() -> None:
+def test_no_settings_are_removed_while_log_time_waits_for_an_operator() -> None:
     world = World()
     careful, brief = world.begin(1, FOREVER), world.begin(2, BRIEF)
     world.end(careful)
@@ -317,7 +317,7 @@ def test_gateways_that_ended_are_bounded() -> None:
     assert len(world.state.static_settings.by_node_id) == MAX_ENDED
 
 
-def test_disagreement_is_named_and_told_of_once() -> None:
+def test_disagreement_is_logged_once() -> None:
     world = World()
     world.begin(1, FOREVER | {"log.retention.hours": "3"})
     world.begin(2, BRIEF | {"offsets.retention.minutes": "60"})
@@ -339,7 +339,7 @@ def test_disagreement_is_named_and_told_of_once() -> None:
     ]
 
 
-def test_what_really_holds_is_shown_and_where_it_comes_from() -> None:
+def test_the_effective_value_and_its_source_are_shown() -> None:
     world = World()
     world.begin(1, FOREVER)
     world.begin(2, BRIEF)
@@ -353,7 +353,7 @@ def test_what_really_holds_is_shown_and_where_it_comes_from() -> None:
     assert two.topic_config({}, "flush.ms").value == str(LONG_MAX)
 
 
-def test_ones_own_value_is_shown_where_it_is_as_good() -> None:
+def test_the_gateways_own_value_is_shown_if_it_is_as_careful() -> None:
     world = World()
     world.begin(1, {"log.retention.hours": "168"})
     world.begin(2, {})
@@ -376,7 +376,7 @@ def test_times_of_the_cluster() -> None:
     assert pipeline.unknown == [3]
 
 
-def test_a_wrong_value_that_all_have_is_careful_and_harms_nobody() -> None:
+def test_an_invalid_value_of_all_gateways_is_replaced_by_the_careful_one() -> None:
     world = World()
     world.begin(1, BRIEF)
     world.set_default(log_retention_ms="soon", offsets_retention_minutes="never")

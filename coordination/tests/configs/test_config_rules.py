@@ -164,13 +164,13 @@ def test_steps_on_a_list_begin_with_the_default(
     assert configs["retention.ms"] == "7"
 
 
-def test_deleting_what_is_not_set_or_not_known_succeeds(state: ClusterState) -> None:
+def test_deleting_an_unset_or_unknown_config_succeeds(state: ClusterState) -> None:
     position = state.position
     assert alter(state, TOPIC, "t", ("foo", DELETE, None)) is None
     assert state.position == position
 
 
-def test_replacing_unsets_what_is_not_named(state: ClusterState) -> None:
+def test_replacing_unsets_configs_that_are_not_named(state: ClusterState) -> None:
     change = ResourceChange(TOPIC, "t", [Change("preallocate", SET, "true")], replaces=True)
     assert propose(state, change) == [None]
     assert state.topics.by_name["t"].configs == {"preallocate": "true"}
@@ -200,7 +200,7 @@ def test_validate_only_changes_nothing(state: ClusterState) -> None:
     assert state.encode() == before
 
 
-def test_the_table_forgets_what_has_nothing_set() -> None:
+def test_the_table_drops_resources_without_configs() -> None:
     table = ConfigTable()
     table.fold_configs_set(ConfigsSet(GROUP, "g", {"b": "1", "a": "2"}))
     table.fold_configs_set(ConfigsSet(BROKER, "1", {"x": "1"}))

@@ -60,7 +60,7 @@ def test_synonyms_are_kafkas(kind: str) -> None:
     assert ours == {name: each.get("synonym") for name, each in KAFKA[kind].items()}
 
 
-def test_what_may_change_while_running_is_kafkas() -> None:
+def test_the_configs_that_may_change_while_running_are_kafkas() -> None:
     ours = {name: each.update.value for name, each in KAFKA_BROKER_CONFIGS.items()}
     kafkas = {name: each["update"] for name, each in KAFKA["broker"].items()}
     differing = {name for name in ours if ours[name] != kafkas[name]}
@@ -160,7 +160,7 @@ def test_a_whole_broker_is_described_as_by_kafka() -> None:
     assert ours == kafkas
 
 
-def test_client_metrics_name_only_what_is_set() -> None:
+def test_client_metrics_name_only_configs_that_are_set() -> None:
     unset = effective_client_metrics_config({}, "interval.ms")
     assert (unset.value, unset.source, unset.synonyms) == ("300000", Source.DEFAULT, ())
     is_set = effective_client_metrics_config({"interval.ms": "5000"}, "interval.ms")

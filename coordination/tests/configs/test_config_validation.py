@@ -7,7 +7,7 @@ from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
 from tidegate_coordination.configs.validation import InvalidConfig, parse
 from tidegate_coordination.rules.configs import MAX_CONFIG_BYTES, checked_topic_configs
 
-# The left column was sent to a running broker, the right one is what it said.
+# The left column was sent to a running broker, the right one is its answer.
 REFUSED = [
     ("foo", "1", "Unknown topic config name: foo"),
     ("message.format.version", "3.0", "Unknown topic config name: message.format.version"),

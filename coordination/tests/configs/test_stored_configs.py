@@ -1,7 +1,7 @@
-"""Values of configs that are in the log already, whatever was let in there: they harm nothing.
+"""Stored values of configs that no rule would accept today do no harm.
 
-A value that no rule would take today gives way: to the careful value where it decides what is
-removed, else to the next one that holds.
+Such a value is replaced: by the careful value if it decides which records are removed, else by the
+next layer's value.
 """
 
 import pytest
@@ -55,7 +55,7 @@ def test_no_value_of_any_layer_breaks_a_topic(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_a_broker_takes_its_topics_take(text: str) -> None:
+def test_a_value_that_a_broker_accepts_its_topics_accept(text: str) -> None:
     """No value passes the rule of a broker's config and not that of a topic's, where it counts."""
     wrong: list[tuple[str, str]] = []
     for name, broker_name in brokers_names(TOPIC_CONFIGS):
@@ -76,7 +76,7 @@ def test_no_value_of_a_broker_breaks_a_group(text: str) -> None:
         effective_group_config({}, BrokerLayers(dynamic_default={broker_name: text}), name)
 
 
-def test_what_cannot_be_read_removes_nothing() -> None:
+def test_an_unreadable_config_removes_nothing() -> None:
     wrong: list[tuple[str, str]] = []
     configs = {"retention.ms": "soon", "cleanup.policy": "burn", "max.message.bytes": "many"}
     settings = compile_topic_settings(
@@ -90,7 +90,7 @@ def test_what_cannot_be_read_removes_nothing() -> None:
 
 
 def test_a_wrong_default_of_all_gateways_removes_nothing() -> None:
-    """Though another layer has a value, nobody knows what was meant."""
+    """Although another layer has a value, the intended one is unknown."""
     wrong: list[tuple[str, str]] = []
     layers = BrokerLayers(
         dynamic_default={"log.retention.ms": "0"}, static={"log.retention.ms": "5"}
@@ -99,7 +99,7 @@ def test_a_wrong_default_of_all_gateways_removes_nothing() -> None:
     assert wrong == [("log.retention.ms", "0")]
 
 
-def test_what_is_wrong_is_shown_as_it_is_and_what_holds_beside_it() -> None:
+def test_an_invalid_stored_value_is_shown_with_the_effective_one() -> None:
     shown = effective_topic_config({"retention.ms": "soon"}, BrokerLayers(), "retention.ms")
     assert (shown.value, shown.source) == ("-1", Source.DYNAMIC_TOPIC)
     assert shown.synonyms[0].value == "soon"

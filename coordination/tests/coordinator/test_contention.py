@@ -114,7 +114,7 @@ def _unexpected(failure: Failure) -> None:
     raise AssertionError(failure)
 
 
-async def test_who_wins_now_and_then_appends_by_itself(autojump_clock: MockClock) -> None:
+async def test_a_gateway_that_wins_some_races_appends_by_itself(autojump_clock: MockClock) -> None:
     async with forwarding_world() as world:
         race = await raced(world)
         for _ in range(5):
@@ -125,7 +125,9 @@ async def test_who_wins_now_and_then_appends_by_itself(autojump_clock: MockClock
         assert not any(events for _, events in await world.entries())
 
 
-async def test_after_three_lost_races_another_one_appends(autojump_clock: MockClock) -> None:
+async def test_after_three_lost_races_a_gateway_forwards_to_another(
+    autojump_clock: MockClock,
+) -> None:
     async with forwarding_world() as world:
         race = await raced(world)
         firsts: list[int] = []
@@ -143,7 +145,9 @@ async def test_after_three_lost_races_another_one_appends(autojump_clock: MockCl
         assert race.slow.lost_conflicts == ENOUGH
 
 
-async def test_it_tries_by_itself_again_later(autojump_clock: MockClock) -> None:
+async def test_a_gateway_that_handed_over_appends_by_itself_again_later(
+    autojump_clock: MockClock,
+) -> None:
     async with forwarding_world() as world:
         race = await raced(world)
         race.log.races = ENOUGH
@@ -154,7 +158,7 @@ async def test_it_tries_by_itself_again_later(autojump_clock: MockClock) -> None
         assert race.slow.counters.asked == asked
 
 
-async def test_what_was_handed_over_keeps_what_comes_later_behind_it(
+async def test_later_proposals_wait_for_those_handed_over(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even what comes once it may append by itself again, while the answer is waited for."""
@@ -176,7 +180,7 @@ async def test_what_was_handed_over_keeps_what_comes_later_behind_it(
         assert told == [(each, each) for each in range(8)]
 
 
-async def test_nobody_to_hand_over_to(autojump_clock: MockClock) -> None:
+async def test_without_a_peer_a_gateway_appends_by_itself(autojump_clock: MockClock) -> None:
     async with forwarding_world() as world:
         log = RacedLog(world.log)
         rival = await world.start(1, leads=False, contention=Contention())
@@ -204,7 +208,7 @@ async def test_catching_up_is_proven_though_all_was_handed_over(
         assert race.slow.state.position >= race.leads.state.position
 
 
-async def test_where_nobody_answers_it_goes_on_alone(autojump_clock: MockClock) -> None:
+async def test_if_no_peer_answers_a_gateway_appends_by_itself(autojump_clock: MockClock) -> None:
     async with forwarding_world() as world:
         race = await raced(world)
         world.links.down |= {1, 2}
@@ -213,7 +217,9 @@ async def test_where_nobody_answers_it_goes_on_alone(autojump_clock: MockClock) 
         assert race.slow.counters.unanswered
 
 
-async def test_the_while_grows_when_it_was_too_short(autojump_clock: MockClock) -> None:
+async def test_the_time_of_forwarding_grows_if_races_are_lost_again(
+    autojump_clock: MockClock,
+) -> None:
     races = Contention()
     for expected in (0, 1, 2, 3, 4, 5, 5):
         for _ in range(ENOUGH - 1):
@@ -231,7 +237,9 @@ async def test_the_while_grows_when_it_was_too_short(autojump_clock: MockClock) 
     assert not races.holds
 
 
-async def test_who_knows_that_it_is_behind_reads_first(autojump_clock: MockClock) -> None:
+async def test_a_gateway_that_has_not_read_to_the_end_reads_before_it_appends(
+    autojump_clock: MockClock,
+) -> None:
     """Rather than lose a race that is over."""
     async with forwarding_world() as world:
         race = await raced(world)
@@ -273,7 +281,9 @@ async def test_whose_an_event_is_shows(autojump_clock: MockClock) -> None:
         assert claims == [both.incarnation]
 
 
-async def test_who_serves_others_numbers_its_own(autojump_clock: MockClock) -> None:
+async def test_a_gateway_that_appends_for_others_numbers_its_own_proposals(
+    autojump_clock: MockClock,
+) -> None:
     """So that all of it may travel in one entry."""
     async with forwarding_world() as world:
         race = await raced(world)

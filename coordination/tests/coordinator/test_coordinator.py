@@ -153,7 +153,7 @@ async def test_unknown_outcomes_are_repeated_not_guessed(
 
 
 @pytest.mark.parametrize("delay", range(12))
-async def test_what_others_append_is_noticed(
+async def test_entries_of_other_gateways_are_noticed(
     delay: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     log = MemoryLog()
@@ -257,7 +257,7 @@ def timed(log: MetadataLog, seed: int, clock: Clock) -> Coordinator:
     return Coordinator(log, ClusterState(), rng=Random(seed), wall_clock=clock)
 
 
-async def test_a_gateway_left_behind_a_trimmed_log_stops(
+async def test_a_gateway_whose_unread_entries_were_trimmed_stops(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = MemoryLog()
@@ -273,7 +273,7 @@ async def test_a_gateway_left_behind_a_trimmed_log_stops(
             await behind.propose(CreateTopic("late"))
 
 
-async def test_a_silent_log_or_a_leaping_clock_expires_nobody(
+async def test_a_silent_log_or_a_leaping_clock_expires_no_lease(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     clock = Clock(1_000_000.0)
@@ -335,7 +335,7 @@ async def test_a_gateway_that_writes_no_more_is_ended(
         assert one.state.log_time_ms == held_back + 1000
 
 
-async def test_a_wrong_clock_left_alone_does_not_move_the_clusters_time(
+async def test_a_single_wrong_clock_does_not_move_the_clusters_time(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     clock = Clock(1_000_000.0)

@@ -1,4 +1,4 @@
-"""When a gateway takes itself for cut off from the log, as the coordinator tells it."""
+"""When the coordinator reports that the gateway is cut off from the log."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def registration(node_id: int) -> Register:
     return Register(node_id, f"key-{node_id}", "", endpoints, "0", "c", int(LEASE_SECONDS * 1000))
 
 
-async def test_who_stood_still_is_not_cut_off_before_the_log_had_time_to_answer(
+async def test_a_gateway_that_stood_still_is_not_cut_off_before_the_log_can_answer(
     mock_clock: MockClock,
 ) -> None:
     """It asks each second, so only a process that was stopped has had no answer for so long."""
@@ -92,7 +92,7 @@ async def test_who_stood_still_is_not_cut_off_before_the_log_had_time_to_answer(
         nursery.cancel_scope.cancel()
 
 
-async def test_who_is_told_that_others_went_on_is_cut_off_until_it_has_that(
+async def test_after_a_conflict_a_gateway_is_cut_off_until_it_has_read_the_entries(
     mock_clock: MockClock,
 ) -> None:
     """It learns that its position is taken, and not by what, which may be the end of its lease."""
@@ -114,7 +114,9 @@ async def test_who_is_told_that_others_went_on_is_cut_off_until_it_has_that(
         nursery.cancel_scope.cancel()
 
 
-async def test_who_has_all_of_the_log_again_is_cut_off_no_more(mock_clock: MockClock) -> None:
+async def test_a_gateway_that_has_read_the_whole_log_is_no_longer_cut_off(
+    mock_clock: MockClock,
+) -> None:
     log = HeldLog()
     coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=trio.current_time)
     async with trio.open_nursery() as nursery:
@@ -131,7 +133,9 @@ async def test_who_has_all_of_the_log_again_is_cut_off_no_more(mock_clock: MockC
         nursery.cancel_scope.cancel()
 
 
-async def test_a_part_of_what_came_meanwhile_is_not_all_of_it(mock_clock: MockClock) -> None:
+async def test_a_gateway_that_has_read_a_part_of_the_log_is_still_cut_off(
+    mock_clock: MockClock,
+) -> None:
     log = HeldLog()
     coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=trio.current_time)
     async with trio.open_nursery() as nursery:
@@ -151,7 +155,7 @@ async def test_a_part_of_what_came_meanwhile_is_not_all_of_it(mock_clock: MockCl
         nursery.cancel_scope.cancel()
 
 
-async def test_what_ended_it_behind_its_own_entry_is_seen_before_it_answers(
+async def test_a_gateway_reads_the_entry_that_fenced_it_before_it_answers(
     mock_clock: MockClock,
 ) -> None:
     log = HeldLog()

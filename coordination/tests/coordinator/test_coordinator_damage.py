@@ -79,7 +79,9 @@ async def registered(log: MemoryLog, node_id: int) -> AsyncIterator[Coordinator]
         nursery.cancel_scope.cancel()
 
 
-async def test_what_came_damaged_once_is_read_again(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_entry_that_came_damaged_once_is_read_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     log = MemoryLog()
     damaging = DamagingLog(log, last_byte)
     async with registered(log, 1) as writer, registered(damaging, 2) as reader:
@@ -90,7 +92,9 @@ async def test_what_came_damaged_once_is_read_again(autojump_clock: trio.testing
         assert reader.state.position == writer.state.position
 
 
-async def test_what_stays_damaged_stops_the_gateway(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_entry_that_stays_damaged_stops_the_gateway(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     log = MemoryLog()
     damaging = DamagingLog(log, last_byte)
     stopped = pytest.RaisesExc(UnreadableEntry, match="fails its checksum")

@@ -40,7 +40,7 @@ async def replayed(log: MemoryLog) -> ClusterState:
     return state
 
 
-async def test_what_waits_behind_the_last_entry_is_refused(
+async def test_proposals_after_the_leaving_gateways_last_entry_are_refused(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = MemoryLog()
@@ -66,7 +66,7 @@ async def test_what_waits_behind_the_last_entry_is_refused(
     assert state.producer_ids.next_id == 0
 
 
-async def test_proposals_of_the_entry_that_ends_it_still_count(
+async def test_proposals_in_the_entry_of_a_leave_still_count(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = MemoryLog()

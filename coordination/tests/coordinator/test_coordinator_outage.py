@@ -1,4 +1,4 @@
-"""What piles up in the coordinator while the log is away: nothing that nobody waits for."""
+"""While the log does not answer, the coordinator keeps only proposals with a waiting caller."""
 
 import gc
 from random import Random
@@ -26,7 +26,7 @@ class AwayLog(MemoryLog):
         return await super().append(position, payload)
 
 
-async def test_what_nobody_waits_for_is_not_proposed_after_an_outage(
+async def test_a_proposal_without_a_waiting_caller_is_not_appended_after_an_outage(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = AwayLog()
@@ -52,7 +52,7 @@ class SilentLog(AwayLog):
         raise AssertionError
 
 
-async def test_who_waited_in_vain_for_the_end_of_the_log_leaves_nothing_behind(
+async def test_a_caller_that_timed_out_on_the_end_of_the_log_leaves_no_waiter(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     coordinator = Coordinator(

@@ -29,7 +29,7 @@ class CountingLog(FaultyLog):
         return await super().read(from_position, max_bytes)
 
 
-async def test_what_another_appends_costs_one_read(
+async def test_an_entry_of_another_gateway_costs_one_read(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = MemoryLog()

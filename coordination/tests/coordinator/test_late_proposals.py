@@ -1,4 +1,4 @@
-"""What a caller was told nothing of, and has left, does not come true behind what came after.
+"""An abandoned proposal without an answer is not committed after later changes.
 
 The caller may have gone on through another gateway: there the topic was deleted and made anew, or
 its configs were set again.  See decision 22.
@@ -107,7 +107,7 @@ async def propose_in_vain(coordinator: Coordinator, proposal: Any) -> None:
 
 
 @each_case
-async def test_it_is_not_decided_again_after_a_lost_race(
+async def test_an_abandoned_proposal_is_not_decided_again_after_a_lost_race(
     case: Case, autojump_clock: MockClock
 ) -> None:
     log = MemoryLog()
@@ -127,7 +127,7 @@ async def test_it_is_not_decided_again_after_a_lost_race(
         assert case.look(away.state) == case.holds
 
 
-async def test_what_waits_for_no_caller_is_decided_again(autojump_clock: MockClock) -> None:
+async def test_a_proposal_that_needs_no_caller_is_decided_again(autojump_clock: MockClock) -> None:
     """Commits and upkeep are submitted, not proposed: their authors need to know of the end."""
     log = MemoryLog()
     line = FaultyLog(log, LogFaults(), Random(0))
@@ -159,7 +159,7 @@ async def away_and_other(
 
 @each_case
 @pytest.mark.parametrize("contends", [True, False], ids=["without numbers", "numbered"])
-async def test_nor_where_gateways_forward(
+async def test_an_abandoned_forwarded_proposal_is_not_decided(
     case: Case, contends: bool, autojump_clock: MockClock
 ) -> None:
     async with forwarding_world() as world:
@@ -176,7 +176,9 @@ async def test_nor_where_gateways_forward(
 
 
 @each_case
-async def test_nor_by_a_gateway_that_was_asked(case: Case, autojump_clock: MockClock) -> None:
+async def test_a_withdrawn_proposal_is_not_decided_by_the_asked_gateway(
+    case: Case, autojump_clock: MockClock
+) -> None:
     """Two were asked, and both have lost the log; their copies wait there."""
     async with forwarding_world() as world:
         lines = await lines_of_two_leaders(world)
@@ -227,7 +229,7 @@ async def test_a_copy_whose_author_is_gone_has_a_deadline(autojump_clock: MockCl
         assert world.gateways[1].state.producer_ids.next_id == 2
 
 
-async def test_what_waited_while_its_gateway_stood_still_has_a_deadline(
+async def test_a_proposal_that_waited_while_its_gateway_stood_still_has_a_deadline(
     mock_clock: MockClock,
 ) -> None:
     """It goes on before its caller does, who has waited for too long."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidegate_coordination.coordinator.said_again import SaidAgain
 
 
-def test_trouble_is_told_when_it_begins_when_it_changes_and_now_and_then() -> None:
+def test_trouble_is_logged_when_it_begins_or_changes_and_at_intervals() -> None:
     said = SaidAgain()
     assert said.is_due("no route", 0.0)
     assert not said.is_due("no route", 1.0)

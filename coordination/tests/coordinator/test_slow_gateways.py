@@ -97,7 +97,9 @@ async def test_all_is_answered_in_order_and_soon(leads: bool, autojump_clock: Mo
 
 
 @pytest.mark.parametrize("leads", [False, True])
-async def test_it_knows_where_the_log_ends(leads: bool, autojump_clock: MockClock) -> None:
+async def test_a_slow_gateway_knows_where_the_log_ends(
+    leads: bool, autojump_clock: MockClock
+) -> None:
     """Though no read of it ever finds nothing."""
     async with beside_busy_ones(leads=leads) as far:
         for _ in range(5):
@@ -105,7 +107,7 @@ async def test_it_knows_where_the_log_ends(leads: bool, autojump_clock: MockCloc
                 await far.catch_up()
 
 
-async def test_it_can_begin(autojump_clock: MockClock) -> None:
+async def test_a_slow_gateway_can_register(autojump_clock: MockClock) -> None:
     async with forwarding_world() as world:
         for node_id in (1, 2):
             await world.start(node_id, contention=Contention())
@@ -117,7 +119,7 @@ async def test_it_can_begin(autojump_clock: MockClock) -> None:
             )
 
 
-async def test_what_has_a_number_already_keeps_its_place(autojump_clock: MockClock) -> None:
+async def test_a_numbered_proposal_keeps_its_place(autojump_clock: MockClock) -> None:
     """It has one since this gateway appended for another meanwhile."""
     async with forwarding_world() as world:
         race = await raced(world)
@@ -132,7 +134,7 @@ async def test_what_has_a_number_already_keeps_its_place(autojump_clock: MockClo
 
 
 @pytest.mark.parametrize("leads", [False, True])
-async def test_a_beginner_that_nobody_answers_begins_by_itself(
+async def test_a_starting_gateway_without_a_peers_answer_registers_by_itself(
     leads: bool, autojump_clock: MockClock
 ) -> None:
     """Though it had left that to others; leads: whether there is one to ask."""

@@ -76,7 +76,9 @@ async def test_an_answer_is_given_once_the_replica_holds_it(
     assert leads.counters.asked == 0
 
 
-async def test_what_waits_together_travels_together(autojump_clock: trio.testing.MockClock) -> None:
+async def test_proposals_that_wait_together_are_sent_together(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with forwarding_world() as world:
         leads = await started(world, 3)
         other = next(each for each in world.gateways.values() if each is not leads)
@@ -126,7 +128,9 @@ async def test_the_next_one_is_asked_when_the_leader_is_gone(
     assert leads.incarnation not in writers
 
 
-async def test_all_others_gone_it_appends_itself(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_gateway_without_live_peers_appends_by_itself(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with forwarding_world() as world:
         await started(world, 3)
         for node_id, each in world.gateways.items():
@@ -135,7 +139,7 @@ async def test_all_others_gone_it_appends_itself(autojump_clock: trio.testing.Mo
             assert each.state.producer_ids.next_id == 5 * node_id
 
 
-async def test_one_that_drains_does_not_lead(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_draining_gateway_does_not_lead(autojump_clock: trio.testing.MockClock) -> None:
     async with forwarding_world() as world:
         leads = await started(world, 3)
         told: list[bool] = []
@@ -169,7 +173,9 @@ async def test_claims_are_the_authors(autojump_clock: trio.testing.MockClock) ->
             assert claim.incarnation == each.incarnation
 
 
-async def test_one_without_the_log_never_appends(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_gateway_that_only_reads_the_log_never_appends(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with forwarding_world() as world:
         await started(world, 2)
         only_forwards = await world.start(9, leads=False, reaches_log=False)
@@ -207,7 +213,7 @@ async def test_questions_that_are_refused(autojump_clock: trio.testing.MockClock
         assert [each.outcome for each in told.answers] == [1]
 
 
-def test_what_an_entry_acknowledges_is_not_decided_in_it() -> None:
+def test_a_proposal_acknowledged_in_an_entry_is_not_decided_in_it() -> None:
     """One connection's bytes may be read after the next one's, and both travel in one entry."""
     state = ClusterState()
     state.gateways.fold_registered(GatewayRegistered(1, 1, "key", "az1", (), "0", 0), 0)
@@ -247,7 +253,7 @@ async def test_a_copy_that_waits_is_not_queued_again(
             assert len(coordinator._queue) <= 1
 
 
-async def test_proposals_are_answered_though_somebody_always_asks_for_the_end_of_the_log(
+async def test_proposals_are_answered_while_peers_keep_asking_for_the_logs_end(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     class Slow(MemoryLog):

@@ -107,14 +107,14 @@ def test_there_and_back(proposal: Any, answer: object) -> None:
     assert codec.decode_answer(kind, codec.encode(answer)) == answer
 
 
-def test_what_a_newer_release_adds_is_passed_over() -> None:
+def test_fields_that_a_newer_release_adds_are_skipped() -> None:
     body = codec.encode({"incarnation": 7, "added later": 1, "reads": ["everything"]})
     arrived: Any = codec.decode_proposal("StartDraining", body)
     assert arrived.incarnation == 7
     assert arrived.reads == arrived.writes
 
 
-def test_what_cannot_be_read() -> None:
+def test_undecodable_messages_are_refused() -> None:
     with pytest.raises(codec.UnknownKind):
         codec.decode_proposal("Later", b"")
     for body in (b"", b"\xc1", b"\x80", codec.encode({"incarnation": "x"}), b"\x91" * 5000):

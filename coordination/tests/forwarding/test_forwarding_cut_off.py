@@ -23,7 +23,7 @@ async def follow(coordinator: Coordinator) -> None:
             await coordinator.catch_up()
 
 
-async def test_what_a_gateway_without_the_log_tells_is_no_sign_of_life(
+async def test_a_report_of_a_gateway_without_the_log_renews_no_lease(
     autojump_clock: MockClock,
 ) -> None:
     """No gateway reaches the log, and each answers the questions of the others."""

@@ -57,7 +57,7 @@ def _unexpected(failure: Failure) -> None:
     raise AssertionError(failure)
 
 
-async def test_a_refusal_that_its_author_was_told_is_kept(autojump_clock: MockClock) -> None:
+async def test_a_refusal_that_its_author_got_is_kept(autojump_clock: MockClock) -> None:
     """Two leaders were asked, and lost the log; the first of them refuses when it is back."""
     async with forwarding_world() as world:
         logs = {each: FaultyLog(world.log, LogFaults(), world.rng) for each in (1, 2)}
@@ -103,7 +103,7 @@ class Held(MemoryLog):
         return await super().read(from_position, max_bytes)
 
 
-async def test_nor_is_one_told_that_was_decided_before_others_were_asked(
+async def test_a_refusal_decided_before_other_gateways_were_asked_is_kept(
     autojump_clock: MockClock,
 ) -> None:
     """It is on its way, and not kept, when its author says that it has asked others meanwhile."""
@@ -145,7 +145,7 @@ MANY = [NewTopic(each.to_bytes(16), f"{each:0240}") for each in range(1, 10_000)
     [b"\xff", codec.encode_proposal(CreateTopics(MANY))],
     ids=["unreadable", "cannot be decided"],
 )
-async def test_a_failure_that_its_author_was_told_is_kept(
+async def test_a_failure_that_its_author_got_is_kept(
     body: bytes, autojump_clock: MockClock
 ) -> None:
     async with forwarding_world() as world:
@@ -160,7 +160,7 @@ async def test_a_failure_that_its_author_was_told_is_kept(
         assert not world.gateways[1].state.topics.by_name
 
 
-async def test_nor_is_a_failure_at_its_authors_own_gateway_forgotten(
+async def test_a_failure_at_its_authors_own_gateway_is_kept(
     autojump_clock: MockClock,
 ) -> None:
     """Another gateway was asked, and did not answer; the author takes it back."""

@@ -44,7 +44,7 @@ def submit_all(coordinator: ForwardingCoordinator, *sizes: int) -> list[int]:
     return answered
 
 
-async def test_one_that_no_peer_takes_fails_and_holds_up_none_behind_it(
+async def test_a_proposal_that_no_peer_accepts_fails_and_delays_none_after_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with one_that_only_forwards() as (_, coordinator):
@@ -56,7 +56,7 @@ async def test_one_that_no_peer_takes_fails_and_holds_up_none_behind_it(
         assert not coordinator._outbox._unanswered
 
 
-async def test_one_that_is_larger_than_a_question_should_be_travels_alone(
+async def test_a_proposal_larger_than_a_question_should_be_is_sent_alone(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """It is refused, but by the rules: no question was."""
@@ -67,7 +67,7 @@ async def test_one_that_is_larger_than_a_question_should_be_travels_alone(
         assert coordinator.counters.unanswered == 0
 
 
-async def test_what_is_too_much_for_a_slow_line_comes_true_in_parts(
+async def test_proposals_too_large_for_a_slow_link_are_committed_in_parts(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """2 MiB wait, and 1 MiB can be sent in time."""

@@ -28,7 +28,7 @@ SMALL = codec.encode_proposal(ReserveProducerIds(1))
     ],
     ids=["no room", "of a newer release"],
 )
-async def test_nothing_overtakes_one_that_is_not_taken(
+async def test_no_proposal_overtakes_one_that_is_not_accepted(
     left: Sent,
     outcome: Outcome,
     monkeypatch: pytest.MonkeyPatch,

@@ -23,7 +23,7 @@ async def propose_in_vain(coordinator: ForwardingCoordinator) -> None:
         await coordinator.propose(ReserveProducerIds(1))
 
 
-async def test_what_was_sent_is_asked_for_though_nobody_waits_for_it(
+async def test_a_sent_proposal_is_asked_for_even_without_a_waiting_caller(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """It may have come true, so its number is not said to be done with."""
@@ -40,7 +40,7 @@ async def test_what_was_sent_is_asked_for_though_nobody_waits_for_it(
         assert not coordinator._outbox._unanswered
 
 
-async def test_what_another_gateway_may_still_decide_is_not_overtaken(
+async def test_a_proposal_that_another_gateway_may_still_decide_is_not_overtaken(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """It was sent to one that lost its log; the author took it back, and lost its own as well."""

@@ -1,4 +1,4 @@
-"""What a gateway has others decide: its order, its numbers, and how much a question holds."""
+"""Proposals that a gateway forwards: their order, their numbers, and the size of a question."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def numbers(several: Sequence[Outgoing]) -> list[int]:
     return [each.number for each in several]
 
 
-def test_what_is_acknowledged_ends_below_the_first_that_may_be_asked_again() -> None:
+def test_acknowledged_numbers_end_below_the_first_that_may_be_asked_again() -> None:
     outbox, _ = filled(4)
     seen = [outbox.acknowledged]
     for number in (2, 1, 4, 3):
@@ -42,7 +42,7 @@ def test_what_is_acknowledged_ends_below_the_first_that_may_be_asked_again() -> 
     assert seen == [0, 0, 2, 2, 4]
 
 
-def test_a_question_holds_no_more_than_it_may_but_always_one() -> None:
+def test_a_question_keeps_its_bound_but_holds_one_proposal_at_least() -> None:
     outbox, _ = filled(3, bytes(MAX_ASK_BYTES // 2 - 100))
     assert outbox.take(encoded) == []
     assert numbers(outbox.hand_back()) == [1, 2]
@@ -55,14 +55,14 @@ def test_a_question_holds_no_more_than_it_may_but_always_one() -> None:
     assert outbox.is_empty
 
 
-def test_what_no_gateway_takes_ends_and_what_is_behind_it_goes() -> None:
+def test_a_proposal_that_no_gateway_accepts_ends_and_later_ones_are_sent() -> None:
     outbox, [large, small] = filled(2)
     large.body, small.body = bytes(MAX_PROPOSAL_BYTES + 1), b""
     assert outbox.take(encoded) == [large]
     assert (outbox.asking, small.body, outbox.acknowledged) == ([small], b"encoded", 1)
 
 
-def test_who_asks_for_less_asks_for_the_rest_next() -> None:
+def test_proposals_left_out_of_a_question_are_in_the_next_one() -> None:
     outbox, _ = filled(5)
     outbox.take(encoded)
     outbox.add(outgoing(outbox.take_number()))
@@ -74,21 +74,21 @@ def test_who_asks_for_less_asks_for_the_rest_next() -> None:
     assert asked == [[1, 2, 3], [4, 5], [6]]
 
 
-def test_one_that_is_alone_stays_asked_for() -> None:
+def test_a_lone_proposal_stays_asked_for() -> None:
     outbox, [only] = filled(1)
     outbox.take(encoded)
     outbox.ask_for_less()
     assert outbox.asking == [only]
 
 
-def test_what_was_handed_over_goes_first_in_its_order() -> None:
+def test_handed_over_proposals_are_first_and_in_order() -> None:
     outbox, _ = filled(2)
     outbox.add_first([outgoing(outbox.take_number()), outgoing(outbox.take_number())])
     outbox.take(encoded)
     assert numbers(outbox.asking) == [3, 4, 1, 2]
 
 
-def test_what_was_sent_is_withdrawn_by_asking_that_it_fails() -> None:
+def test_a_sent_proposal_is_withdrawn_by_asking_that_it_fails() -> None:
     outbox, [sent, unsent] = filled(2)
     sent.asked.again = True
     for each in (sent, unsent):

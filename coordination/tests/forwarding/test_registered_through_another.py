@@ -23,7 +23,7 @@ def registered(number: int) -> GatewayRegistered:
     return GatewayRegistered(number, number, f"k{number}", "", (), "0", 0)
 
 
-def test_log_time_goes_on_beside_it() -> None:
+def test_log_time_advances_while_a_gateway_registers_through_another() -> None:
     """The host of the one that appends has been up for longer than its own."""
     state = ClusterState()
     entry(state, 0, registered(1))
@@ -36,7 +36,7 @@ def test_log_time_goes_on_beside_it() -> None:
     assert state.log_time_ms > CLOCK_MS + 400_000
 
 
-def test_one_that_registers_by_itself_is() -> None:
+def test_a_leaping_wall_clock_is_ignored_if_a_gateway_registers_by_itself() -> None:
     """A wall clock that leaps meanwhile counts for nothing."""
     state = ClusterState()
     entry(state, 0, registered(1))

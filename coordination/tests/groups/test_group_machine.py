@@ -141,7 +141,7 @@ def test_leader_that_syncs_twice_is_answered_on_the_later_request() -> None:
     assert len(script.records) == 1
 
 
-def test_assignment_that_is_too_large_is_refused_to_all_who_wait() -> None:
+def test_an_assignment_that_is_too_large_is_refused_to_all_parked_syncs() -> None:
     script = Script(replace(NO_DELAY, max_assignment_bytes=10))
     leader = script.answers[script.join(requires_known_id=False)].member_id
     ticket = script.sync(leader, 1, assignments={leader: b"x" * 11})
@@ -168,7 +168,7 @@ def test_sync_is_checked(changes: dict[str, Any], refusal: Refusal | None) -> No
     assert script.answers[ticket].refusal is refusal
 
 
-def test_stable_follower_that_joins_again_unchanged_disturbs_nobody() -> None:
+def test_a_stable_follower_that_joins_again_unchanged_causes_no_rebalance() -> None:
     script = Script()
     _, follower = script.stable("a", "b")
     generation = script.group.generation

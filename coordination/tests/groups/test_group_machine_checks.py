@@ -1,4 +1,4 @@
-"""A classic group: whom it takes, what it refuses, and what it goes through as a whole."""
+"""A classic group: members that it accepts, requests that it refuses, and its states."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_session_timeout_has_limits(timeout: int) -> None:
     assert script.answers[ticket].refusal is Refusal.INVALID_SESSION_TIMEOUT
 
 
-def test_full_group_takes_nobody_else() -> None:
+def test_a_full_group_accepts_no_new_member() -> None:
     script = Script(replace(NO_DELAY, max_size=2))
     leader, follower = script.stable("a", "b")
     assert script.answers[script.join(fresh_id="c")].refusal is Refusal.GROUP_FULL
@@ -149,7 +149,7 @@ def test_commit_is_a_sign_of_life() -> None:
     assert script.heartbeat(leader, 1) is None
 
 
-def test_abandoned_group_answers_all_who_wait() -> None:
+def test_an_abandoned_group_answers_all_parked_requests() -> None:
     script = Script()
     leader, follower = script.stable("a", "b")
     ticket = script.join(leader)
@@ -160,7 +160,7 @@ def test_abandoned_group_answers_all_who_wait() -> None:
     assert script.group.next_deadline() > script.now
 
 
-def test_stall_expires_nobody() -> None:
+def test_a_stall_expires_no_member() -> None:
     script = Script()
     leader, follower = script.stable("a", "b")
     script.now += 1000

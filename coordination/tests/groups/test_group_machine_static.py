@@ -1,4 +1,4 @@
-"""A classic group with static members, who come back under their instance ids (KIP-345)."""
+"""A classic group with static members, which come back under their instance ids (KIP-345)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_static_member_that_returns_during_a_rebalance_takes_part_in_it() -> Non
     assert script.answers[ticket].generation == script.answers[returned].generation == 3
 
 
-def test_static_member_that_returns_between_join_and_sync_rebalances_anew() -> None:
+def test_a_static_member_that_returns_between_join_and_sync_starts_a_rebalance() -> None:
     script = Script(auto_persist=False)
     leader = script.answers[static(script, "one")].member_id
     old = script.sync(leader, 1, instance_id="one", assignments={leader: b"L"})

@@ -180,7 +180,7 @@ def test_a_group_remembers_since_when_it_is_empty() -> None:
     assert group.empty_since_ms == START_MS + 5000
 
 
-def test_fold_refuses_what_contradicts_it() -> None:
+def test_the_fold_refuses_events_that_contradict_a_group() -> None:
     groups = GroupTable()
     groups.fold_group_changed(GroupChanged("g", 1, "c", 5, "r", "m", (member(),)), 0)
     with pytest.raises(StateBroken, match="generation"):
@@ -283,7 +283,7 @@ def test_unreadable_subscription_protects_all_topics(metadata: bytes) -> None:
     assert world.propose(DeleteOffsets("g", ((topic_id("other"), 0),))) == [False]
 
 
-def test_offsets_of_other_protocol_types_are_deleted_only_when_nobody_is_there() -> None:
+def test_offsets_of_other_protocol_types_are_deleted_only_if_the_group_is_empty() -> None:
     world = World()
     keys = ((topic_id("orders"), 0),)
     assert world.propose(DeleteOffsets("g", keys)) is OffsetDeletionRefusal.UNKNOWN_GROUP
@@ -312,7 +312,7 @@ def test_offsets_of_an_empty_group_expire_together_after_it_became_empty() -> No
     assert world.state.groups.get("g") is None
 
 
-def test_offsets_of_a_group_with_members_expire_when_nobody_subscribes() -> None:
+def test_offsets_of_a_group_with_members_expire_if_no_member_subscribes() -> None:
     world = World()
     world.change(member())
     world.commit({("orders", 0): 1, ("other", 0): 1, ("other", 1): 1})
@@ -352,7 +352,7 @@ def test_group_without_members_and_offsets_goes_soon() -> None:
     assert world.expire() == [(0, True)]
 
 
-def test_group_that_is_written_anew_while_it_rebalances_keeps_its_offsets() -> None:
+def test_a_group_that_is_written_again_while_it_rebalances_keeps_its_offsets() -> None:
     world = World()
     world.change(member())
     world.commit({("orders", 0): 1})
@@ -373,7 +373,7 @@ def test_subscribed_topics_of_all_members() -> None:
     assert subscribed_topics([subscription("a"), subscription("a")[:8]]) is None
 
 
-def test_rendezvous_moves_only_what_it_must() -> None:
+def test_rendezvous_moves_as_few_groups_as_possible() -> None:
     keys = [str(number).encode() for number in range(1000)]
     before = {key: choose(key, [1, 2, 3, 4]) for key in keys}
     after = {key: choose(key, [4, 3, 1]) for key in keys}

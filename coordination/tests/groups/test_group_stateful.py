@@ -1,4 +1,4 @@
-"""Random clients, times and slow appends against one group; what must hold after every step."""
+"""Random clients, times and slow appends against one group; invariants after every step."""
 
 from __future__ import annotations
 

@@ -102,14 +102,14 @@ async def test_a_cancelled_call_leaves_no_half_connection(autojump_clock: MockCl
         assert len(server.streams) == 2
 
 
-async def test_a_refused_connection_is_told(autojump_clock: MockClock) -> None:
+async def test_a_refused_connection_is_reported(autojump_clock: MockClock) -> None:
     async with counted() as (_, server):
         server.is_down = True
         with pytest.raises(HttpUnavailable, match="memory cannot be reached: nobody listens"):
             await ask(server.client())
 
 
-async def test_nothing_is_repeated_and_all_connections_go_with_one(
+async def test_no_request_is_repeated_and_one_failure_closes_all_connections(
     autojump_clock: MockClock,
 ) -> None:
     async with counted() as (counting, server):
@@ -178,7 +178,7 @@ async def test_an_answer_until_the_end_of_the_stream(autojump_clock: MockClock) 
         assert (await answered_with(b"HTTP/1.0 404 No\r\n\r\nall", calls=2)).body == b"all"
 
 
-async def test_bytes_that_nobody_asked_for_answer_nothing(autojump_clock: MockClock) -> None:
+async def test_unrequested_bytes_are_no_answer(autojump_clock: MockClock) -> None:
     ok = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n"
     assert (await answered_with(ok + b"1" + ok + b"2", calls=2)).body == b"1"
 
@@ -199,7 +199,7 @@ async def test_a_refusal_before_the_body_was_read_is_heard(autojump_clock: MockC
         assert (await ask(client)).status == 413
 
 
-async def test_what_is_no_http_is_not_sent(autojump_clock: MockClock) -> None:
+async def test_malformed_http_is_not_sent(autojump_clock: MockClock) -> None:
     async with counted() as (counting, server):
         client = server.client()
         with pytest.raises(h11.LocalProtocolError):

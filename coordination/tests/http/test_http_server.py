@@ -37,7 +37,7 @@ def statuses(answer: bytes) -> list[int]:
     return [int(status) for status in re.findall(rb"HTTP/1.1 (\d+) ", answer)]
 
 
-async def test_it_answers_with_what_was_sent() -> None:
+async def test_the_server_receives_the_whole_request() -> None:
     sent = request("PUT /a?b=%20", "x-one: 1", "Content-Length: 4", body="body")
     head, _, body = (await answers(sent)).partition(b"\r\n\r\n")
     assert body == b"PUT /a?b=%20 1 body"
@@ -104,7 +104,9 @@ async def test_a_body_is_called_for_where_the_client_waits() -> None:
         (request("PUT /", "Content-Length: 1000", body="x" * 999), 400),
     ],
 )
-async def test_what_a_bad_client_gets(sent: bytes, status: int, autojump_clock: MockClock) -> None:
+async def test_bad_requests_get_an_error_status(
+    sent: bytes, status: int, autojump_clock: MockClock
+) -> None:
     assert statuses(await answers(sent)) == [status]
 
 
@@ -133,7 +135,9 @@ async def test_an_answer_may_take_long(autojump_clock: MockClock) -> None:
     assert (await answers(request("GET /"), slow)).endswith(b"at last")
 
 
-async def test_an_answer_that_nobody_takes_ends_the_connection(autojump_clock: MockClock) -> None:
+async def test_an_answer_that_the_client_does_not_read_ends_the_connection(
+    autojump_clock: MockClock,
+) -> None:
     ours, theirs = memory_stream_pair()
 
     async def stuck() -> None:
@@ -196,7 +200,7 @@ async def test_the_body_of_a_stranger_is_not_read(
     assert trio.current_time() < 2
 
 
-async def test_what_a_stranger_still_sends_is_taken_before_the_connection_ends(
+async def test_the_rest_of_a_refused_request_is_read_before_the_connection_ends(
     autojump_clock: MockClock,
 ) -> None:
     """Closed before that it would be reset, and the answer lost."""

@@ -108,7 +108,7 @@ async def test_all_stay_if_one_cannot_use_the_new_log(
 
 
 async def cut_short(world: MoveWorld, fuse: Fuse) -> bool:
-    """Run the command until it dies, and again; tell whether it died."""
+    """Run the command until it dies, and again; return whether it died."""
     async with gateways(world, 2) as found, trio.open_nursery() as nursery:
         for each in found:
             nursery.start_soon(world.work, each, 15)
@@ -124,7 +124,7 @@ async def cut_short(world: MoveWorld, fuse: Fuse) -> bool:
 
 
 async def check_moved(world: MoveWorld) -> None:
-    """The old log ends where the new one goes on, with the same bytes before."""
+    """Check that the new log continues at the old log's end, with the same bytes before."""
     old = await replayed(world.logs["a"])
     assert old.position == old.log_moves.sealed_at
     new = await replayed(world.logs["b"])
@@ -145,7 +145,7 @@ async def check_moved(world: MoveWorld) -> None:
 async def test_a_mover_that_dies_at_any_call(
     behind: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Run again it ends the move, whatever was done; and the gateways never stop."""
+    """A second run of the command completes the move in any state; the gateways never stop."""
     deaths = 0
     while True:
         world = MoveWorld(deaths)
@@ -158,7 +158,7 @@ async def test_a_mover_that_dies_at_any_call(
 
 
 async def lives(world: MoveWorld, node_id: int, rng: Random) -> None:
-    """One life after the other, each killed; each starts with the address of the old log."""
+    """Run one incarnation after the other; each starts with the old log's URL and is killed."""
     while True:
         with trio.move_on_after(rng.uniform(1, 6)):
             async with trio.open_nursery() as nursery:
@@ -244,7 +244,7 @@ async def test_a_damaged_entry_is_not_copied() -> None:
         await put_copy(damaged, LogEntry(1, whole))
 
 
-async def test_a_copy_that_others_trimmed_has_got_as_far() -> None:
+async def test_a_trimmed_copy_holds_the_entry() -> None:
     """They may do so at any moment, once the move is done: it is no other log for that."""
     source, copy = MemoryLog(), MemoryLog()
     for log in (source, copy):

@@ -1,4 +1,4 @@
-"""The log to move to holds what is no copy: people are told, and gateways go on."""
+"""The target of a move holds other entries than a copy: the command says so, gateways continue."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FOREIGN: list[list[bytes]] = [
 
 
 async def verified(log: MemoryLog) -> None:
-    """What `tidegate log verify` leaves."""
+    """Leave the log as `tidegate log verify` leaves it."""
 
     async def open_log() -> MetadataLog:
         await trio.lowlevel.checkpoint()
@@ -121,7 +121,7 @@ class Picky(MemoryLog):
         raise LogMisuse("too many chunks")
 
 
-async def test_a_move_ends_with_what_the_new_log_refuses(
+async def test_a_move_ends_with_the_new_logs_refusal(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     world = MoveWorld(3, logs={"b": Picky()})

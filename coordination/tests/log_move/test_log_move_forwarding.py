@@ -20,7 +20,7 @@ from tidegate_coordination.rules.log_moves import BeginLogMove, OfferLog
 
 
 async def begins(world: World, node_id: int, nursery: trio.Nursery) -> ForwardingCoordinator:
-    """Start as a gateway does: what it does about moves runs before it is registered."""
+    """Start as a gateway does: its watch for moves runs before it is registered."""
 
     async def open_next(_: str) -> MetadataLog:
         await trio.lowlevel.checkpoint()
@@ -47,7 +47,7 @@ async def begins(world: World, node_id: int, nursery: trio.Nursery) -> Forwardin
     return coordinator
 
 
-async def test_one_that_starts_while_a_move_is_offered_lives_and_can_go(
+async def test_a_gateway_that_starts_while_a_move_is_offered_follows_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with forwarding_world() as world, trio.open_nursery() as nursery:

@@ -68,14 +68,14 @@ async def test_a_seal_that_is_answered_too_late_has_moved_the_log(
     await moved(MoveWorld(1), LateLog)
 
 
-async def test_an_old_log_that_refuses_to_be_read_behind_its_end_has_moved(
+async def test_an_old_log_that_refuses_reads_after_its_end_has_moved(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """The copy cannot go on, while the answer to the seal is on its way."""
+    """The copy cannot continue while the answer to the seal is in transit."""
     wrapped: list[LateLog] = []
 
     def wrap(log: MetadataLog) -> MetadataLog:
-        """The mover's second one is what it copies from."""
+        """The mover copies from the second log that it opens."""
         wrapped.append(RefusingLog(log) if len(wrapped) == 1 else LateLog(log))
         return wrapped[-1]
 

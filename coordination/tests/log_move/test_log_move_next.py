@@ -1,4 +1,4 @@
-"""The new log, as a gateway holds it ready: opened once, and let go of without harm."""
+"""The new log that a gateway holds ready: opened once, and closed without harm."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ async def test_a_new_log_that_cannot_be_closed_does_no_harm(
             await log.forget_next()
 
 
-async def test_a_complaint_is_about_what_is_so_now(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_complaint_is_about_the_present_state(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     """Once the new log did not answer; since then it does, and lacks the copy."""
 
     class Late(MovableLog):

@@ -1,4 +1,4 @@
-"""What a move may do at which moment, and what it leaves in the state."""
+"""The steps that a move may take in each phase, and their effect on the state."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_nothing_is_sealed_before_it_was_offered() -> None:
         (TimelineOpened(2, 100, 0, "r"),),
     ],
 )
-def test_what_ends_a_move(end: tuple[AnyEvent, ...]) -> None:
+def test_a_new_move_a_cancel_or_the_movers_end_ends_a_move(end: tuple[AnyEvent, ...]) -> None:
     state = offered()
     fold(state, *end)
     present = state.log_moves.present
@@ -108,7 +108,7 @@ def test_what_ends_a_move(end: tuple[AnyEvent, ...]) -> None:
     assert state.position == before
 
 
-def test_a_move_is_cancelled_until_it_has_come_true() -> None:
+def test_a_move_can_be_cancelled_until_it_is_committed() -> None:
     state = offered()
     assert decide(state, CancelLogMove("other")) is False
     assert decide(state, CancelLogMove()) is True

@@ -1,4 +1,4 @@
-"""A move tells where the new log is, in the log and to people: all of it but the password."""
+"""A move shows the new log's URL, in the log and to people, without its password."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_no_log_and_no_snapshot_holds_the_password(
     assert set(urls) == {SHOWN}
 
 
-async def test_one_that_needs_the_password_says_so_and_all_stay(
+async def test_a_gateway_that_lacks_the_password_complains_and_all_stay(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     world = world_with_a_password(2)
@@ -57,7 +57,7 @@ async def test_one_that_needs_the_password_says_so_and_all_stay(
         assert found[0].state.log_moves.sealed_at == 0
 
 
-async def test_who_cannot_follow_is_told_where_it_went(
+async def test_the_error_of_a_gateway_that_cannot_follow_names_the_new_log(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     world = world_with_a_password(3)

@@ -40,7 +40,7 @@ async def test_an_old_log_is_not_taken_for_the_new_one(
 
 
 @pytest.mark.parametrize("stale", ["a", "b"])
-async def test_one_that_begins_after_the_move_does_not_go_on_in_an_old_log(
+async def test_a_gateway_that_starts_after_the_move_does_not_use_an_old_log(
     stale: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     world = MoveWorld(2)
@@ -64,7 +64,7 @@ async def test_one_that_begins_after_the_move_does_not_go_on_in_an_old_log(
 async def test_the_new_log_is_known_also_by_later_snapshots(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Of a gateway behind this move, and behind the next."""
+    """By a gateway that has not read this move, and by one that has not read the next."""
     world = MoveWorld(3)
     async with gateways(world, 1) as found:
         await world.move("b")
@@ -84,7 +84,7 @@ async def test_the_new_log_is_known_also_by_later_snapshots(
 async def test_a_log_that_was_left_is_not_copied_to_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Its newest snapshot is still the copy's; gateways begin there, so nobody may fill it."""
+    """Its newest snapshot is still the copy's; gateways start there, so no move may fill it."""
     world = MoveWorld(4)
     async with gateways(world, 2) as found:
         await world.move("b")
@@ -101,10 +101,10 @@ async def test_a_log_that_was_left_is_not_copied_to_again(
     world.check_ids()
 
 
-async def test_what_a_move_left_may_be_too_old_to_go_on_with(
+async def test_the_copy_of_an_earlier_move_may_be_too_old_to_continue(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Once entries behind the copy are trimmed, only another log will do: that is said."""
+    """Once entries after the copy are trimmed, the error asks for another log."""
     world = MoveWorld(6)
     too_old = pytest.RaisesExc(LogMisconfigured, match="empty log is needed.* too old")
     async with gateways(world, 1) as found:

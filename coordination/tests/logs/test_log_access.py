@@ -1,4 +1,4 @@
-"""What a log that was away leaves in the journal: that it went, and that it is back."""
+"""Log lines about a metadata log that does not answer, and about its return."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Away(MemoryLog):
         return await super().read(from_position, max_bytes)
 
 
-async def test_the_first_answer_after_an_outage_is_told_once(
+async def test_the_first_answer_after_an_outage_is_logged_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = Away()
@@ -39,7 +39,7 @@ async def test_the_first_answer_after_an_outage_is_told_once(
     assert 0.3 <= lines[-1]["away_seconds"] <= 0.4
 
 
-async def test_what_gave_up_waiting_leaves_the_return_to_the_next(
+async def test_after_a_timeout_the_next_caller_logs_the_logs_return(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = Away()

@@ -39,7 +39,7 @@ async def test_sqlite_in_the_loop_keeps_the_contract(
     assert await findings(lambda: open_file(tmp_path / "log.db", in_loop=True)) == {}
 
 
-async def test_a_log_in_use_is_left_alone() -> None:
+async def test_verify_refuses_a_log_in_use() -> None:
     log = MemoryLog()
     await log.append(1, b"precious")
     failed = await findings(same(log))
@@ -48,14 +48,14 @@ async def test_a_log_in_use_is_left_alone() -> None:
     assert await log.read(1, 100) == [LogEntry(1, b"precious")]
 
 
-async def test_a_trimmed_log_is_left_alone() -> None:
+async def test_verify_refuses_a_trimmed_log() -> None:
     log = MemoryLog()
     await log.trim(7)
     assert list(await findings(same(log))) == ["starts empty"]
 
 
 @pytest.mark.parametrize(("open_log", "check", "words"), BROKEN)
-async def test_a_broken_log_is_told_what_it_broke(
+async def test_the_report_names_the_broken_promise(
     open_log: OpenLog, check: str, words: str, autojump_clock: MockClock
 ) -> None:
     failed = await findings(open_log)
@@ -63,7 +63,7 @@ async def test_a_broken_log_is_told_what_it_broke(
 
 
 class _TrimsLate(MemoryLog):
-    """A trim that is cancelled comes true all the same, when it was read that it did not."""
+    """A cancelled trim takes effect late, after a read that did not see it."""
 
     _late_trim = 0
 

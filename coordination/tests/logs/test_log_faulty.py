@@ -16,7 +16,7 @@ def faulty(faults: LogFaults, seed: int = 0) -> tuple[MemoryLog, FaultyLog]:
     return log, FaultyLog(log, faults, random.Random(seed))
 
 
-async def test_without_faults_it_is_the_log() -> None:
+async def test_without_faults_a_faulty_log_is_the_log() -> None:
     log, wrapped = faulty(LogFaults())
     assert await wrapped.append(1, b"a") is AppendResult.APPENDED
     await wrapped.save_snapshot(1, [b"s"])

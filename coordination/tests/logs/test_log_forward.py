@@ -12,7 +12,7 @@ from tidegate_coordination.logs.forward import ForwardLog
 from tidegate_coordination.logs.memory import MemoryLog
 
 
-async def test_one_that_does_not_reach_the_log_itself_does_not_hide_one_that_is_back() -> None:
+async def test_a_gateway_without_the_log_does_not_hide_one_that_is_back() -> None:
     good = FaultyLog(MemoryLog(), LogFaults(), Random(1))
     await good.append(1, b"entry")
 

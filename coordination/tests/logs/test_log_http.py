@@ -1,4 +1,4 @@
-"""What `http:` promises: the contract over a real server, and clear words where it cannot."""
+"""Promises of `http:`: the contract over a real server, and clear errors if it cannot keep it."""
 
 import random
 import ssl
@@ -48,12 +48,12 @@ async def failed_checks(open_one: Callable[[], Awaitable[MetadataLog]]) -> list[
     return failed
 
 
-async def test_it_keeps_the_contract_before_memory() -> None:
+async def test_http_keeps_the_contract_before_a_memory_log() -> None:
     async with log_server(MemoryLog()) as url:
         assert await failed_checks(lambda: open_log(url)) == []
 
 
-async def test_it_keeps_the_contract_before_sqlite(tmp_path: Path) -> None:
+async def test_http_keeps_the_contract_before_a_sqlite_log(tmp_path: Path) -> None:
     log = await open_file(tmp_path / "log.db")
     async with log_server(log) as url:
         assert await failed_checks(lambda: open_log(url)) == []
@@ -82,7 +82,7 @@ async def is_placed(log: MetadataLog, position: int, payload: bytes) -> bool:
         return page[0].payload == payload
 
 
-async def test_a_log_with_faults_behind_it_places_each_entry_once(opened: Opened) -> None:
+async def test_http_before_a_faulty_log_places_each_entry_once(opened: Opened) -> None:
     memory = MemoryLog()
     faults = LogFaults(ambiguous_append=0.2, lost_append=0.1, late_append=0.2, read_error=0.1)
     faulty = FaultyLog(memory, faults, random.Random(4))
@@ -134,7 +134,7 @@ async def opened_at_last(opened: Opened, url: str) -> MetadataLog:
             continue
 
 
-async def test_what_the_log_says_of_itself(opened: Opened) -> None:
+async def test_the_log_reports_its_capabilities(opened: Opened) -> None:
     async with log_server(MemoryLog(SMALL)) as url:
         log = await opened(url)
         assert log.capabilities == SMALL
@@ -148,7 +148,7 @@ async def test_what_the_log_says_of_itself(opened: Opened) -> None:
 
 
 async def test_a_name_that_is_not_ascii_is_answered_without_it() -> None:
-    """No header could say it again; who sends it has not even to know the token."""
+    """No header could repeat it; the client need not even know the token."""
     service = LogService(MemoryLog(), token="s3cret")
     async with memory_server(service.handle) as server:
         stream = await server.connect()
@@ -192,13 +192,13 @@ async def test_a_token_opens_and_is_never_shown(tmp_path: Path) -> None:
         (HttpAnswer(200, b"<html>", "text/html"), LogMisconfigured, "is no metadata log"),
         (HttpAnswer(404, b"no"), LogMisconfigured, "check host, port and path"),
         (HttpAnswer(302, headers=(("Location", "/x"),)), LogMisconfigured, "is no metadata log"),
-        (HttpAnswer(401, b"who?"), LogMisconfigured, "lets nobody pass"),
+        (HttpAnswer(401, b"who?"), LogMisconfigured, "refuses the request"),
         (HttpAnswer(503, b"no"), LogUnavailable, "something answers for the log"),
         (HttpAnswer(200, headers=((wire.VERSION_HEADER, "2"),)), LogMisconfigured, "version '2'"),
         (HttpAnswer(200, headers=((wire.VERSION_HEADER, "1"),)), LogUnavailable, "damaged"),
     ],
 )
-async def test_what_is_no_log_is_told(
+async def test_the_error_says_that_the_server_is_no_log(
     answer: HttpAnswer, error: type[Exception], words: str
 ) -> None:
     async def other(request: HttpRequest) -> HttpAnswer:
@@ -260,7 +260,7 @@ async def test_a_log_that_is_not_there_or_goes_away_is_unavailable(opened: Opene
         ("https://host/?ca-file=/none/such", "/none/such cannot be read"),
     ],
 )
-async def test_a_bad_url_is_told(url: str, words: str) -> None:
+async def test_a_bad_http_log_url_gets_a_clear_error(url: str, words: str) -> None:
     with pytest.raises(LogMisconfigured, match=words) as refused:
         await open_log(url)
     assert "s3cret" not in str(refused.value)

@@ -114,7 +114,7 @@ def written_path(target: str) -> str:
 
 
 def referred(written: dict[str, Any]) -> dict[str, Any]:
-    """Return what is written, or what is referred to instead."""
+    """Return the node, or the node that it refers to."""
     if "$ref" not in written:
         return written
     found = WRITTEN
@@ -193,7 +193,7 @@ def test_every_call_that_is_written_is_served_and_no_other() -> None:
     assert served == written
 
 
-async def test_what_is_not_written_is_refused() -> None:
+async def test_undocumented_calls_are_refused() -> None:
     service = LogService(MemoryLog(), token=None)
     for path, calls in WRITTEN["paths"].items():
         target = re.sub(r"{\w+}", "1", path)

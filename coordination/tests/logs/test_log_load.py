@@ -1,4 +1,4 @@
-"""A URL becomes a log, or a sentence that says what to write instead."""
+"""A URL opens a log, or raises an error that says what to write instead."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ async def test_an_unknown_kind_names_the_known_ones_and_no_secret() -> None:
     assert "secret" not in str(refused.value)
 
 
-async def test_a_bare_path_is_told_to_name_its_kind() -> None:
+async def test_the_error_of_a_bare_path_asks_for_its_scheme() -> None:
     with pytest.raises(LogMisconfigured, match="begins with its kind; known: "):
         await open_log("/var/lib/tidegate/log.db")
 

@@ -36,20 +36,20 @@ store, log = object_world.store, object_world.log
 # -- the contract ---------------------------------------------------------------------------------
 
 
-async def test_it_keeps_the_contract_in_memory(
+async def test_a_log_of_objects_keeps_the_contract_in_memory(
     store: WatchedStore, autojump_clock: MockClock
 ) -> None:
     assert await broken_promises(lambda: opened(store)) == []
 
 
-async def test_it_keeps_the_contract_in_files(tmp_path: Path) -> None:
+async def test_a_log_of_objects_keeps_the_contract_in_files(tmp_path: Path) -> None:
     async def open_one() -> MetadataLog:
         return await open_objects(open_store(f"file:{tmp_path}/objects"), PREFIX)
 
     assert await broken_promises(open_one) == []
 
 
-async def test_it_keeps_the_contract_in_s3(seaweed_s3_url: str) -> None:
+async def test_a_log_of_objects_keeps_the_contract_in_s3(seaweed_s3_url: str) -> None:
     url = seaweed_s3_url.replace("?", f"/{secrets.token_hex(4)}?")
     assert await broken_promises(lambda: open_log(url)) == []
 
@@ -80,11 +80,11 @@ async def test_an_entry_that_is_there_is_read_though_no_bytes_are_asked_for(
         assert await other.read(position, max_bytes) == entries(position, 1)
 
 
-async def test_the_end_of_the_log_is_told_by_two_gets(store: WatchedStore, log: ObjectLog) -> None:
+async def test_two_gets_find_the_end_of_the_log(store: WatchedStore, log: ObjectLog) -> None:
     await fill(log, 1, 3)
     store.requests.clear()
     assert await log.read(4, 1 << 20) == []
-    assert store.requests == {"get": 2, "list": 1}  # which is asked for once
+    assert store.requests == {"get": 2, "list": 1}  # which is requested once
     assert await log.read(4, 1 << 20) == []
     assert store.requests == {"get": 4, "list": 1}
 
@@ -136,7 +136,7 @@ async def test_waiting_looks_more_and_more_seldom(
     assert 55 < store.requests["get"] < 70
 
 
-async def test_waiting_sees_what_others_append(
+async def test_a_wait_sees_entries_of_other_gateways(
     store: WatchedStore, log: ObjectLog, autojump_clock: MockClock
 ) -> None:
     other = await opened(store)
@@ -178,7 +178,7 @@ async def test_a_store_that_overwrites_is_refused() -> None:
             await opened(store)
 
 
-async def test_a_newer_format_is_refused_and_left_alone() -> None:
+async def test_a_newer_format_is_refused_and_not_changed() -> None:
     store = _Overwrites()
     await MemoryObjectStore.put(store, PREFIX + "format.json", b'{"format": 2, "more": []}')
     with pytest.raises(LogMisconfigured, match="format 2; this release reads 1"):
@@ -186,7 +186,7 @@ async def test_a_newer_format_is_refused_and_left_alone() -> None:
     assert store.requests == {"get": 2}  # once more, since bytes can be damaged on their way
 
 
-async def test_what_others_wrote_is_refused(store: WatchedStore) -> None:
+async def test_objects_of_other_programs_are_refused(store: WatchedStore) -> None:
     await store.put(PREFIX + "format.json", b"precious")
     with pytest.raises(LogMisconfigured, match="use an empty prefix"):
         await opened(store)
@@ -240,7 +240,7 @@ async def test_a_wrong_url_is_a_sentence_without_secrets(url: str, sentence: str
         (("", ""), "AWS_ACCESS_KEY_ID", "check AWS_ACCESS_KEY_ID and AWS_SECRET"),
     ],
 )
-async def test_what_a_person_can_mend_is_a_sentence(
+async def test_errors_that_a_user_can_fix_are_one_sentence(
     seaweed_s3_url: str,
     change: tuple[str, str],
     variable: str,
@@ -256,7 +256,7 @@ async def test_what_a_person_can_mend_is_a_sentence(
     assert "wrong-and-hidden" not in str(refused.value)
 
 
-async def test_nobody_there_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_server_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
     with pytest.raises(LogUnavailable) as refused:

@@ -63,7 +63,7 @@ async def test_a_writer_paused_across_a_trim_gets_nothing_in(
     assert await log.read(4, 100) == entries(4, 5)
 
 
-async def test_what_a_dead_writer_left_below_the_boundary_is_never_read(
+async def test_an_entry_of_a_dead_writer_below_the_boundary_is_never_read(
     store: WatchedStore,
 ) -> None:
     """It died between its put and its look at the boundary; a reader slept meanwhile."""
@@ -87,7 +87,7 @@ async def test_what_a_dead_writer_left_below_the_boundary_is_never_read(
 async def test_a_trim_between_entries_and_boundary_makes_a_read_void(
     store: WatchedStore,
 ) -> None:
-    """Who knows what it found, if the boundary rose meanwhile: so that is asked for last."""
+    """If the boundary rose meanwhile, the found entry may be a late one: so it is checked last."""
     writer, reader = await opened(store), await opened(store)
     await fill(writer, 1, 3)
     store.requests.clear()
@@ -107,7 +107,9 @@ async def test_a_trim_between_entries_and_boundary_makes_a_read_void(
     assert passed[0] == PREFIX + entry_name(1)
 
 
-async def test_two_who_trim_never_lower_the_boundary(store: WatchedStore, log: ObjectLog) -> None:
+async def test_concurrent_trims_never_lower_the_boundary(
+    store: WatchedStore, log: ObjectLog
+) -> None:
     other = await opened(store)
     await fill(log, 1, 9)
     await other.trim(8)
@@ -119,7 +121,7 @@ async def test_two_who_trim_never_lower_the_boundary(store: WatchedStore, log: O
     assert await (await opened(store)).read(1, 1) == Trimmed(9)
 
 
-async def test_two_who_trim_at_once_both_come_through(store: WatchedStore, log: ObjectLog) -> None:
+async def test_concurrent_trims_both_succeed(store: WatchedStore, log: ObjectLog) -> None:
     other = await opened(store)
     await fill(log, 1, 9)
     store.held[PREFIX + boundary_name(1)] = trio.Event()
@@ -183,7 +185,7 @@ async def test_a_stale_list_of_boundaries_is_good_enough(store: WatchedStore) ->
 async def test_an_append_may_be_cut_at_every_request(
     store: WatchedStore, log: ObjectLog, after_effect: bool
 ) -> None:
-    """Repeated as by the coordinator, each entry is there once, whatever was cut."""
+    """If appends are repeated as by the coordinator, each entry is there once after any cut."""
     fresh = await opened(store)
     for position in range(1, 9):
         store.heal()
@@ -274,9 +276,7 @@ async def check_no_garbage_stays(store: WatchedStore, log: MetadataLog) -> None:
     assert len(await names(store, "chunks/")) == 2
 
 
-async def test_chunks_of_a_save_under_way_are_left_alone(
-    store: WatchedStore, log: ObjectLog
-) -> None:
+async def test_chunks_of_a_save_under_way_are_kept(store: WatchedStore, log: ObjectLog) -> None:
     await log.save_snapshot(5, [b"five"])
     store.held[PREFIX + "nothing"] = trio.Event()
     put, release = store.put, trio.Event()

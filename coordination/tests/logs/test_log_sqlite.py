@@ -1,4 +1,4 @@
-"""What `sqlite:` promises beyond the contract: durability, patience, clear refusals."""
+"""Promises of `sqlite:` beyond the contract: durability, patience, clear refusals."""
 
 import sqlite3
 import sys
@@ -70,7 +70,7 @@ def test_weaker_pragmas_are_refused(path: Path, pragma: str, words: str) -> None
             check_durable(connection)
 
 
-async def test_what_cannot_be_durable_is_refused() -> None:
+async def test_a_file_that_cannot_be_durable_is_refused() -> None:
     with pytest.raises(LogMisconfigured, match="memory instead of WAL"):
         await open_file(Path(":memory:"), in_loop=True)
 
@@ -264,7 +264,7 @@ def test_a_snapshot_without_its_end_is_not_loaded(path: Path) -> None:
         assert tables.complete_snapshots() == []
 
 
-async def test_a_slow_snapshot_is_told_that_it_was_overtaken(log: SqliteLog, path: Path) -> None:
+async def test_a_slow_save_learns_of_a_newer_snapshot(log: SqliteLog, path: Path) -> None:
     with closing(connect(str(path), busy_seconds=0)) as connection:
         tables = SqliteTables(connection)
         snapshot = tables.begin_snapshot(5)

@@ -25,7 +25,7 @@ AS_GIVEN = (
 
 
 @pytest.mark.parametrize("url", AS_GIVEN)
-def test_what_holds_no_secret_is_shown_as_it_was_given(url: str) -> None:
+def test_a_url_without_secrets_is_shown_unchanged(url: str) -> None:
     assert without_secrets(url) == url
 
 
@@ -52,7 +52,7 @@ def test_what_holds_no_secret_is_shown_as_it_was_given(url: str) -> None:
         ("az://c/p?account_key=hidden&sig=hidden&account_name=a", "az://c/p?account_name=a"),
     ],
 )
-def test_what_is_secret_is_left_out(url: str, shown: str) -> None:
+def test_the_secrets_of_a_url_are_left_out(url: str, shown: str) -> None:
     assert without_secrets(url) == shown
 
 
@@ -66,5 +66,5 @@ def test_what_is_secret_is_left_out(url: str, shown: str) -> None:
         "postgres:ann:hidden@h/db",
     ],
 )
-def test_of_what_nobody_can_open_less_is_shown(url: str) -> None:
+def test_of_a_malformed_url_less_is_shown(url: str) -> None:
     assert "hidden" not in without_secrets(url)

@@ -39,7 +39,7 @@ def test_a_round_replaces_stretches_and_is_kept_with_its_time() -> None:
     assert again.partitions[0].cleanings == expected
 
 
-def test_a_round_may_find_all_as_it_should_be_but_only_once() -> None:
+def test_a_round_may_change_nothing_but_only_once() -> None:
     world = world_with(3)
     assert compact(world, 6) is Publication.PUBLISHED
     assert compact(world, 6) is Publication.CHANGED
@@ -49,7 +49,7 @@ def test_a_round_may_find_all_as_it_should_be_but_only_once() -> None:
     assert ends(world) == [6, 9]
 
 
-def test_what_another_changed_is_left_out_and_the_round_does_not_count() -> None:
+def test_changed_stretches_are_left_out_and_the_round_does_not_count() -> None:
     world = world_with(6)
     parents = rows(world)
     compact(world, 3, unit(parents[:2], attempt=2))
@@ -59,7 +59,7 @@ def test_what_another_changed_is_left_out_and_the_round_does_not_count() -> None
     assert ends(world) == [3]
 
 
-def test_what_expired_meanwhile_needs_no_round() -> None:
+def test_expired_segments_need_no_round() -> None:
     world = world_with(6)
     parents = rows(world)
     world.apply(LogStartsMoved(((0, 7),)))

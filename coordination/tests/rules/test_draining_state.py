@@ -62,7 +62,7 @@ def test_a_snapshot_without_the_marks_is_read() -> None:
     assert (copy.live[1].stops, copy.live[1].is_drained) == (False, False)
 
 
-def test_who_does_not_drain_can_neither_be_resumed_nor_drained() -> None:
+def test_a_gateway_that_does_not_drain_can_neither_be_resumed_nor_drained() -> None:
     for fold, event in (
         (table(1).fold_resumed, GatewayResumed(1)),
         (table(1).fold_drained, GatewayDrained(1)),
@@ -72,7 +72,7 @@ def test_who_does_not_drain_can_neither_be_resumed_nor_drained() -> None:
             fold(event)  # type: ignore[arg-type]
 
 
-def test_who_is_ended_sends_away_as_long_as_others_serve() -> None:
+def test_an_ended_gateway_refuses_clients_while_others_serve() -> None:
     gateways = table(1, 2)
     gateways.fold_expired(GatewayExpired(1))
     assert gateways.sends_away(1)
@@ -96,7 +96,7 @@ def test_an_operators_wishes() -> None:
     assert not ReportDrained().decide(view(gateways, 1)).events
 
 
-def test_who_drains_takes_no_claim_while_others_serve() -> None:
+def test_a_draining_gateway_takes_no_claim_while_others_serve() -> None:
     gateways = table(1, 2)
     gateways.fold_draining(GatewayDraining(1))
     assert TakeClaim("group/g").decide(view(gateways, 1)).answer is None

@@ -13,7 +13,7 @@ def registered(incarnation: int, node_id: int, supersedes: int = 0) -> GatewayRe
     return GatewayRegistered(incarnation, node_id, f"key {node_id}", "", (), "0", supersedes)
 
 
-def test_a_driver_alone_sets_no_time() -> None:
+def test_a_lone_driver_does_not_advance_log_time() -> None:
     world = World()
     world.apply(GatewayExpired(1))
     before_ms = world.state.log_time_ms
@@ -35,7 +35,7 @@ def test_a_gateway_that_starts_beside_a_dead_driver_is_trusted() -> None:
     world.check_replay()
 
 
-def test_so_is_one_that_takes_the_place_of_its_earlier_life() -> None:
+def test_a_gateway_that_replaces_its_earlier_incarnation_is_trusted() -> None:
     world = World()
     world.apply(registered(2, -5), writer=0)
     world.clock_ms += DAY_MS

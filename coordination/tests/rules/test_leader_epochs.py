@@ -1,4 +1,4 @@
-"""Leader epochs: their arithmetic, as Kafka's, and what a restore makes of them."""
+"""Leader epochs: their arithmetic, as Kafka's, and their change by a restore."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_each_offset_has_its_epoch() -> None:
         (6, None),
     ],
 )
-def test_the_end_of_an_epoch_as_kafka_answers_it(
+def test_the_end_of_an_epoch_is_as_kafka_answers(
     asked: int, answer: tuple[int, int] | None
 ) -> None:
     assert end_of(GAP, asked, log_start=0, next_offset=40) == answer
@@ -100,7 +100,7 @@ def partition_of(state: ClusterState, topic: str, index: int = 0) -> Partition:
 
 
 async def test_a_restore_begins_an_epoch_where_the_copy_ends(autojump_clock: MockClock) -> None:
-    """What the salvage puts behind may be another record than a consumer has read there."""
+    """Salvage may put other records after the copy's end than a consumer has read there."""
     store, log = memory_store(), MemoryLog()
     async with writers(log, store, 1) as [writer]:
         await writer.create_topic("t")
@@ -143,10 +143,10 @@ async def test_a_partition_that_is_made_again_begins_in_the_new_epoch(
     assert partition_of(again, "t", 2).epochs is partition_of(again, "new").epochs
 
 
-async def test_restores_of_one_backup_give_out_epochs_of_their_own(
+async def test_restores_of_one_backup_start_different_epochs(
     autojump_clock: MockClock,
 ) -> None:
-    """What was written in the epoch of the first is not what is written in that of the second."""
+    """Records of the first restore's epoch differ from those of the second one's."""
     store, log = memory_store(), MemoryLog()
     async with writers(log, store, 1) as [writer]:
         await writer.create_topic("t")

@@ -1,4 +1,4 @@
-"""What advances lease time, and what is only a sign of life."""
+"""Entries that advance lease time, and those that only renew a lease."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_log_that_was_away_counts_once_whatever_was_asked_meanwhile() -> None:
     assert not gateways.expired()
 
 
-def test_who_begins_to_append_for_others_leaps_by_nothing() -> None:
+def test_a_new_leading_gateway_does_not_advance_log_time_by_a_leap() -> None:
     gateways = table(1, 2)
     for uptime_ms in range(0, 100_000, 5_000):
         wrote(gateways, 1, uptime_ms)
@@ -58,7 +58,7 @@ def test_who_begins_to_append_for_others_leaps_by_nothing() -> None:
     assert gateways.lease_time_ms == 97_000
 
 
-def test_who_asks_through_others_lives() -> None:
+def test_a_forwarded_proposal_renews_its_authors_lease() -> None:
     gateways = table(1, 2, 3)
     for uptime_ms in range(0, 50_000, 5_000):
         wrote(gateways, 1, uptime_ms)
@@ -66,7 +66,7 @@ def test_who_asks_through_others_lives() -> None:
     assert gateways.expired() == [3]
 
 
-def test_a_snapshot_holds_what_is_counted_from() -> None:
+def test_a_snapshot_holds_the_clocks_of_lease_time() -> None:
     gateways = table(1, 2)
     wrote(gateways, 1, 5_000)
     asked(gateways, 1, 9_000)

@@ -1,4 +1,4 @@
-"""Which level events need: by type, by field, and by fields of what stands in them."""
+"""The level that events need: by type, by field, and by fields of the values in them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def published(removed: int, *checks: int) -> ev.SegmentsPublished:
         (ev.TopicDeleted(b""), 4),
     ],
 )
-def test_an_event_needs_the_highest_level_of_what_it_says(event: ev.Event, level: int) -> None:
+def test_an_event_needs_the_highest_level_of_its_fields(event: ev.Event, level: int) -> None:
     assert GATED.needed_for([event]) == level
     assert GATED.needed_for([ev.GatewayRenewed(), event]) == level
 
@@ -60,7 +60,7 @@ def test_events_go_up_to_the_level_there_is_or_to_which_they_raise_it() -> None:
     assert allowed_to([ev.GatewayRenewed(), ev.MetadataVersionSet(3)], 1) == 3
 
 
-def test_what_is_gated_is_there_and_was_added_later() -> None:
+def test_gated_types_and_fields_exist_and_are_newer() -> None:
     for (kind, name), level in FIELD_LEVELS.items():
         fields = {each.name: each for each in msgspec.structs.fields(kind)}
         assert not fields[name].required, f"{kind.__name__}.{name} has no default"

@@ -1,4 +1,4 @@
-"""metadata.version: what is written by which level, who may join, and when the level may rise."""
+"""metadata.version: formats by level, gateways that may join, and when the level may rise."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_the_bytes_of_format_2_are_for_ever() -> None:
     assert payload[-4:].hex() == "9abed916"
 
 
-def test_whichever_byte_is_damaged_it_shows() -> None:
+def test_damage_of_any_byte_of_an_entry_is_detected() -> None:
     payload = encode_entry(b"n" * 12, 3, 99, EVENTS, 7, entry_format=2, position=5)
     for place in range(len(payload)):
         for flip in (0x01, 0x03, 0x80):
@@ -139,7 +139,7 @@ def test_a_misplaced_entry_is_a_damaged_one() -> None:
             check(payload, 6)
 
 
-def test_what_is_too_new_or_too_old_here_is_told() -> None:
+def test_the_error_names_a_level_too_new_or_too_old() -> None:
     plain = encode_entry(b"n" * 12, 3, 99, EVENTS)
     checked = encode_entry(b"n" * 12, 3, 99, EVENTS, entry_format=2)
     with pytest.raises(UnreadableEntry, match=r"entry 7 has format 2.*Run a newer release"):
@@ -234,7 +234,7 @@ async def test_a_process_that_is_no_gateway_counts_too() -> None:
     assert "pipeline process -9 (release 0.1, up to 1)" in refusal
 
 
-async def test_it_never_falls_and_goes_no_higher_than_is_known() -> None:
+async def test_the_version_never_falls_and_stays_within_known_levels() -> None:
     one = coordinator(MemoryLog())
     async with running(one):
         await begun(one, 1)
@@ -245,7 +245,7 @@ async def test_it_never_falls_and_goes_no_higher_than_is_known() -> None:
             )
 
 
-async def test_who_loses_a_race_to_the_raise_writes_in_its_manner() -> None:
+async def test_a_gateway_that_loses_a_race_to_the_raise_writes_the_new_format() -> None:
     """Its entry was encoded for the position that the raise took."""
     log = await older_log()
     one, other = coordinator(log), coordinator(log)
@@ -280,7 +280,7 @@ async def test_an_older_release_stops_where_the_raise_is_and_one_that_begins_is_
     assert await payloads(log) == before
 
 
-async def test_it_cannot_register_through_others_either() -> None:
+async def test_an_older_release_cannot_register_through_others() -> None:
     one = coordinator(MemoryLog())
     async with running(one):
         await begun(one, 1)

@@ -29,7 +29,7 @@ WRAPPED = kept((MAX - 20, MAX - 10), (MAX - 9, MAX), (0, 9), (10, 19), (20, 29))
         (MAX - 1, 2, False),
     ],
 )
-def test_only_what_lies_below_the_kept_batches_was_forgotten(
+def test_only_batches_below_the_kept_ones_were_dropped(
     first: int, last: int, forgotten: bool
 ) -> None:
     assert STEADY.has_forgotten(first, last) is forgotten

@@ -224,7 +224,7 @@ def test_a_number_that_no_entry_holds_is_refused(field: str, number: int) -> Non
         {"max_timestamp": -2},
     ],
 )
-def test_what_the_fold_could_not_take_is_never_an_entry(wrong: dict[str, int]) -> None:
+def test_segments_that_the_fold_would_refuse_are_never_written(wrong: dict[str, int]) -> None:
     """One entry that cannot be folded would stop every gateway, for good."""
     world = world_with(3)
     good = unit(rows(world))
@@ -317,7 +317,7 @@ def test_a_snapshot_without_compaction_is_still_read() -> None:
     assert world.state.partitions[0].cleanings == ()
 
 
-def test_what_was_superseded_waits_for_a_copy_of_the_log() -> None:
+def test_superseded_objects_wait_for_a_copy_of_the_log() -> None:
     """A log restored from an older copy would read the parents: it knows no segments."""
     world = world_with(2)
     publish(world, unit(rows(world)), unit(rows(world, 1), 1, 2))

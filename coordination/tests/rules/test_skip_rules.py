@@ -1,4 +1,4 @@
-"""Skipping runs: only those that were looked at; everything else stays as it was."""
+"""Skipping runs: only the checked ones; all others stay as they were."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_hole_at_the_front_moves_the_log_start() -> None:
     assert (places(world), ends(world)) == ([(3, 6), (6, 9)], (3, 9))
 
 
-def test_a_hole_at_the_end_and_what_comes_after() -> None:
+def test_commits_continue_after_a_hole_at_the_end() -> None:
     world = world_with(3)
     assert skip(world, rows(world)[2:]) == (Skip.SKIPPED,)
     assert ends(world) == (0, 9)
@@ -117,7 +117,7 @@ def test_producers_keep_their_sequences() -> None:
     assert offsets(world.commit(batch(first=6, count=1, producer=7))) == [6]
 
 
-def test_only_what_is_live_and_unchanged_is_skipped() -> None:
+def test_only_live_and_unchanged_runs_are_skipped() -> None:
     world = world_with(6)
     before = rows(world)
     publish(world, unit(before[1:3]))
@@ -190,7 +190,7 @@ def test_objects_of_skipped_runs_are_collected_once_a_copy_of_the_log_knows() ->
 
 
 @pytest.mark.parametrize(("base", "end"), [(1, 3), (0, 4), (3, 3), (3, 9), (6, 3), (6, 12)])
-def test_the_fold_refuses_what_is_no_stretch(base: int, end: int) -> None:
+def test_the_fold_refuses_skips_that_are_no_stretch(base: int, end: int) -> None:
     world = world_with(4)
     skip(world, rows(world)[2:3])
     with pytest.raises(StateBroken):

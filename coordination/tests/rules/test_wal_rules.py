@@ -1,4 +1,4 @@
-"""Committing WAL objects: offsets, idempotence, refusals; the fold agrees with what was decided."""
+"""Committing WAL objects: offsets, idempotence, refusals; the fold agrees with the rules."""
 
 from collections.abc import Sequence
 
@@ -144,7 +144,7 @@ def test_any_of_the_last_five_batches_repeated_gets_its_first_offset() -> None:
     world.check_replay()
 
 
-def test_what_lies_before_the_last_five_batches_was_written() -> None:
+def test_a_repeat_from_before_the_last_five_batches_counts_as_written() -> None:
     world = World()
     for number in range(0, 14, 2):
         world.commit(batch(number, 2, producer=1))

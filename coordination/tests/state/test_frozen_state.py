@@ -1,4 +1,4 @@
-"""A frozen state is what it was at that moment, whatever happens while it is encoded."""
+"""A frozen state keeps its moment, even if the live state changes while it is encoded."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_two_may_be_taken_at_once() -> None:
         assert b"".join(two.pieces()) == before
 
 
-def test_what_is_cut_short_is_refused() -> None:
+def test_a_state_cut_short_is_refused() -> None:
     data = filled().encode()
     for length in (0, 3, 100, len(data) - 1):
         with pytest.raises(StateBroken, match="snapshot"):

@@ -1,4 +1,4 @@
-"""What fuzzing found in coordination, each as the smallest input that showed it."""
+"""Bugs that fuzzing found in coordination, each as the smallest input that showed it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_arrays_without_end_make_an_entry_unreadable() -> None:
     ids=["unknown partition", "incarnation", "position", "producer without a run"],
 )
 def test_an_event_that_does_not_fit_breaks_the_state(event: ev.Event) -> None:
-    """Whatever is wrong with it: the gateway stops with the position, as it must."""
+    """For any defect the gateway stops and names the position."""
     state = ClusterState()
     endpoint = ev.Endpoint("PLAINTEXT", "h", 1)
     begin = [

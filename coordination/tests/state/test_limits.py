@@ -1,4 +1,4 @@
-"""Numbers that rise for ever: none runs out but is refused first, and the log goes on."""
+"""Numbers that only rise: before one runs out, requests are refused, and the log continues."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def claiming(count: int, partition: int = 0) -> BatchFacts:
     return BatchFacts(TOPIC, partition, 60, 100, count, 1, 7, -1, -1, -1, -1)
 
 
-async def test_objects_go_on_behind_32_bits() -> None:
+async def test_object_numbers_continue_after_32_bits() -> None:
     state = moved_up(begun(), next_object=MAX_UINT32 - 1)
     async with gateway_on(state) as one:
         for counter in range(4):
@@ -94,7 +94,7 @@ async def test_the_last_object_is_followed_by_a_sentence(
         await one.propose(CreateTopics([NewTopic(b"n" * 16, "goes-on")]))
 
 
-async def test_wal_ids_of_a_long_life_go_on_behind_32_bits() -> None:
+async def test_wal_ids_of_a_long_incarnation_continue_after_32_bits() -> None:
     state = moved_up(begun(), counters={1: MAX_UINT32})
     async with gateway_on(state) as one:
         for counter in (MAX_UINT32 + 1, MAX_UINT32):
@@ -123,7 +123,7 @@ async def test_a_batch_without_offsets_is_refused_and_its_neighbours_are_not(
     assert state.partitions[0].next_offset == MAX_INT64
 
 
-async def test_a_repeat_of_what_has_the_last_offsets_is_known() -> None:
+async def test_a_repeat_of_the_batch_with_the_last_offsets_is_known() -> None:
     state = moved_up(begun(), next_offsets={0: MAX_INT64 - 2})
     async with gateway_on(state) as one:
         for counter, expected in enumerate((MAX_INT64 - 2, MAX_INT64 - 2)):
@@ -143,7 +143,7 @@ async def test_many_claims_of_one_run_are_more_than_32_bits() -> None:
         assert offsets(outcomes) == [at * CLAIMED for at in range(4)]
 
 
-async def test_what_else_runs_out_says_so() -> None:
+async def test_other_numbers_that_run_out_are_refused_with_an_error() -> None:
     state = moved_up(
         begun(),
         next_incarnation=MAX_UINT32,

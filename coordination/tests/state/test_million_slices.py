@@ -48,7 +48,7 @@ async def test_a_restart_finds_a_million_slices_and_loses_none(tmp_path: Path) -
     await again.aclose()
 
 
-async def test_others_run_while_a_state_is_encoded() -> None:
+async def test_other_tasks_run_while_a_state_is_encoded() -> None:
     state = ClusterState()
     state.apply(1, decode_entry(beginning(20_000), 1))
     turns = 0

@@ -30,7 +30,7 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.name_changes import NameChanges
 
 
-def test_what_is_forgotten_counts_as_changed() -> None:
+def test_a_dropped_name_counts_as_changed() -> None:
     changes = NameChanges(max_names=2)
     for position, name in enumerate(("a", "b", "a", "c"), 1):
         changes.note(2, name, position)
@@ -44,7 +44,7 @@ def test_what_is_forgotten_counts_as_changed() -> None:
     assert not changes.is_since(4, "a", 2)  # a gateway's configs are not a topic's
 
 
-def test_long_names_are_told_apart_and_not_kept() -> None:
+def test_long_names_are_distinct_and_kept_as_digests() -> None:
     changes = NameChanges()
     tracemalloc.start()
     for position in range(1, 101):
@@ -63,7 +63,7 @@ def test_all_that_came_before_a_snapshot_counts_as_changed_there() -> None:
     assert [loaded.name_changes.is_topic_since("a", seen) for seen in (6, 7)] == [True, False]
 
 
-async def test_what_was_changed_since_it_was_seen_is_left_alone() -> None:
+async def test_a_name_changed_since_it_was_looked_up_is_refused() -> None:
     coordinator = make(MemoryLog())
     async with running(coordinator):
         coordinator.incarnation = await begin(coordinator, 1)

@@ -1,4 +1,4 @@
-"""Rows of objects: a few old ones hold nothing back, and what is left is what was put in."""
+"""Rows of objects: a few old ones keep little memory, and all remaining rows are intact."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate_coordination.state.records.object_rows import ObjectRows
 from tidegate_coordination.state.records.objects import ObjectTable, WalName
 
 
-def test_what_lives_long_holds_nothing_back() -> None:
+def test_old_rows_keep_no_memory_of_removed_ones() -> None:
     """Of 20,000 objects the first one stays: neither it nor its neighbours keep the others."""
     table = ObjectTable()
     kept = table.fold_committed(WalName(1, 0), 1, 1, 1000)

@@ -89,7 +89,7 @@ async def filled(count: int) -> MemoryLog:
     return log
 
 
-async def test_trim_keeps_what_the_snapshot_does_not_cover() -> None:
+async def test_a_trim_keeps_entries_that_the_snapshot_does_not_cover() -> None:
     log = await filled(9)
     await save_verified(log, 6, CHUNKS)
     assert await trim_below_verified(log, keep_entries=2) == 5
@@ -142,7 +142,7 @@ async def test_a_log_that_does_not_join_its_snapshot_is_not_trimmed() -> None:
         await trim_below_verified(later)
 
 
-async def test_a_snapshot_dropped_while_it_is_read_is_looked_for_anew() -> None:
+async def test_if_a_snapshot_is_dropped_while_it_is_read_the_newest_is_read() -> None:
     lists = [[(1, 5)], [(2, 9)]]
 
     async def list_complete() -> list[tuple[int, int]]:
@@ -165,7 +165,7 @@ def test_a_snapshot_of_another_position_is_noticed() -> None:
         unframe_at(5, framed)
 
 
-async def test_two_who_trim_at_once_find_nothing_wrong() -> None:
+async def test_concurrent_trims_find_no_damage() -> None:
     """The other saves a newer snapshot, and trims, after the first has loaded the older one."""
 
     class Shared(MemoryLog):

@@ -1,4 +1,4 @@
-"""What passes the trial can be folded, and saved; what rules decide passes."""
+"""Events that pass the trial can be folded and saved; events that rules decide pass."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def check_that_trial_and_fold_agree(events: list[ev.Event]) -> None:
 @FUZZ
 @given(st.data())
 @pytest.mark.parametrize("kind", list(kinds()), ids=lambda kind: kind.__name__)
-def test_what_passes_the_trial_can_be_folded_and_saved(
+def test_events_that_pass_the_trial_can_be_folded_and_saved(
     kind: type[ev.Event], data: st.DataObject
 ) -> None:
     check_that_trial_and_fold_agree(data.draw(st.lists(structs(kind), min_size=1, max_size=3)))
@@ -197,7 +197,7 @@ def test_a_field_of_another_type_is_nothing_that_can_be_read() -> None:
 
 
 class Decides:
-    """A rule with a bug: it decides on what it was given."""
+    """A rule with a bug: it decides on the events that it was given."""
 
     reads = writes = NOTHING
 
@@ -245,7 +245,7 @@ BROKEN: dict[str, list[ev.Event]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-async def test_what_cannot_be_folded_costs_its_proposal_and_nothing_else(name: str) -> None:
+async def test_an_event_that_cannot_be_folded_fails_only_its_proposal(name: str) -> None:
     log = MemoryLog()
     one = Coordinator(log, ClusterState(), rng=Random(1), wall_clock=lambda: 1_000.0)
     async with trio.open_nursery() as nursery:
@@ -285,7 +285,7 @@ def test_a_restore_leaves_the_cluster_its_numbers(event: ev.Event, text: str) ->
         Trial(state).check([event])
 
 
-def test_proposals_of_one_entry_are_tried_one_behind_the_other() -> None:
+def test_proposals_of_one_entry_are_tried_one_after_the_other() -> None:
     state = ClusterState.decode(busy())
     draft: Draft[int] = Draft(state, 1, 5, max_bytes=1 << 20, may_write=True)
     for number, offset in enumerate((3, 4)):
@@ -296,7 +296,7 @@ def test_proposals_of_one_entry_are_tried_one_behind_the_other() -> None:
     assert [whose for whose, _ in draft.answers] == [0, 1]
 
 
-def test_what_fails_in_an_entry_of_its_own_fails() -> None:
+def test_a_proposal_that_fails_alone_in_an_entry_fails() -> None:
     state = ClusterState.decode(busy())
     draft: Draft[int] = Draft(state, 1, 5, max_bytes=1 << 20, may_write=True)
     with pytest.raises(CannotCommit, match="run at 4, next is 3"):
@@ -305,7 +305,7 @@ def test_what_fails_in_an_entry_of_its_own_fails() -> None:
 
 
 def test_an_answer_without_events_stands_in_nobodys_way() -> None:
-    """Such an entry is not appended when others went on, so nobody gets further behind it."""
+    """If other gateways have appended, such an entry is not, so no replica falls behind by it."""
     draft: Draft[int] = Draft(ClusterState(), 1, 5, max_bytes=1 << 20, may_write=True)
     assert draft.add(Decides(), 1)
     with pytest.raises(CannotCommit):
@@ -316,7 +316,7 @@ def test_an_answer_without_events_stands_in_nobodys_way() -> None:
         small.add(Decides(ev.ConfigsSet(4, "", {"log.cleanup.policy": "x" * 200})), 2)
 
 
-def test_what_a_gateway_that_left_may_not_write_is_not_tried() -> None:
+def test_proposals_of_a_gateway_that_left_are_not_tried() -> None:
     """Much of it does not go with a state that it is gone from, and that is no bug."""
     draft: Draft[int] = Draft(ClusterState(), 1, 5, max_bytes=1 << 20, may_write=False)
     with capture_logs() as logs, pytest.raises(CannotCommit, match="has left"):
@@ -324,7 +324,7 @@ def test_what_a_gateway_that_left_may_not_write_is_not_tried() -> None:
     assert not logs
 
 
-async def test_a_proposal_that_fails_in_company_is_decided_again_alone() -> None:
+async def test_a_proposal_that_fails_beside_others_is_decided_again_alone() -> None:
     one = Coordinator(MemoryLog(), ClusterState(), rng=Random(1), wall_clock=lambda: 1_000.0)
     loner = FailsInCompany(one.state)
     async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Whatever is asked for, and however near its end each number is: what is drafted can be folded."""
+"""For any proposal, and numbers near their bounds, drafted events can be folded."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ PROPOSALS: st.SearchStrategy[Proposal[object]] = st.one_of(
     max_examples=200, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
 @given(states(), st.lists(PROPOSALS, min_size=1, max_size=4))
-def test_what_is_drafted_can_be_folded(
+def test_drafted_events_can_be_folded(
     state: ClusterState, proposals: list[Proposal[object]]
 ) -> None:
     before = state.encode()

@@ -168,7 +168,7 @@ async def back_up(log: MetadataLog, store: ObjectStore) -> int:
 async def restored(
     store: ObjectStore, log: MetadataLog, *, copies: ObjectStore | None = None
 ) -> RestoreReport:
-    """What the command does."""
+    """Restore as the command does."""
     owner = await read_owner(copies or store)
     assert owner is not None
     target = await look_at_target(log)

@@ -1,4 +1,4 @@
-"""Logs that break one promise each, as real ones do, and what the contract must say of them."""
+"""Logs that break one promise each, as real ones do, and the contract's expected findings."""
 
 from collections.abc import Callable, Sequence
 
@@ -147,7 +147,7 @@ class _LocksEachHandle(MemoryLog):
 
 
 class _KeepsItsLock(MemoryLog):
-    """Does not let go of its lock when an append is cancelled."""
+    """Keeps its lock when an append is cancelled."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ class _RefusesGapsSoftly(MemoryLog):
 
 
 class _EndsSilently(MemoryLog):
-    """Says of what it lost only that there is no more."""
+    """Answers for lost entries only that there are no more."""
 
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
         try:
@@ -225,7 +225,7 @@ class _WaitsForEver(MemoryLog):
 
 
 class _WakesOnce(MemoryLog):
-    """A wait that was cancelled leaves it thinking that somebody still listens."""
+    """After a cancelled wait it still counts the caller as a listener."""
 
     _is_listening = False
 

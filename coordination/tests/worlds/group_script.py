@@ -24,7 +24,7 @@ NO_DELAY = GroupSettings(initial_rebalance_delay_ms=0)
 
 
 class UnderTest(Protocol):
-    """A group, its clock, and who takes its effects."""
+    """A group, its clock, and the receiver of its effects."""
 
     group: ClassicGroup
     now: float
@@ -44,7 +44,7 @@ def let_pass(test: UnderTest, seconds: float) -> None:
 
 @dataclass
 class Script:
-    """A group under test, its clock, and what came out of it."""
+    """A group under test, its clock, and its effects."""
 
     settings: GroupSettings = NO_DELAY
     now: float = 100.0

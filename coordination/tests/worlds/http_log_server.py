@@ -1,4 +1,4 @@
-"""A real server of an `http:` log on the loopback, for the tests of what uses one."""
+"""A real server of an `http:` log on the loopback, for tests of its clients."""
 
 import ssl
 from collections.abc import AsyncIterator

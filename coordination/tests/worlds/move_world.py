@@ -52,9 +52,10 @@ def clock() -> float:
 
 @dataclass(slots=True)
 class MoveWorld:
-    """logs: by URL; the first is where it begins.  given: blocks of ids, by who got them.
+    """logs: by URL; the first is the cluster's.  given: blocks of ids, by their owner.
 
-    elsewhere: what gateways open instead of the URL of a move.  opened_next: who opened one.
+    elsewhere: the logs that gateways open instead of the URL of a move.  opened_next: the gateways
+    that opened one.
     """
 
     seed: int
@@ -86,7 +87,7 @@ class MoveWorld:
     async def coordinator(
         self, node_id: int, log: MovableLog, state: ClusterState | None = None
     ) -> Coordinator:
-        self.lives += 1  # no two lives write the same nonces
+        self.lives += 1  # no two incarnations write the same nonces
         state = await self.loaded(log) if state is None else state
         log.follow(state)
         return Coordinator(
@@ -98,7 +99,7 @@ class MoveWorld:
         )
 
     async def loaded(self, log: MetadataLog) -> ClusterState:
-        """Read without faults: what a start does is tested with gateways."""
+        """Read without faults: the start of gateways is tested elsewhere."""
         state = ClusterState()
         if isinstance(log, MovableLog):
             log.follow(state)
@@ -107,7 +108,7 @@ class MoveWorld:
     async def live(
         self, node_id: int, task_status: trio.TaskStatus[Coordinator] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """A gateway's life: it registers, renews, answers to moves, and takes ids."""
+        """Run an incarnation: it registers, renews, answers to moves, and takes ids."""
         log = self.movable(node_id)
         coordinator = await self.coordinator(node_id, log)
         async with trio.open_nursery() as nursery:
@@ -135,7 +136,7 @@ class MoveWorld:
         origin: str = "a",
         **patience: float,
     ) -> MoveReport | None:
-        """One life of the command; None if an earlier one had come far enough."""
+        """Run the command once; None if an earlier run had come far enough."""
         log = self.movable(-2, wrap, origin)
         begin = None if origin == "a" else await replayed(self.logs[origin])
         coordinator = await self.coordinator(-2, log, begin)
@@ -198,7 +199,7 @@ async def gateways(world: MoveWorld, count: int) -> AsyncIterator[list[Coordinat
 
 @dataclass(slots=True)
 class Fuse:
-    """Ends what is within the scope at its nth call of a log: before the call, or behind it."""
+    """Ends the scope at its nth call of a log: before the call, or after it."""
 
     calls_left: int
     behind: bool

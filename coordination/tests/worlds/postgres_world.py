@@ -1,4 +1,4 @@
-"""A log in PostgreSQL, and what else is at work in its database."""
+"""A log in PostgreSQL, and other sessions in its database."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def fill(log: MetadataLog, count: int) -> None:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Ask the server over and over; only for what no call of the log's can tell."""
+    """Poll the server until the condition holds; only for facts that no call of the log returns."""
     with trio.fail_after(PATIENCE_SECONDS):
         while not await trio.to_thread.run_sync(holds):
             await trio.lowlevel.checkpoint()

@@ -1,10 +1,9 @@
-"""Copying the metadata log to the object store: what a schedule, or a person, does again and again.
+"""Copies the metadata log to the object store, on a schedule or by an operator's command.
 
-Anyone may copy, and several at once: see copies.py.  What is there already is not copied again, and
-where another gateway has copied since the last look, this one leaves it at that.  A snapshot is
-whole by itself, so the entries below it are not needed: should the log be trimmed in the middle of
-a copy, its newest snapshot takes the place of what is gone.  Before anything is copied, the log is
-compared with what was copied last (same_log.py).
+Several gateways may copy at once: see copies.py.  A round copies only new entries, and skips its
+turn if another gateway has copied since the last round.  A snapshot is whole by itself, so the
+entries below it are not needed: if the log is trimmed during a copy, its newest snapshot replaces
+the trimmed entries.  Before a copy, the log is compared with the last copied entry (same_log.py).
 """
 
 from __future__ import annotations
@@ -27,7 +26,9 @@ SNAPSHOTS_KEPT: Final = 2
 
 @dataclass(slots=True)
 class CopyReport:
-    """What one round did.  position: everything up to it is copied.  by_others: nothing to do."""
+    """The result of a round.  position: all entries up to it are copied.  by_others: skipped, since
+    another gateway has copied.
+    """
 
     position: int = 0
     bytes: int = 0
@@ -63,15 +64,15 @@ class Copier:
         self._last: Mark | None = None
 
     async def copy(self, *, even_if_others_do: bool = True, up_to: float = inf) -> CopyReport:
-        """Copy what is new.
+        """Copy new snapshots and entries.
 
-        up_to: a position of the log.  Of what follows it some may be copied, too; but a log that
-        grows faster than it is copied does not keep the caller.
+        up_to: a position of the log.  Some later entries may be copied, too; but the call ends even
+        if the log grows faster than it is copied.
 
         Raises:
-          LogUnavailable, StoreUnavailable: try again later; what was copied stays.
+          LogUnavailable, StoreUnavailable: try again later; the copies so far stay.
           LogCorrupt: the log is damaged.  Older copies are untouched.
-          LogMisconfigured: it is not the one that was copied.  They are untouched, too.
+          LogMisconfigured: it is another log than the copied one.  Older copies are untouched.
         """
         report = CopyReport()
         if self._covered < 0:
@@ -115,7 +116,7 @@ class Copier:
 
     async def _copy_snapshot(self, report: CopyReport) -> None:
         """Copy the log's newest snapshot, if it is newer than the one copied last."""
-        # One that is not there yet is not asked for at every round: loading it is work.
+        # A snapshot that the log does not have yet is not loaded in every round: that is work.
         self._snapshot_due = self._covered + max(1, self._snapshot_entries // 10)
         snapshot = await self._log.load_snapshot()
         if snapshot is None or snapshot.position <= self._base:
@@ -157,7 +158,7 @@ class Copier:
         self._last_key = max(self._last_key, self._shelf.key_of(name))
 
     async def _prune(self) -> int:
-        """Keep the newest whole snapshots and what lies above them; return how many went."""
+        """Keep the newest whole snapshots and the entries above them; return the count deleted."""
         copies = await self._shelf.look()
         snapshots, entries = obsolete(copies.snapshots, copies.entries, SNAPSHOTS_KEPT)
         if snapshots:

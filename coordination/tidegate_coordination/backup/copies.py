@@ -1,12 +1,12 @@
-"""How copies of the metadata log lie in the object store: names and bytes.  Pure.
+"""The layout of copies of the metadata log in the object store: names and bytes.  Pure.
 
     <cluster id>/<timeline>/backup/snapshots/<position>-<digest>/part-<number>
     <cluster id>/<timeline>/backup/snapshots/<position>-<digest>/whole.json
     <cluster id>/<timeline>/backup/entries/<first>-<last>-<digest>
 
-Positions have 20 digits, so key order is order in the log.  Names say what is inside and hold a
-digest of it, so gateways that copy the same thing at once write the same objects, or others that
-serve as well; nothing needs a leader, and nothing is ever overwritten.
+Positions have 20 digits, so key order is order in the log.  A name holds the positions and a digest
+of the content, so gateways that copy at the same time write the same objects, or equivalent ones.
+No leader is needed, and no object is ever overwritten.
 
 A part is a sequence of (length u32, chunk of the snapshot).  `whole.json` holds the digest of each
 part and is written last: a snapshot without it does not count.  An entries object, big-endian, is:
@@ -38,7 +38,7 @@ _LENGTH: Final = Struct(">I")
 
 
 class DamagedCopy(Exception):
-    """A copy is not what was written.  Use another, or do without; the text is for a person."""
+    """A copy is damaged.  Use another, or none; the text is for the operator."""
 
 
 class SnapshotName(NamedTuple):
@@ -57,7 +57,7 @@ class EntriesName(NamedTuple):
 
 
 class WholeSnapshot(msgspec.Struct, frozen=True):
-    """What `whole.json` says; parts: (size in bytes, digest) of each."""
+    """The content of `whole.json`; parts: (size in bytes, digest) of each."""
 
     version: int
     position: int
@@ -129,10 +129,10 @@ def encode_entries(entries: Sequence[LogEntry]) -> bytes:
 
 
 def decode_entries(name: EntriesName, body: bytes) -> list[LogEntry]:
-    """Return what encode_entries() was given.
+    """Inverse of encode_entries().
 
     Raises:
-      DamagedCopy: the body is not what the name says.
+      DamagedCopy: the body does not match its name.
     """
     what = f"the copy of entries {name.first} to {name.last}"
     if digest_of(body) != name.digest:

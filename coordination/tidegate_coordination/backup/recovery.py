@@ -1,8 +1,8 @@
-"""From copies, and from what is left of a log, to the newest state that can be had.
+"""Recovers the newest possible state from copies, and from the readable part of a log.
 
-A base is a snapshot, or nothing at all; entries are folded onto it from any source that has them,
-until none has the next one.  The newest base that can be read wins: whatever an older one would
-reach through the same entries, it has passed already.
+A base is a snapshot, or the empty state.  Recovery folds entries onto it from any source that has
+them, until no source has the next one.  The newest readable base is used: it includes every state
+that an older base would reach through the same entries.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Recovered:
     """A state, and how far it goes.
 
     timeline: of the log it is from.  copied_at: when the newest copy was stored, in seconds since
-    1970 by the store's clock; 0 without copies.  complaints: what could not be used.
+    1970 by the store's clock; 0 without copies.  complaints: the copies that could not be used.
     """
 
     state: ClusterState
@@ -136,7 +136,7 @@ async def _folded(
     try:
         await _fold_on(state, sources, complaints, say)
     except StateBroken as error:
-        # The entry may be folded in part: begin anew, and end before it.
+        # The entry may be folded in part: start again, and end before it.
         good = state.position
         complaints.append(f"the entry after {good} cannot be folded: {error}")
         state = begin()
@@ -169,7 +169,7 @@ async def _fold_on(
 async def _fold_next(
     state: ClusterState, sources: Sequence[Source], complaints: list[str], up_to: int | None
 ) -> bool:
-    """Fold from the first source that has the next entry, and can be read; tell if there is one."""
+    """Fold from the first readable source that has the next entry; return whether there is one."""
     unreadable: list[str] = []
     for source in sources:
         entries = await source.read(state.position + 1)

@@ -1,8 +1,8 @@
-"""A log with a damaged or missing entry or snapshot: what is wrong, what can be had, what is lost.
+"""Repair of a log with a damaged or missing entry or snapshot: the damage, and what is recoverable.
 
-Entries are read one after the other; where one cannot be read, a copy in the object store may have
-it.  Nothing is changed in the damaged log: what can be had is restored to a new one (restore.py),
-and all entries that can be read are saved before.
+Repair reads the entries one after the other; if one cannot be read, a copy in the object store may
+have it.  Repair does not change the damaged log.  It first saves all readable entries, and then
+restores the recoverable state to a new log (restore.py).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from .shelf import Copies, Shelf
 
 READ_BYTES: Final = 4 << 20
 MAX_GAP: Final = 1000
-"""Damaged entries in a row after which the rest of a log is given up."""
+"""Damaged entries in a row after which repair abandons the rest of a log."""
 
 
 @dataclass(slots=True)
 class Damage:
-    """What a log is like.
+    """The damage of a log.
 
-    first, last: positions of the entries that can be read; last 0: none.  bad: positions that
-    cannot be, with the log's own words, up to MAX_GAP of them.
+    first, last: positions of the readable entries; last 0: none.  bad: unreadable positions, with
+    the log's own messages, up to MAX_GAP of them.
     """
 
     snapshot_position: int = 0
@@ -87,10 +87,10 @@ async def _snapshot(log: MetadataLog, damage: Damage) -> Snapshot | None:
 
 
 async def readable(log: MetadataLog, damage: Damage) -> AsyncGenerator[list[LogEntry], None]:
-    """Yield all entries that can be read, and note in `damage` where they begin and what cannot.
+    """Yield all readable entries, and note in `damage` where they begin and which are unreadable.
 
-    A gap at the very end is noted only where the log itself says so: what is lost there with no
-    trace nobody can tell.
+    A gap at the very end is noted only if the log itself reports it: entries that are lost there
+    without a trace are unknown.
     """
     position, last_good, gap = FIRST_POSITION, 0, dict[int, str]()
     while len(gap) < MAX_GAP:
@@ -153,7 +153,7 @@ def _note_end(damage: Damage, gap: dict[int, str], last_good: int, *, reached_en
 async def recover_from_log(
     log: MetadataLog, damage: Damage, copies: tuple[Shelf, Copies] | None, say: Say
 ) -> Recovered:
-    """Return the newest state that a damaged log gives, with copies for what it lacks.
+    """Return the newest state of a damaged log; copies supply the entries that it lacks.
 
     copies: of the log's own timeline.
 

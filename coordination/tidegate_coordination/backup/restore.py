@@ -1,17 +1,17 @@
 """A recovered state becomes a new log, in a new timeline.
 
-    1  the store's marker: from here on the old log owns nothing, whoever still runs on it
-    2  the new log's trim boundary, which a log that never held an entry takes anywhere
+    1  the store's marker: from here on the old log owns no objects, even if gateways still run on
+    it 2  the new log's trim boundary, which a log that never held an entry accepts at any position
     3  a snapshot of the recovered state with TimelineOpened folded: no gateway may use it yet.  All
-       partitions begin a leader epoch, so that consumers notice that offsets are given anew; where
-       the cluster's metadata.version knows none, it is raised (decision 25)
-    4  salvage: entries that commit what the store holds and the state does not know
-    5  SalvageEnded: gateways may begin.  The new log is backed up at once
+       partitions start a leader epoch, so that consumers notice that offsets are reassigned; if
+       the cluster's metadata.version has no epochs, it is raised (decision 25)
+    4  salvage: entries that commit objects which the store holds and the state does not know
+    5  SalvageEnded: gateways may start.  The new log is backed up at once
 
-A restore that was cut short is done again with the same log: before 3 it begins anew (a timeline is
-left unused), after 3 it goes on.  A gateway of the old log that was about to delete when 1 happened
-deletes what its own log had declared dead longer ago than the grace period: no object that a
-younger backup needs.
+A restore that was cut short is repeated with the same log: before 3 it starts again (a timeline
+stays unused), after 3 it continues.  A gateway of the old log that was about to delete objects at 1
+deletes only objects that its own log had declared dead longer ago than the grace period: no younger
+backup needs these.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ LIVES_AN_ENTRY: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a restore works with.
+    """The inputs of a restore.
 
     owner: the marker of the store.  opened_by: this release, for people.  must_have_objects: the
-    copies are from elsewhere, so a store without any object is the wrong one.
+    copies are from another store, so a store without any object is the wrong one.
     """
 
     store: ObjectStore
@@ -67,10 +67,10 @@ class Work:
 
 @dataclass(slots=True)
 class RestoreReport:
-    """What was restored.
+    """The result of a restore.
 
-    backup_position: in the lost log, and the log time there; 0 when an earlier call was continued,
-    whose report has them.  log_position: of the new log.  cut_partitions: those whose
+    backup_position: in the lost log, and the log time there; 0 if this call continued an earlier
+    one, whose report has them.  log_position: of the new log.  cut_partitions: those whose
     first records were deleted after the backup.  lost_runs: stretches of records in the middle of
     a partition whose objects are gone.  raised_from: the metadata.version that the lost log had,
     where the new one has a higher; else 0.
@@ -91,10 +91,10 @@ class RestoreReport:
 
 @dataclass(slots=True)
 class Target:
-    """What the log to be written is.
+    """The log to write.
 
-    boundary: first position it takes; 0 if any.  state: of a restore that was cut short, or is
-    done.
+    boundary: first position that it accepts; 0 if any.  state: of an earlier restore to this log,
+    cut short or complete.
     """
 
     boundary: int = 0
@@ -139,12 +139,12 @@ def _in_use(why: str) -> LogMisconfigured:
 
 
 async def restore(work: Work, recovered: Recovered | None, target: Target) -> RestoreReport:
-    """Make the log of what was recovered, or go on where an earlier call was cut short.
+    """Make the log of a recovered state, or continue a restore that was cut short.
 
-    recovered: not needed to go on.
+    recovered: not needed to continue.
 
     Raises:
-      LogMisconfigured: the store or a half-restored log is not what it should be.
+      LogMisconfigured: the store or the half-restored log is the wrong one.
       StoreUnavailable, LogUnavailable, CoordinatorUnavailable: do it again, with the same log.
     """
     if target.is_done:
@@ -238,9 +238,9 @@ async def _begun(work: Work, state: ClusterState, target: Target) -> ClusterStat
 
 
 def _raise_to_epochs(state: ClusterState) -> list[MetadataVersionSet]:
-    """Raise the metadata.version so far that partitions can begin an epoch, and no further.
+    """Raise the metadata.version to the level of leader epochs, and no further.
 
-    Nothing lives in the new log but this command, so no gateway is asked; those of an older release
+    Only this command writes to the new log, so no gateway is asked; gateways of an older release
     cannot start on it.
     """
     return [MetadataVersionSet(EPOCHS)] if state.metadata_version < EPOCHS else []
@@ -279,7 +279,7 @@ async def _complete(work: Work, coordinator: Coordinator, report: RestoreReport)
     salvage = Salvage(coordinator, work.store, lives, work.say)
     await salvage.run()
     report.salvage = salvage.report
-    # What an earlier call salvaged, this one did not meet.
+    # This call did not read the objects that an earlier call salvaged.
     highest = state.partitions.highest_producer_id(state.producer_ids.was_given)
     met = max(salvage.index.next_producer_id, highest + 1)
     timelines = state.timeline - state.timelines.ended
@@ -287,9 +287,9 @@ async def _complete(work: Work, coordinator: Coordinator, report: RestoreReport)
 
 
 async def _add_lives(coordinator: Coordinator, found: Survey, restore_id: str) -> None:
-    """Take up the lives that began after the backup, in its timeline or a later one.
+    """Add the incarnations that started after the backup, in its timeline or a later one.
 
-    What an earlier timeline still got after it ended was not this cluster's any more.
+    Objects that an earlier timeline got after its end do not belong to this cluster.
     """
     state = coordinator.state
     lives = [

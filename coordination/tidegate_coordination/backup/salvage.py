@@ -1,7 +1,7 @@
-"""Reading the objects that the restored state does not know, and committing them.
+"""Reads the objects that the restored state does not know, and commits them.
 
-Every object is read twice: once to learn which producers' sequences are there, once to commit it.
-One object is held at a time, and the facts of one object for each life that is left.
+Salvage reads every object twice: once to learn its producers' sequences, once to commit it.  Memory
+holds one object at a time, and the facts of one object for each incarnation that is left.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Unplaced(NamedTuple):
 
 @dataclass(slots=True)
 class SalvageReport:
-    """What came of it.
+    """The result of a salvage.
 
     duplicates, refused: batches.  damaged: objects that cannot be read, and why; they are kept.
     """
@@ -75,9 +75,9 @@ class _Found(NamedTuple):
 
 
 class Salvage:
-    """Commits the objects of some lives.
+    """Commits the objects of some incarnations.
 
-    coordinator: its state is the restored one; nobody else writes to its log.
+    coordinator: its state is the restored one; it is the only writer of its log.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class Salvage:
         return self._coordinator.state
 
     async def run(self) -> None:
-        """Do it.  After an error it can be done again, and goes on where it was.
+        """Commit all objects.  After an error, call it again: it continues where it was.
 
         Raises:
-          StoreUnavailable, CoordinatorUnavailable, ProposalFailed: see above.
+          StoreUnavailable, CoordinatorUnavailable, ProposalFailed: call it again.
         """
         await self._learn()
         queues = [self._queue(life) for life in self._lives]
@@ -123,7 +123,7 @@ class Salvage:
                 looked_at += 1
                 if looked_at % SAID_EVERY == 0:
                     self._say(f"looked at {looked_at} objects that the backup does not know")
-        # They are met again, and told of, when it comes to committing.
+        # The commit pass reads them again, and reports them.
         self.report.damaged.clear()
 
     def _queue(self, life: Life) -> tuple[int, ObjectsOfLife]:
@@ -153,11 +153,12 @@ class Salvage:
         return None
 
     def _choose(self, heads: dict[int, _Found]) -> tuple[int, Gaps]:
-        """Return the oldest object that waits for no other life's.
+        """Return the oldest object that waits for no object of another incarnation.
 
-        If all wait, some batch was refused at its time, and taken when it was sent again: then the
-        oldest goes on; of those stored in the same second, the one that has least last copies to
-        lose.  A gap is bridged only when no older object waits: one behind that may yet fill it.
+        If all wait, some batch was refused at first and accepted when its producer repeated it.
+        Then the oldest object is next; of those stored in the same second, the one with the fewest
+        last copies to lose.  A gap is bridged only if no older object waits: that object, or one
+        after it, may still fill the gap.
         """
         by_age = sorted(heads, key=lambda number: (heads[number].modified_at, heads[number].name))
         passed: list[tuple[int, Gaps]] = []

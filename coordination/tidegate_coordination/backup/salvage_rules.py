@@ -1,12 +1,13 @@
-"""Committing what the restored state does not know: rules and order.  Pure.
+"""The rules and the order of committing objects that the restored state does not know.  Pure.
 
-An object of a former incarnation is committed in place, under its own WAL id, by the rules that any
-commit goes through; so one that was salvaged is known, and is not salvaged twice.
+An object of a former incarnation is committed in place, under its own WAL id, by the rules of any
+commit; so a salvaged object is known, and is not salvaged twice.
 
-Order: within a gateway's life objects are committed in the order of their counters, as they were.
-Between lives the store's clock decides, except where a producer's sequences say more: an object
-waits while a batch of it continues one that another life's later object still holds.  What nobody
-holds any more (deleted by retention, or damaged) is bridged: the producer goes on after the gap.
+Order: the objects of an incarnation are committed in the order of their counters, as they were.
+Between incarnations the store's clock decides, except where a producer's sequences say more: an
+object waits while a batch of it continues one that a later object of another incarnation still
+holds.  A gap of batches that no object holds any more (deleted by retention, or damaged) is
+bridged: the producer continues after the gap.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def partition_of(state: ClusterState, batch: BatchFacts) -> Partition | None:
 
 
 class Link(NamedTuple):
-    """The end of one idempotent batch: what the next batch of its producer continues."""
+    """The end of one idempotent batch, which the next batch of its producer continues."""
 
     topic_id: bytes
     partition: int
@@ -77,10 +78,10 @@ class Link(NamedTuple):
 
 
 class SequenceIndex:
-    """Which lives still hold the batch that another one continues; about 200 bytes a batch.
+    """The incarnations that still hold the batch which another one continues; 200 bytes a batch.
 
-    was_given: tells the producer ids that can have been given out; next_producer_id is above all
-    such that were met.  Others are a client's invention.
+    was_given: returns whether a producer id can have been assigned; next_producer_id is above all
+    such ids found.  Clients made up all other ids.
     """
 
     def __init__(self, was_given: Callable[[int], bool]) -> None:
@@ -101,7 +102,7 @@ class SequenceIndex:
             self._holders[link] = alone if others is None else (*others, incarnation)
 
     def remove(self, incarnation: int, batches: Iterable[BatchFacts]) -> None:
-        """Forget the batches of an object that had its turn: the state knows what it took."""
+        """Remove the batches of an object that was proposed: the state knows the accepted ones."""
         for batch in batches:
             link = _link(batch, batch.last_sequence)
             holders = list(self._holders.pop(link, ()))
@@ -126,12 +127,12 @@ def _link(batch: BatchFacts, last_sequence: int) -> int:
 
 @dataclass(slots=True)
 class Gaps:
-    """What keeps an object from being committed as it is.
+    """The obstacles to committing an object as it is.
 
-    waits: a batch continues one that another life holds.  losses: such batches, to be refused now,
-    of which there is no copy that may still have its turn.  bridges: the states that producers must
-    have before the object: to go on with what continues a batch that nobody holds any more, or to
-    begin at the beginning, where their first batch continues one that is still to come.
+    waits: a batch continues one that another incarnation holds.  losses: such batches that would be
+    refused now and of which no later object holds a copy.  bridges: the states that producers must
+    have before the object: to continue after batches that no object holds any more, or to start
+    from the first sequence, if their first batch continues one that is still to come.
     """
 
     waits: bool = False
@@ -162,7 +163,7 @@ def gaps_of(
         if any(each != incarnation for each in holders):
             gaps.waits = True
             gaps.losses += index.is_last_copy(batch)
-        # A gap behind others of its object was there at its time, and the batch refused.
+        # A gap after other batches of the object existed when it was written: refuse the batch.
         if is_first and not holders:
             gaps.bridges[key] = _before(batch, batch.first_sequence, state.log_time_ms)
             expected = (batch.producer_epoch, _next_sequence(batch))
@@ -190,7 +191,7 @@ def _is_next(batch: BatchFacts, expected: tuple[int, int]) -> bool:
 
 
 def _is_gap(batch: BatchFacts, expected: tuple[int, int]) -> bool:
-    """Tell whether something is missing in front of the batch; repeats and old epochs are none."""
+    """Return whether batches are missing before this one; repeats and old epochs are no gaps."""
     epoch, sequence = expected
     if batch.producer_epoch != epoch:
         return batch.producer_epoch > epoch and batch.first_sequence != 0
@@ -200,7 +201,7 @@ def _is_gap(batch: BatchFacts, expected: tuple[int, int]) -> bool:
 
 
 def _before(batch: BatchFacts, sequence: int, log_time_ms: int) -> ProducerState:
-    """Return the state in which the batch's producer must go on with a sequence."""
+    """Return the producer state after which the given sequence is the next one."""
     previous = (sequence - 1) & MAX_SEQUENCE
     return ProducerState(
         batch.producer_epoch, (KeptBatch(previous, previous, -1, -1),), log_time_ms
@@ -217,7 +218,7 @@ class SalvageWal(CommitWal):
     bridges: dict[tuple[int, int], ProducerState] = field(
         default_factory=dict[tuple[int, int], ProducerState]
     )
-    # HEADS: what a bridge changes in the overlay must not be seen by another one's proposal.
+    # HEADS: no other proposal may see the changes of a bridge in the overlay.
     reads: frozenset[str] = field(default=frozenset({TOPICS, GATEWAYS, HEADS}), init=False)
 
     def decide(self, view: View) -> Decided[list[BatchOutcome]]:
@@ -236,7 +237,7 @@ class SalvageWal(CommitWal):
 
 @dataclass(frozen=True, slots=True)
 class AddFormerLives:
-    """Let objects of lives that the state does not know be committed.  Answer: None."""
+    """Add former incarnations, so that their objects can be committed.  Answer: None."""
 
     restore_id: str
     lives: tuple[FormerLife, ...]
@@ -271,7 +272,7 @@ class EndSalvage:
 
 
 def _highest_next_id(state: ClusterState) -> int:
-    """Return above which no producer id can have been given out: what else is met was made up."""
+    """Return the bound of producer ids that can have been assigned; clients made up larger ones."""
     ids = state.producer_ids
     timelines = state.timeline - state.timelines.ended
     return min(ids.next_id + timelines * PRODUCER_ID_GAP, ids.own.stop - 1)

@@ -24,7 +24,7 @@ _LOOKS: Final = 3
 
 
 class Mark(NamedTuple):
-    """What an entry was, as far as is needed to know it again."""
+    """The facts by which an entry is recognised."""
 
     position: int
     digest: str
@@ -50,12 +50,12 @@ async def newest_mark(shelf: Shelf, names: Iterable[EntriesName]) -> Mark | None
 
 
 async def see_same(log: MetadataLog, copied: Mark) -> None:
-    """See that the log holds an entry as it was copied; one that it trimmed passes.
+    """Check that the log holds an entry as it was copied; a trimmed entry passes.
 
     Raises:
-      LogMisconfigured: it holds another one there.
-      LogCorrupt: what it holds there comes damaged.
-      LogUnavailable: as reading it.
+      LogMisconfigured: the log holds another entry there.
+      LogCorrupt: the log's entry there is damaged.
+      LogUnavailable: the log does not answer.
     """
     found = await _read(log, copied.position)
     if found is None or mark_of(found) == copied:

@@ -46,7 +46,7 @@ DELETED_AT_ONCE: Final = 500
 
 @dataclass(slots=True)
 class Copies:
-    """What lies on the shelf.  copied_at: store's clock, seconds since 1970, of the newest."""
+    """All copies.  copied_at: store's clock, seconds since 1970, of the newest."""
 
     snapshots: list[SnapshotName] = field(default_factory=list[SnapshotName])
     unfinished: list[SnapshotName] = field(default_factory=list[SnapshotName])
@@ -90,7 +90,7 @@ class Shelf:
         return found
 
     async def new_entries(self, after_key: str) -> list[tuple[EntriesName, float]]:
-        """List entries behind a key, with the time at which they were stored."""
+        """List entries after a key, with the time at which they were stored."""
         prefix = entries_prefix(self._prefix)
         parsed = [
             (parse_entries_key(self._prefix, info.key), info.modified_at)
@@ -177,7 +177,7 @@ class Shelf:
         """Delete copies that newer ones made needless."""
         for name in snapshots:
             folder = snapshot_folder(self._prefix, name)
-            # What says that it is whole goes first.
+            # Delete whole.json first, which marks the snapshot as whole.
             await self._store.delete_many([folder + WHOLE])
             keys = [info.key async for info in listed(self._store, folder)]
             await self._store.delete_many(keys)

@@ -1,4 +1,4 @@
-"""What a prefix holds: which lives stored WAL objects, and which known objects are missing."""
+"""A prefix's objects: incarnations that stored WAL objects, and known objects that are missing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Life(NamedTuple):
 
 @dataclass(slots=True)
 class Survey:
-    """objects: WAL objects.  strange: keys that name nothing; they are left alone.
+    """objects: WAL objects.  strange: keys that name no object of Tidegate; they are not touched.
 
     last_pipeline: the highest incarnation that stored a segment.
     """
@@ -110,7 +110,7 @@ def needed_objects(state: ClusterState) -> dict[str, int]:
 
 
 class ObjectsOfLife:
-    """The objects of a life by their counters, a page at a time."""
+    """The objects of an incarnation by their counters, a page at a time."""
 
     def __init__(self, store: ObjectStore, cluster_id: str, life: Life) -> None:
         self._store = store
@@ -141,7 +141,7 @@ def cuts(state: ClusterState, missing: set[int]) -> tuple[list[tuple[int, int]],
     """Return (partition number, new log start) past leading runs whose objects are missing.
 
     Those were deleted after the backup: by retention, or with their topic.  Also returns how many
-    runs behind them are missing: records that are lost, which an operator must know of.
+    later runs are missing: their records are lost, and the operator must know.
     """
     moves: list[tuple[int, int]] = []
     lost = 0

@@ -1,7 +1,7 @@
-"""Broker configs: Kafka's, with what the meaningful ones do here, and Tidegate's own settings.
+"""Broker configs: Kafka's, with their effect here, and Tidegate's own settings.
 
-Kafka's names are all known, so that tools find what they look for and a server.properties of Kafka
-is read as it stands; those without a text below change nothing here.
+All of Kafka's names are known, so that tools find them and Tidegate reads a server.properties of
+Kafka unchanged.  Configs without a text below have no effect here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .own_settings import OWN_SETTINGS
 NO_MEANING = "Kept for tools: it changes nothing here."
 
 _MEANINGS = {
-    "advertised.listeners": "What clients are told to connect to, one address for each listener.",
+    "advertised.listeners": "The addresses that clients connect to, one for each listener.",
     "auto.create.topics.enable": "Create a topic when a client asks for its metadata.",
     "broker.rack": "The availability zone of this gateway.",
     "compression.gzip.level": "Default of the topic config.",
@@ -35,7 +35,7 @@ _MEANINGS = {
     "controller.listener.names": "Listeners that are left out: those of Kafka's controllers.",
     "default.replication.factor": "Label of topics created without one of their own.",
     "delete.topic.enable": "Whether topics can be deleted.",
-    "fetch.max.bytes": "The most that one fetch answer holds, whatever the client asks for.",
+    "fetch.max.bytes": "The most bytes of one fetch response, even if the client requests more.",
     "group.initial.rebalance.delay.ms": "How long a new group waits for more members.",
     "group.max.session.timeout.ms": "The longest session time-out of a group member.",
     "group.max.size": "The most members of a group.",

@@ -1,6 +1,6 @@
-"""The values that remove least, for where the value that should hold cannot be known.
+"""The values that remove least, for settings whose effective value is unknown.
 
-What was removed does not come back, and what was kept too long can be removed later.
+Removed records do not come back; records kept too long can be removed later.
 """
 
 from __future__ import annotations

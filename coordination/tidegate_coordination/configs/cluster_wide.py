@@ -1,8 +1,8 @@
-"""Settings that gateways are given at their start, and that are the cluster's all the same.
+"""Static settings of gateways that apply to the whole cluster.
 
-They say what is removed, and how batches are judged, whichever gateway or pipeline does it.  Where
-gateways were given different ones, the careful value holds: the one that removes or refuses least.
-What was removed does not come back; what was kept too long can be removed later (decision 23).
+They decide which records are removed, and how batches are validated, by any gateway or pipeline.
+If the values of gateways differ, the careful value holds: the one that removes or refuses least.
+Removed records do not come back; records kept too long can be removed later (decision 23).
 """
 
 from __future__ import annotations

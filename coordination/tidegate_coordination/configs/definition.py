@@ -1,4 +1,4 @@
-"""What is known of one config, and the kinds of checks a value can have to pass.
+"""The definition of one config, and the kinds of checks of its value.
 
 The texts are Kafka's word for word: clients and their tests match them.
 """

@@ -1,9 +1,9 @@
-"""Which value of a config holds, and where it comes from.
+"""The effective value of a config, and its source.
 
-Kafka looks in this order: the resource's own, then per broker config name: this node's dynamic one,
+Kafka's order is: the resource's own value, then per broker config name: this node's dynamic one,
 the dynamic one of all brokers, the static one, the default.  Some broker configs stand in for
-others (log.retention.hours for log.retention.ms); Kafka lists those only below a value of the first
-name or its default, which is why a synonym list can be empty (ConfigHelper in Kafka).
+others (log.retention.hours for log.retention.ms).  Kafka lists those only below a value of the
+first name or its default, so a synonym list can be empty (ConfigHelper in Kafka).
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def _no_texts() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLayers:
-    """What is set for one gateway: its dynamic configs, those of all, and its static ones.
+    """The configs of one gateway: its dynamic ones, those of all gateways, and its static ones.
 
-    is_whole: whether the static ones are known.  Where they are not, and would decide, a config has
+    is_whole: whether the static ones are known.  If they are unknown and would decide, a config has
     its careful value.
     """
 
@@ -152,9 +152,9 @@ class BrokerLayers:
 def topic_config_text(
     configs: Mapping[str, str], layers: BrokerLayers, name: str, on_wrong: OnWrong = ignore
 ) -> str | None:
-    """Return what a config of a topic is, given what is set on the topic; it passes all checks.
+    """Return the value of a topic's config, given the topic's own configs; it passes all checks.
 
-    on_wrong: see BrokerLayers.default_of; also called for what is set on the topic.
+    on_wrong: see BrokerLayers.default_of; also called for the topic's own configs.
     """
     own = own_config_text(configs, name, on_wrong)
     return layers.default_of(TOPIC_CONFIGS[name], on_wrong) if own is None else own
@@ -175,9 +175,9 @@ def own_config_text(configs: Mapping[str, str], name: str, on_wrong: OnWrong) ->
 def effective_topic_config(
     configs: Mapping[str, str], layers: BrokerLayers, name: str, default: str | None = None
 ) -> Effective:
-    """Return a config of a topic, given what is set on the topic.
+    """Return a topic's config with its source, given the topic's own configs.
 
-    default: what holds where nothing is; None: what the layers say.
+    default: the value if the topic sets none; None: take it from the layers.
     """
     definition = TOPIC_CONFIGS[name]
     synonyms = layers.synonyms(definition.synonym) if definition.synonym else ()

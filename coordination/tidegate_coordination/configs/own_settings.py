@@ -24,33 +24,33 @@ OWN_SETTINGS = (
     _own("admin.listener", _STRING, None, None,
          "host:port of health checks and metrics; not set: none."),
     _own("buffered.bytes.max", _LONG, 512 * _MIB, at_least(128 * _MIB),
-         "Bytes of produce requests held in memory; above, Produce waits.  Objects that are being"
-         " stored take up to half of it more."),
+         "Bytes of produce requests held in memory; above it, Produce waits.  Objects being stored"
+         " take up to half of it in addition."),
     _own("cluster.id", _STRING, None, None,
          "The cluster this gateway must belong to; not set: the metadata log's."),
     _own("disk.cache.dir", _STRING, None, None,
-         "Folder for a copy of what is read of segments; may be lost or deleted at any time.  Not"
-         " set: none is kept."),
+         "Folder for copies of segment parts that were read; they may be lost or deleted at any"
+         " time.  Not set: no copies."),
     _own("disk.cache.max.bytes", _LONG, 10_240 * _MIB, at_least(0),
-         "What that folder's files may take of the disk."),
+         "The most disk space that the files in disk.cache.dir take."),
     _own("drain.grace.ms", _LONG, 4000, at_least(0),
-         "A gateway that drains closes connections that were silent for so long.  If that is longer"
-         " than clients take between two heartbeats, they hear from it where to go."),
+         "A draining gateway closes connections that were silent for so long.  If this is longer"
+         " than the clients' heartbeat interval, they learn from it where to go."),
     _own("drain.timeout.ms", _LONG, 30_000, at_least(0),
          "How long a gateway may take to stop; two thirds of it wait for its clients to go."),
     _own("fetch.cache.bytes", _LONG, 256 * _MIB, at_least(0),
          "Memory for parts of objects that were written or read.  Replies that wait to be sent, and"
-         " what is being read for others, take as much again, or 64 MiB if that is more."),
+         " reads for other gateways, take as much again, or 64 MiB if that is more."),
     _own("forwarding", _STRING, "auto", one_of("auto", "on", "off"),
-         "Whether one gateway appends to the metadata log for all: auto does as the log asks.  Only"
-         " gateways with a peer.listener can be that one."),
+         "Whether one gateway appends to the metadata log for all: auto takes the log's preference."
+         "  Only a gateway with a peer.listener can be that one."),
     _own("housekeeping.interval.ms", _LONG, 60_000, at_least(1000),
-         "How often expired records and objects nobody needs are looked for."),
+         "How often the gateway looks for expired records and for objects to delete."),
     _own("instance.key", _STRING, None, None,
-         "Tells a restart of this gateway from another one with its node id; not set: kept in the"
-         " data folder."),
+         "Distinguishes a restart of this gateway from another gateway with its node id; not set: a"
+         " key in the data folder."),
     _own("lease.ms", _LONG, 30_000, at_least(3000),
-         "A gateway that is not heard of for so long is taken for dead; fixed when the cluster is"
+         "If a gateway writes no entry for so long, its lease expires; fixed when the cluster is"
          " created."),
     _own("log.backup.interval.ms", _LONG, 60_000, at_least(0),
          "How often new entries of the metadata log are copied to the object store; 0: never."),
@@ -59,24 +59,24 @@ OWN_SETTINGS = (
          " s3://<bucket>/<prefix>, gs:// and az:// alike, http(s)://<host>:<port>/<prefix>,"
          " forward:<host>:<port>,..., or a plug-in's address."),
     _own("metadata.log.next", _ADDRESS, "", None,
-         "Where `tidegate log move` moves the metadata log to, if this gateway needs another"
-         " address than the command was given."),
+         "The new address of the metadata log in `tidegate log move`, if this gateway needs another"
+         " one than the command's."),
     _own("object.delete.grace.ms", _LONG, 600_000, at_least(0),
-         "How long an object that nothing refers to is kept for reads under way."),
+         "How long an unreferenced object is kept for reads under way."),
     _own("object.store", _ADDRESS, "file:data/objects", None,
          "Where records are: memory:, file:<folder>, s3://<bucket>/<prefix>,"
          " gs://<bucket>/<prefix>, az://<container>/<prefix>."),
     _own("orphan.scan.interval.ms", _LONG, 86_400_000, at_least(0),
-         "How often the object store is listed for objects that nothing names; 0: never."),
+         "How often the object store is listed for unreferenced objects; 0: never."),
     _own("peer.advertised.listener", _STRING, None, None,
          "host:port at which other gateways reach peer.listener; not set: as it listens."),
     _own("peer.listener", _STRING, None, None,
-         "host:port where other gateways ask this one, also for records; not set: none do."),
+         "host:port for requests of other gateways, also for records; not set: none."),
     _own("peer.token", _ADDRESS, "", None,
-         "A secret that gateways send each other, the same for all; empty: none is asked for."),
+         "A secret that gateways send each other, the same for all; empty: none is required."),
     _own("proxy.protocol.listeners", _LIST, "", None,
-         "Listeners behind a load balancer that sends a PROXY header, version 1 or 2: a connection"
-         " without one is closed."),
+         "Listeners whose load balancer sends a PROXY header, version 1 or 2: a connection without"
+         " one is closed."),
     _own("record.validation", _STRING, "header", one_of("header", "full"),
          "header: check batches as a whole; full: check every record as Kafka does."),
     _own("snapshot.interval.entries", _INT, 10_000, at_least(1),
@@ -86,9 +86,9 @@ OWN_SETTINGS = (
     _own("wal.max.object.bytes", _INT, 8 * _MIB, at_least(1024),
          "An object is sealed at this size."),
     _own("wal.put.budget.per.second", _DOUBLE, 8, at_least(0),
-         "Tokens for writing small objects that come in per second."),
+         "Tokens per second for writing small objects."),
     _own("wal.put.timeout.ms", _LONG, 30_000, at_least(1000),
-         "An object that is not stored by then is given up; its producers try again."),
+         "If an object is not stored by then, the gateway abandons it; its producers try again."),
     _own("wal.upload.slots", _INT, 8, at_least(1),
          "How many objects are written at the same time."),
     _own("zone.cidr.map", _STRING, None, None,
@@ -96,10 +96,10 @@ OWN_SETTINGS = (
     _own("zone.id.map", _LIST, "", None,
          "Names of zones and their ids, us-east-1a=use1-az4: both are the same zone."),
     _own("zone.listener.map", _LIST, "", None,
-         "Zones by listeners, LISTENER:zone, of clients that do not say theirs."),
+         "Zones by listener, LISTENER:zone, for clients that do not send their own."),
     _own("zone.reads", _STRING, "on", one_of("on", "off"),
-         "Whether gateways of a zone that have a peer.listener read for each other, so that the"
-         " object store is asked once for all of them."),
+         "Whether gateways of a zone that have a peer.listener read for each other, so that one"
+         " request to the object store serves all of them."),
 )  # fmt: skip
 
 REMOVED_SETTINGS = frozenset(

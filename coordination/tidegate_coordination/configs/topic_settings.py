@@ -1,4 +1,4 @@
-"""What the produce path and the housekeeper ask of a topic, compiled from its configs once."""
+"""A topic's settings for the produce path and the housekeeper, compiled once from its configs."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """Read a list config.  Not by a regular expression: a run of spaces would take for ever."""
+    """Read a list config.  Not with a regular expression, which is slow on a long run of spaces."""
     stripped = text.strip()
     return tuple(item.strip() for item in stripped.split(",")) if stripped else ()
 

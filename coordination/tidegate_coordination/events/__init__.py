@@ -1,1 +1,1 @@
-"""What can stand in the metadata log: events, entries, and the metadata.version they need."""
+"""The content of the metadata log: events, entries, and the metadata.version that they need."""

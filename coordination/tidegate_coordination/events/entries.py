@@ -1,12 +1,12 @@
 """An entry of the metadata log: the events of many proposals, decided together.
 
 Layout (msgpack array): format version, nonce, writer's incarnation, writer's clock in ms, events,
-writer's uptime in ms.  The nonce tells a writer whether the entry that holds a position is its own
-(an append whose answer was lost is repeated with the same bytes).
+writer's uptime in ms.  By the nonce a writer recognises its own entry at a position (it repeats an
+append whose answer was lost with the same bytes).
 
 Format 2 ends with one field more, always as a uint 32: the CRC-32C of the entry's position (8
-bytes, big-endian) and of all bytes before it, so that an entry that was misplaced shows, too.
-The cluster's metadata.version says which format is written; see metadata_versions.py.
+bytes, big-endian) and of all bytes before it, so that a misplaced entry is detected, too.
+The cluster's metadata.version decides which format is written; see metadata_versions.py.
 """
 
 from __future__ import annotations
@@ -111,10 +111,10 @@ def encode_events(events: Sequence[ev.Event]) -> list[msgspec.Raw]:
 
 
 def check_readable(events: Sequence[ev.Event], encoded: Sequence[msgspec.Raw]) -> None:
-    """See that replicas can read what encode_events() made of the events.
+    """Check that replicas can read the bytes that encode_events() made of the events.
 
-    WAL commits are left out: they are most of what is written, and all their fields are numbers,
-    which their trial looks at (state/trial_runs.py).
+    WAL commits are skipped: they are most of all entries, and all their fields are numbers, which
+    their trial checks (state/trial_runs.py).
 
     Raises:
       UnreadableEntry: a field of another type than its class says.
@@ -124,7 +124,7 @@ def check_readable(events: Sequence[ev.Event], encoded: Sequence[msgspec.Raw]) -
             if type(event) is not ev.WalCommitted:
                 _event_decoder.decode(data)
     except _DECODE_ERRORS as error:
-        raise UnreadableEntry(f"an event that nobody could read: {error}") from error
+        raise UnreadableEntry(f"an event that no replica could read: {error}") from error
 
 
 def encode_entry(
@@ -153,7 +153,7 @@ def decode_entry(payload: bytes, position: int, formats: range = _FORMATS) -> En
     """Read an entry back; formats: those that it may have (ClusterState.entry_formats).
 
     Raises:
-      UnreadableEntry: with the position, and what to do.
+      UnreadableEntry: the text gives the position, and what to do.
     """
     try:
         head = _head_decoder.decode(payload)

@@ -1,7 +1,8 @@
 """Events of a move of the metadata log to another log (decision 13).
 
-The entry that holds LogMoved is the last of its log.  The next position is in the new log, which by
-then holds, or is given by whoever comes first, every entry of the old one since its snapshot.
+The entry that holds LogMoved is the last of its log.  The next position is in the new log.  By then
+the new log holds every entry of the old one since its snapshot, or the first gateway that follows
+copies the missing ones.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from .cluster import Event
 class LogMoveBegun(Event, frozen=True, tag=60):
     """An incarnation copies the log; a move that was under way before ends here.
 
-    From here on nobody takes snapshots of this log or trims it, so that it can be copied.
+    From here on no gateway takes snapshots of this log or trims it, so that it can be copied.
     """
 
     move_id: str
@@ -20,10 +21,10 @@ class LogMoveBegun(Event, frozen=True, tag=60):
 
 
 class LogMoveOffered(Event, frozen=True, tag=61):
-    """The copy can be looked at: every gateway is to say whether it can use it.
+    """The copy is ready for a check: every gateway answers whether it can use the copy.
 
-    url: of the new log, as it was given to the command, less what is secret.  copy: id of the move
-    that wrote the snapshot which the copy begins with; no other log of the cluster has that one.
+    url: of the new log, as given to the command, without secrets.  copy: id of the move that wrote
+    the snapshot with which the copy begins; no other log of the cluster has that snapshot.
     """
 
     move_id: str
@@ -32,7 +33,7 @@ class LogMoveOffered(Event, frozen=True, tag=61):
 
 
 class LogMoveAnswered(Event, frozen=True, tag=62):
-    """A gateway has looked at the copy; complaint: why it cannot use it, "" if it can."""
+    """A gateway has checked the copy; complaint: why it cannot use it, "" if it can."""
 
     move_id: str
     incarnation: int
@@ -46,6 +47,6 @@ class LogMoved(Event, frozen=True, tag=63):
 
 
 class LogMoveCancelled(Event, frozen=True, tag=64):
-    """The log stays where it is; the copy is of no use to anybody but a later move."""
+    """The log stays where it is; only a later move can use the copy."""
 
     move_id: str

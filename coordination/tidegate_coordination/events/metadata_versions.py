@@ -1,12 +1,13 @@
-"""What gateways may write, by the cluster's metadata.version: a number that only rises.
+"""The formats that gateways may write, by the cluster's metadata.version, which only rises.
 
-A release that writes something new reads it first: while gateways are replaced one by one, all
-write what the oldest of them reads.  Once all read the next version, an operator raises the cluster
-to it; the entry that says so is the last in the manner of the one before.  See decision 18.
+A release can read a new format before any release writes it: while gateways are replaced one by
+one, all write formats that the oldest of them reads.  Once all gateways read the next version, an
+operator raises the cluster to it; the entry that raises it is the last one of the former version.
+See decision 18.
 
-A release that brings something new adds a row: here, and to EVENT_LEVELS for types of events.  New
-values in the answers of rules need a level like events, for who asked through another gateway, or
-finds the answer in the log, may be of an older release; see DUPLICATES_TOLD.
+A release that adds a format adds a row: here, and to EVENT_LEVELS for types of events.  New values
+in the answers of rules need a level like events: a gateway that proposed through another one, or
+that finds the answer in the log, may be of an older release; see DUPLICATES_TOLD.
 """
 
 from __future__ import annotations
@@ -73,17 +74,17 @@ WITH_TENANT: Final[tuple[type[Event], ...]] = (
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 SETTINGS_TOLD: Final = 3
-"""From here on gateways tell what they were given at their start; see decision 23."""
+"""From this version on, gateways write their static settings to the log; see decision 23."""
 EVENT_LEVELS: Final[dict[type[Event], int]] = {StaticSettingsTold: SETTINGS_TOLD}
-"""Types of events that need more than FIRST; whoever proposes them asks for the level, too."""
+"""Types of events that need more than FIRST; a rule must check the level before it decides one."""
 FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {
     (ev.ClusterCreated, "first_producer_id"): OWN_PRODUCER_IDS,
     **{(kind, "tenant"): TENANTS for kind in WITH_TENANT},
 }
-"""Fields that need more than FIRST once they say more than their default: (class, name).
+"""Fields that need more than FIRST if they differ from their default: (class, name).
 
-The class is that of an event, or of what stands in one.  An older release would fold the event
-without them, and so get another state: ask for the level before you propose them.
+The class is that of an event, or of a value in one.  An older release would fold the event without
+them, and so get another state: check the level before you propose them.
 """
 GATES: Final = LevelGates(FIRST, EVENT_LEVELS, FIELD_LEVELS)
 
@@ -91,7 +92,7 @@ GATES: Final = LevelGates(FIRST, EVENT_LEVELS, FIELD_LEVELS)
 class ReleaseTooOld(Exception):
     """The cluster uses a metadata.version that this release cannot read.
 
-    Stop, and run a newer release; what it would write, the others could not use.
+    Stop, and run a newer release; the other gateways could not use this one's entries.
     """
 
 
@@ -113,9 +114,9 @@ def too_new(found: int, newest: int) -> ReleaseTooOld:
 
 
 def entry_formats(version: int, highest: int = NEWEST) -> range:
-    """Return the formats that an entry may have behind which the cluster has `version`.
+    """Return the formats that an entry may have after which the cluster has `version`.
 
-    Fewer than this release knows: an entry that says it is older is damaged.
+    These are fewer than this release knows: an entry with an older format is damaged.
     """
     return range(LEVELS[version].entry_format, LEVELS[highest].entry_format + 1)
 

@@ -1,14 +1,14 @@
 """One classic group: a machine of requests and times in, effects out.
 
-States are Kafka's.  A rebalance begins when a member joins, leaves, expires or changes what it
-speaks (PreparingRebalance: joins are parked until all known members are back, or the longest
-rebalance timeout has passed), goes on when the joins are answered (CompletingRebalance: syncs are
-parked until the leader's assignment is durable), and ends Stable.
+States are Kafka's.  A rebalance begins when a member joins, leaves, expires or changes its
+protocols (PreparingRebalance: joins are parked until all known members are back, or the longest
+rebalance timeout has passed).  It continues when the joins are answered (CompletingRebalance: syncs
+are parked until the leader's assignment is durable), and ends in Stable.
 
-What must survive a restart is handed out as Persist: the assignment before any sync is answered, a
-returning static member's new id before its join is answered, and that the group became empty.  The
-owner appends these one after the other and calls `persisted` after each.  When one fails, or its
-outcome is unknown, the owner calls `abandon` and restores a new machine from the log.
+Persist effects carry the facts that must survive a restart: the assignment before any sync is
+answered, a returning static member's new id before its join is answered, and that the group became
+empty.  The owner appends these one after the other and calls `persisted` after each.  If one fails,
+or its outcome is unknown, the owner calls `abandon` and restores a new machine from the log.
 
 Times are seconds on any clock that does not jump.  Written from the behaviour of Kafka's group
 coordinator (KIP-134, KIP-345, KIP-394, KIP-814, KAFKA-12462).
@@ -43,9 +43,9 @@ from .values import (
 class ClassicGroup:
     """joining.py and syncing.py hold the rules of the two requests that may be parked.
 
-    initial_until: set while the first rebalance waits for more members; the latest end of that.
-    to_sync: members of this generation that have not asked for their assignment.
-    storing: what to do when each Persist, in order, is durable.
+    initial_until: set while the first rebalance waits for more members; the latest end of the wait.
+    to_sync: members of this generation that have not sent their SyncGroup.
+    storing: for each Persist, in order, the call to make when it is durable.
     """
 
     group_id: str
@@ -69,9 +69,9 @@ class ClassicGroup:
     def restore(
         cls, known: GroupChanged, *, claim_epoch: int, settings: GroupSettings, now: float
     ) -> ClassicGroup:
-        """Return the group as its last record says: a rebalance that was under way is forgotten.
+        """Return the group of its last record, without a rebalance that was under way.
 
-        Members go on with the generation they know; nobody has to join again.
+        Members continue with the generation they know; none has to join again.
         """
         return cls(
             known.group_id,
@@ -120,7 +120,7 @@ class ClassicGroup:
     # ---- requests that are answered at once
 
     def heartbeat(self, member: MemberIdentity, generation: int, now: float) -> Refusal | None:
-        """Note that a member lives."""
+        """Restart the session timeout of a member."""
         refusal = self.check(member, generation)
         if refusal is not None:
             return refusal
@@ -139,7 +139,7 @@ class ClassicGroup:
         return answers
 
     def check_commit(self, member: MemberIdentity, generation: int, now: float) -> Refusal | None:
-        """Tell whether a member may commit offsets; to do so is a sign of life.
+        """Return whether a member may commit offsets; a commit counts as a heartbeat.
 
         Generation -1 comes from a consumer without group management, or from an administrator.
         """
@@ -182,7 +182,7 @@ class ClassicGroup:
             self._end_of_joining(now)
 
     def restart_timers(self, now: float) -> None:
-        """Begin all timers anew, after a stall in which no request could be read."""
+        """Restart all timers, after a stall in which no request could be read."""
         for member in self.roster.members.values():
             if not member.is_new:
                 member.touch(now)
@@ -199,7 +199,7 @@ class ClassicGroup:
         self.storing.popleft()(now)
 
     def abandon(self, refusal: Refusal) -> None:
-        """Answer all who wait with the refusal; the machine serves nobody any more."""
+        """Answer all parked requests with the refusal; the machine serves no more requests."""
         for member in self.roster.members.values():
             self.answer_join(member, JoinAnswer(refusal, member.member_id))
             self.answer_sync(member, SyncAnswer(refusal))
@@ -261,14 +261,14 @@ class ClassicGroup:
             self._become_empty()
 
     def drop_member(self, member_id: str) -> Member:
-        """Remove a member; a parked request of it is told that it is unknown."""
+        """Remove a member; its parked request is answered UNKNOWN_MEMBER_ID."""
         member = self.roster.members[member_id]
         self.answer_join(member, JoinAnswer(Refusal.UNKNOWN_MEMBER, ""))
         self.answer_sync(member, SyncAnswer(Refusal.UNKNOWN_MEMBER))
         return self.roster.remove(member_id)
 
     def fail_syncs(self, refusal: Refusal) -> None:
-        """Answer parked syncs with a refusal; nobody has an assignment now."""
+        """Answer parked syncs with a refusal; no member has an assignment now."""
         for member in self.roster.members.values():
             member.assignment = b""
             self.answer_sync(member, SyncAnswer(refusal))
@@ -288,7 +288,7 @@ class ClassicGroup:
         return ticket is not None
 
     def current_join_answer(self, member_id: str, *, skip_assignment: bool = False) -> JoinAnswer:
-        """Return what a join of this generation tells the member."""
+        """Return the member's answer to a join of this generation."""
         leads = member_id == self.roster.leader
         return JoinAnswer(
             None,
@@ -377,4 +377,4 @@ class ClassicGroup:
 
 
 def _nothing_more(_now: float) -> None:
-    """Nobody waits for the record."""
+    """Do nothing: no request waits for the record."""

@@ -1,4 +1,4 @@
-"""JoinGroup of a classic group: who may join, and whether that starts a rebalance."""
+"""JoinGroup of a classic group: which members may join, and whether that starts a rebalance."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def _has_bytes(group: ClassicGroup, request: JoinRequest) -> bool:
 
 
 def _suits(group: ClassicGroup, request: JoinRequest) -> bool:
-    """An empty group takes any type; others their own, if all members speak a protocol of it."""
+    """Return whether the request fits the group.
+
+    An empty group takes any type; others their own, if all members support one of the protocols.
+    """
     if not group.roster.members:
         return bool(request.protocol_type and request.protocols)
     return request.protocol_type == group.protocol_type and group.roster.suits(request.protocols)
@@ -96,10 +99,10 @@ def _join_known(group: ClassicGroup, request: JoinRequest, ticket: int, now: flo
 
 
 def _changes_nothing(group: ClassicGroup, member: Member, request: JoinRequest) -> bool:
-    """Tell whether the member may just be told how things stand.
+    """Return whether a join can be answered with the current generation.
 
-    It may have missed its first answer.  The leader joins again when it wants a rebalance, say
-    since partitions were added to a topic.
+    The member may have missed its first answer.  The leader joins again when it wants a rebalance,
+    for instance after partitions were added to a topic.
     """
     if member.protocols != request.protocols or member.join_ticket is not None:
         return False
@@ -160,7 +163,7 @@ def _replace(
     ticket: int,
     now: float,
 ) -> None:
-    """KIP-345: an instance came back; whoever used its old member id is fenced."""
+    """KIP-345: an instance came back; the member with its old id is fenced."""
     old_leader = group.roster.leader or ""
     _fence(group, member)
     group.to_sync.discard(member.member_id)
@@ -188,10 +191,10 @@ def _welcome_back(
 ) -> None:
     """Answer the join of a returning static member, whose new id is durable now.
 
-    shown_leader: before KIP-814 (v9) a returning leader could not be told to skip the assignment,
-    so it is shown its old id as the leader's and behaves as a follower.  None: v9 and later.
-    When a rebalance began meanwhile, the join waits for it.  When the instance came back once
-    more, its later join waits for its own record.
+    shown_leader: before KIP-814 (v9) an answer cannot ask a returning leader to skip the
+    assignment, so it names the old id as the leader's and the member acts as a follower.  None: v9
+    and later.  When a rebalance began meanwhile, the join waits for it.  When the instance came
+    back once more, its later join waits for its own record.
     """
     if group.state is not State.STABLE or member.join_ticket != ticket:
         return
@@ -219,7 +222,7 @@ def _park(group: ClassicGroup, member: Member, ticket: int) -> None:
 
 
 def _fresh_id(request: JoinRequest) -> str:
-    """An id must fit a string of the protocol, whatever it begins with."""
+    """Return a new member id, cut so that it fits a string of the protocol."""
     room_bytes = MAX_ID_BYTES - len(request.fresh_id) - 1
     begin = (request.instance_id or request.client_id).encode()[:room_bytes]
     return f"{begin.decode(errors='ignore')}-{request.fresh_id}"

@@ -21,7 +21,7 @@ def member_record(member: Member, assignment: bytes) -> MemberRecord:
 
 
 def restored_roster(records: tuple[MemberRecord, ...], leader: str | None, now: float) -> Roster:
-    """Return the members as they were; their sessions begin anew, so a move expires nobody."""
+    """Return the recorded members; their session timeouts restart, so a move expires no member."""
     roster = Roster()
     for each in records:
         member = Member(

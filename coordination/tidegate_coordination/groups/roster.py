@@ -1,4 +1,4 @@
-"""The members of one classic group: who they are, what they speak, who leads, who waits."""
+"""The members of one classic group: identities, protocols, leader, and parked requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import inf
 from .values import JoinedMember, JoinRequest, Protocols, Refusal, member_bytes
 
 PENDING_BYTES = 256
-"""What an id that was given out costs beside its text."""
+"""Bytes that an assigned member id costs beside its text."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Member:
 
     @property
     def is_waiting(self) -> bool:
-        """Tell whether a request of it is parked, which counts as a sign of life."""
+        """Return whether a request of it is parked, which keeps its session alive."""
         return self.join_ticket is not None or self.sync_ticket is not None
 
     @property
@@ -52,15 +52,15 @@ class Member:
         return next((data for name, data in self.protocols if name == protocol), b"")
 
     def touch(self, now: float) -> None:
-        """Begin the session timeout anew."""
+        """Restart the session timeout."""
         self.expires_at = now + self.session_timeout_ms / 1000
 
 
 @dataclass(slots=True)
 class Roster:
-    """members: in the order they came.  pending: ids given out (KIP-394) and when they lapse.
+    """members: in the order they came.  pending: assigned ids (KIP-394) and when they lapse.
 
-    size_bytes: of the members.  pending_bytes: what the ids given out cost.
+    size_bytes: of the members.  pending_bytes: of the assigned ids.
     """
 
     members: dict[str, Member] = field(default_factory=dict[str, Member])
@@ -137,11 +137,11 @@ class Roster:
         return ticket
 
     def all_joined(self) -> bool:
-        """Tell whether nobody is missing from the rebalance."""
+        """Return whether every member has joined the rebalance."""
         return self.joining == len(self.members) and not self.pending
 
     def elect_joined(self) -> bool:
-        """Let the leader be somebody who joined; False when nobody did."""
+        """Choose a member that joined as leader; return False if none did."""
         if self.leader is not None and self.members[self.leader].join_ticket is not None:
             return True
         joined = (each.member_id for each in self.members.values() if each.join_ticket is not None)

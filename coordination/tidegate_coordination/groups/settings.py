@@ -1,4 +1,4 @@
-"""What an operator tunes about groups."""
+"""The settings of groups."""
 
 from __future__ import annotations
 

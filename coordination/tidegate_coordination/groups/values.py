@@ -1,4 +1,4 @@
-"""What goes into a group's machine and what comes out of it."""
+"""The inputs and the effects of a group's machine."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..events.groups import GroupChanged
 Protocols = tuple[tuple[str, bytes], ...]
 CONSUMER_PROTOCOL_TYPE = "consumer"
 MEMBER_BYTES = 128
-"""What a member costs beside what it sent: its id's random part, numbers and lengths."""
+"""Bytes of a member beside those it sent: its id's random part, numbers and lengths."""
 
 
 def member_bytes(client_id: str, client_host: str, instance_id: str | None, sent: Protocols) -> int:
-    """Return no less than what a member adds to its group's record, its assignment apart.
+    """Return an upper bound of a member's bytes in its group's record, without its assignment.
 
     A member id begins with the client id or the instance id.
     """
@@ -80,7 +80,7 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """What the leader learns about a member."""
+    """A member in the JoinGroup answer of the leader."""
 
     member_id: str
     instance_id: str | None

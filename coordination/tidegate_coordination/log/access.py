@@ -24,20 +24,20 @@ _log = structlog.get_logger("tidegate.coordinator")
 
 
 class GatewayFenced(Exception):
-    """This incarnation cannot go on: others ended it, or trimmed what it has not read.
+    """This incarnation is fenced: others ended it, or trimmed entries that it has not read.
 
-    Stop the gateway and start it anew; what it had not answered has an unknown outcome.
+    Stop the gateway and start it again; the outcome of its unanswered requests is unknown.
     """
 
 
 class LogAccess:
-    """Asks the log for one thing at a time; whoever waits for that has a deadline of its own.
+    """Makes one call of the log at a time; callers that wait for it have deadlines of their own.
 
-    asked_at: since when what was asked is not answered; None while nothing is.
-    answered_at: when it last answered so that one could go on.  unsure_since: since when it is
-    asked without having done so; None while nothing is asked.  To be told that a position is taken
-    says no more than that others went on.  Who is cut off must see where the log ends.  What other
-    gateways tell of the log counts for nothing here: it may not answer them, either.
+    asked_at: when the unanswered call began; None if there is none.
+    answered_at: when the log last gave an answer that proves that it is reachable.  unsure_since:
+    since when it is called without such an answer; None while it is not called.  CONFLICT does not
+    prove that this replica has read to the log's end, and a gateway that was cut off must read to
+    the end.  Reports of other gateways about the log do not count: it may not answer them, either.
     """
 
     def __init__(self, log: MetadataLog, is_cut_off: Callable[[], bool] = lambda: False) -> None:
@@ -49,7 +49,7 @@ class LogAccess:
         self._away_since: float | None = None
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
-        """Append, or repeat it until the log says what became of it.
+        """Append, and repeat the append until its outcome is known.
 
         Raises:
           GatewayFenced: the position was trimmed.
@@ -62,9 +62,9 @@ class LogAccess:
         return result
 
     async def read(self, position: int) -> list[LogEntry]:
-        """Read from a position on, a second time where the entry there is damaged.
+        """Read from a position on; if the entry there is damaged, read it a second time.
 
-        That may have befallen it on its way.  What is damaged still is the fold's to refuse.
+        It may have been damaged in transit.  If it still is, the fold refuses it.
 
         Raises:
           GatewayFenced: the position was trimmed.
@@ -88,7 +88,7 @@ class LogAccess:
     def _note_end(self) -> None:
         """Take note that all is here that the log held when it was asked."""
         self.answered_at = trio.current_time()
-        self.unsure_since = self.asked_at  # what is asked just now may never be answered
+        self.unsure_since = self.asked_at  # the call under way may never be answered
 
     async def _retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         delay, said = FIRST_RETRY_SECONDS, SaidAgain()
@@ -110,7 +110,7 @@ class LogAccess:
                 delay = min(delay * 2, LAST_RETRY_SECONDS)
 
     def _note_answer(self) -> None:
-        """Who read that the log is away shall read that it is back."""
+        """Log that the log answers again, if a warning said that it did not."""
         if self._away_since is not None:
             away_seconds = round(trio.current_time() - self._away_since, 1)
             _log.info("the metadata log answers again", away_seconds=away_seconds)

@@ -1,8 +1,8 @@
-"""A log becomes the copy of another: same positions, same bytes.
+"""Copies a log to another: same positions, same bytes.
 
-Whoever copies, and however many do at once, an entry is put by compare-and-set: it is there once,
-or was there already.  Entries carry random bytes, so one that two logs hold at the same position
-shows that one of them is a copy of the other.
+Each entry is put by compare-and-set, so any number of gateways may copy at once: an entry is there
+once, or was there already.  Entries carry random bytes, so if two logs hold the same entry at the
+same position, one of them is a copy of the other.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 COPY_BYTES: Final = 4 << 20
 RETRY_SECONDS: Final = 0.1
 
-# A log that was verified, or is somebody else's, may hold anything.
+# A log that was verified, or that another program uses, may hold any entries.
 _FOREIGN: Final = (
     *(StateBroken, UnreadableEntry, ReleaseTooOld, msgspec.MsgspecError),
     *(AttributeError, LookupError, TypeError, ValueError),
@@ -59,7 +59,7 @@ async def patiently(attempt: Callable[[], Awaitable[Result]]) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedCopy:
-    """What a log holds that an earlier move left.
+    """The content of a log that an earlier move left.
 
     cluster_id, timeline: whose copy it is.  next_position: the first that is not copied.
     copy: see LogMoveOffered.
@@ -136,7 +136,7 @@ def in_use(why: str) -> LogMisconfigured:
 
 
 async def begin_copy(target: MetadataLog, snapshot: Snapshot) -> None:
-    """Save a state in an empty log: the entries behind it are to be copied.
+    """Save a state in an empty log; the caller then copies the entries after it.
 
     Raises:
       LogUnavailable: do it again, with the same snapshot.
@@ -148,12 +148,12 @@ async def begin_copy(target: MetadataLog, snapshot: Snapshot) -> None:
 
 
 async def put_copy(target: MetadataLog, entry: LogEntry) -> None:
-    """See that the copy holds an entry, or held it once.
+    """Put an entry into the copy, unless the copy holds it or held it once.
 
     Raises:
-      LogMisconfigured: somebody writes to it already.
-      LogUnavailable: do it again.
-      LogCorrupt: it was damaged on its way, or in the old log.
+      LogMisconfigured: another program writes to the copy already.
+      LogUnavailable: repeat the call.
+      LogCorrupt: the entry was damaged in transit, or in the old log.
     """
     expect_whole([entry])
     result = await target.append(entry.position, entry.payload)
@@ -162,7 +162,7 @@ async def put_copy(target: MetadataLog, entry: LogEntry) -> None:
     held = await target.read(entry.position, 1)
     if isinstance(held, Trimmed):
         return
-    expect_whole(held)  # what came damaged is nobody else's
+    expect_whole(held)  # a damaged entry does not prove another writer
     if held[0].payload != entry.payload:
         raise _foreign(entry.position)
 
@@ -175,25 +175,24 @@ def _foreign(position: int) -> LogMisconfigured:
 
 
 async def prove_target(target: MetadataLog, move: LogMove, sealed_at: int = 0) -> None:
-    """See that a log is the one that a move leads to, and not the old one, or one before that.
+    """Check that a log is the target of a move, and not the old log, or one before that.
 
-    Those hold the same entries at the same positions, so only the snapshot tells.
+    Those hold the same entries at the same positions, so only the snapshot distinguishes them.
 
     Raises:
-      LogMisconfigured: it is another.
-      LogUnavailable: nobody can tell now.
+      LogMisconfigured: it is another log.
+      LogUnavailable: the log does not answer now.
     """
     snapshot = await target.load_snapshot()
     if snapshot is not None and _moves_of(snapshot).is_target_of(move, sealed_at):
         return
     raise LogMisconfigured(
-        "the log to go on with is not the one that the metadata log is moved to: see"
-        " metadata.log.next"
+        "the new log is not the one that the metadata log is moved to: see metadata.log.next"
     )
 
 
 def _moves_of(snapshot: Snapshot) -> LogMoveTable:
-    """Return what it says of moves: nothing, if it is none of a cluster."""
+    """Return the snapshot's table of moves; empty if it is no snapshot of a cluster."""
     moves = LogMoveTable()
     try:
         for head in split(b"".join(snapshot.chunks)):
@@ -205,20 +204,20 @@ def _moves_of(snapshot: Snapshot) -> LogMoveTable:
 
 
 async def holds_copy(source: MetadataLog, target: MetadataLog, position: int) -> bool:
-    """Tell whether the copy has got as far as an entry of the source, which must be there.
+    """Return whether the copy holds an entry of the source, which must have it.
 
-    It has, too, where others are so far ahead that they trimmed it: whose log it is, its snapshot
-    tells (prove_target).
+    Also true if other gateways have trimmed the entry from the copy: its snapshot proves which log
+    it is (prove_target).
 
     Raises:
       LogMisconfigured: the target is no copy of the source.
-      LogUnavailable: nobody can tell now.
-      LogCorrupt: one of the two entries came damaged.
+      LogUnavailable: one of the logs does not answer now.
+      LogCorrupt: one of the two entries is damaged.
     """
     try:
         theirs = await target.read(position, 1)
     except LogCorrupt:
-        return False  # it ends before, or is another log: time will tell
+        return False  # it ends before, or is another log: a later call finds out
     if isinstance(theirs, Trimmed):
         return True
     ours = await source.read(position, 1)

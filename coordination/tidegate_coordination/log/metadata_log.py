@@ -1,12 +1,12 @@
 """The metadata log: the only shared mutable thing of a cluster.
 
 A totally ordered list of small entries. Positions start at 1 and have no gaps. `append` is a
-compare-and-set of a position: exactly one payload ever holds it, whoever writes and however often.
-All safety of the cluster rests on this; leases, leaders and clocks are only hints.
+compare-and-set of a position: exactly one payload ever holds it, for any number of writers and
+attempts. All safety of the cluster rests on this; leases, leaders and clocks are only hints.
 
 Trimming moves a durable boundary that only rises. Positions below it are gone for readers and
-refused to writers for ever, so a writer that was paused across a trim cannot bring an old position
-back to life.
+refused to writers for ever, so a writer that was paused across a trim cannot fill an old position
+again.
 
 A URL is opened with `load.open_log`. Every implementation keeps its own deadlines: no call waits
 without end, and each may be cancelled (a cancelled append has an unknown outcome). Any log can be
@@ -22,15 +22,15 @@ FIRST_POSITION: Final = 1
 
 
 class LogUnavailable(Exception):
-    """The log gave no answer, or refused for now; what was asked may have happened, or may yet.
+    """The log did not answer, or refused for now; the call may have taken effect, or may yet.
 
-    Repeat the same append later. If that is a CONFLICT, read the position: one's own payload there
-    means that an earlier attempt had succeeded.
+    Repeat the same append later. If the answer is CONFLICT, read the position: your own payload
+    there means that an earlier attempt succeeded.
     """
 
 
 class LogCorrupt(Exception):
-    """The log holds what nobody wrote, or lacks what was there. Stop; the text is for a person."""
+    """The log holds bytes that were never appended, or lacks entries. Stop; the text says which."""
 
 
 class LogMisconfigured(Exception):
@@ -38,15 +38,15 @@ class LogMisconfigured(Exception):
 
 
 class LogMisuse(ValueError):
-    """The caller asked for what no correct caller asks. Nothing was changed."""
+    """The call is a bug of the caller. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogCapabilities:
-    """What callers may expect of a log.
+    """The capabilities of a log.
 
-    `forward_to_leader`: the log bears few writers, so gateways send proposals to one of them.
-    `can_append`: False for one that is only read here; others append what is proposed here.
+    `forward_to_leader`: the log supports few writers, so gateways send proposals to one of them.
+    `can_append`: False for a log that this gateway only reads; others append its proposals.
     """
 
     forward_to_leader: bool
@@ -77,7 +77,7 @@ class Snapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """The positions asked for are gone: load the snapshot, or read on from `first_position`."""
+    """The requested positions are trimmed: load the snapshot, or read on from `first_position`."""
 
     first_position: int
 
@@ -144,5 +144,5 @@ class MetadataLog(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Let go of files and connections. What was appended stays."""
+        """Close files and connections. Appended entries stay."""
         ...

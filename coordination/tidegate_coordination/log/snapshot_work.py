@@ -1,4 +1,4 @@
-"""Work on a whole snapshot, which takes time: in a thread, so that nobody else waits for it."""
+"""Work on a whole snapshot: in a thread, since it takes so long that requests would wait."""
 
 from collections.abc import Callable
 from typing import TypeVar

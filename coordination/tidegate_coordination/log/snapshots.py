@@ -55,7 +55,7 @@ def frame_chunks(position: int, payload_chunks: Sequence[bytes]) -> list[bytes]:
 
 
 def split_frames(joined: bytes) -> list[bytes]:
-    """Cut frames that stand one behind the other; `unframe_chunks` says whether they are whole."""
+    """Split frames that follow one another; `unframe_chunks` checks that they are whole."""
     frames: list[bytes] = []
     at = 0
     while at < len(joined):
@@ -104,7 +104,7 @@ async def load_newest(
                 return await load(snapshot, position)
             except LogCorrupt as error:
                 damage = damage or error
-        # What was dropped for newer ones while it was read is not damaged.
+        # A snapshot that was dropped for newer ones while it was read is not damaged.
         if listed == await list_complete():
             if damage:
                 raise damage
@@ -189,7 +189,7 @@ def _check(holds: bool, head: _Chunk, complaint: str) -> None:
 
 
 async def encode_state(state: ClusterState, *, as_copy: bool = False) -> Snapshot:
-    """Encode a state as it is now; others run, and may change it, meanwhile."""
+    """Encode a state as of now; other tasks run, and may change it, meanwhile."""
     chunks: list[bytes] = []
     rest = bytearray()
     with state.frozen(as_copy=as_copy) as frozen:
@@ -220,14 +220,14 @@ async def save_verified(
     *,
     may_go_on: Callable[[], bool] = _always,
 ) -> Snapshot:
-    """Save a snapshot and read it back. Returns what was read: this one, or another's newer one.
+    """Save a snapshot and read it back. Returns the one read: this one, or another's newer one.
 
     Args:
-        may_go_on: whether the log is still the one that it was, and is not being moved. Between
-            its answer and the call of the log nobody else runs.
+        may_go_on: returns whether the log is still the same and no move is under way. No other task
+            runs between its answer and the call of the log.
 
     Raises:
-        LogCorrupt: what was read back is not what was saved. Nothing may be trimmed.
+        LogCorrupt: the snapshot read back differs from the saved one. Trim nothing.
         LogUnavailable: it may or may not have been saved; save again later.
     """
     _expect_not_moved(may_go_on)

@@ -1,10 +1,10 @@
-"""What of a URL must not be shown or written down, and the URL without it.  Pure.
+"""The secrets of a URL, which must not be shown or stored, and the URL without them.  Pure.
 
-This is the only place that decides it, for the URLs of metadata logs and object stores alike.  What
-is left opens the same log, given the password by another way: user and parameters stay, since one
-that is left out (sslmode, sslrootcert) would weaken the connection without a word.
+Only this module decides that, for the URLs of metadata logs and object stores alike.  The stripped
+URL opens the same log if the password is given in another way: user and parameters stay, since
+dropping one (sslmode, sslrootcert) would weaken the connection silently.
 
-A password may hold what else would end it: where that is in doubt, more is left out.
+A password may hold characters that would end it: in doubt, more is stripped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 # Their URLs are paths, in which any character is one of a name.
 _OF_FILES: Final = ("file", "memory", "sqlite")
-# The whole of what stands before the @ is a token.
+# Everything before the @ is a token.
 _OF_TOKENS: Final = ("http", "https")
 _SECRET: Final = re.compile(
     r"passw|passphrase|secret|token|credential|signature|(access|account|client|server)_?key|^sig$"

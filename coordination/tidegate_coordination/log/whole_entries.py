@@ -1,6 +1,6 @@
-"""Entries of a log whose own checksums are looked at, for those who keep them and do not fold them.
+"""Checks entries' own checksums, for callers that store entries and do not fold them.
 
-An entry that fails its checksum counts as one that the log calls damaged.
+An entry that fails its checksum counts as one that the log reports as damaged.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from .metadata_log import LogCorrupt, LogEntry
 
 
 def expect_whole(entries: Iterable[LogEntry]) -> None:
-    """See that no entry is damaged; what has no checksum passes.
+    """Check that no entry is damaged; an entry without a checksum passes.
 
     Raises:
-      LogCorrupt: one is.
+      LogCorrupt: an entry is damaged.
     """
     for each in entries:
         try:
@@ -25,7 +25,7 @@ def expect_whole(entries: Iterable[LogEntry]) -> None:
 
 
 def whole_ones(entries: Iterable[LogEntry]) -> tuple[list[LogEntry], str]:
-    """Return the entries before the first that is damaged, and what is wrong with that one."""
+    """Return the entries before the first damaged one, and the error of that one."""
     whole: list[LogEntry] = []
     try:
         for each in entries:

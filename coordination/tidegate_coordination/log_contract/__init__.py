@@ -1,1 +1,1 @@
-"""What every metadata log must promise, as checks that run against anyone's log."""
+"""The contract of every metadata log, as checks that run against any implementation."""

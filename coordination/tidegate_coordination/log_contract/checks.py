@@ -49,7 +49,7 @@ def require(holds: bool, otherwise: str) -> None:
 
 @dataclass(slots=True)
 class Bench:
-    """Two handles on the log under test, and what they must hold."""
+    """Two handles on the log under test, and its expected entries."""
 
     open_log: OpenLog
     one: MetadataLog
@@ -102,7 +102,7 @@ async def check_content(bench: Bench, log: MetadataLog, from_position: int) -> N
     wanted = {at: what for at, what in bench.written.items() if at >= from_position}
     for position in sorted(wanted.keys() | found.keys()):
         require(position in found, f"the entry appended at {position} is gone")
-        require(position in wanted, f"position {position} holds an entry that nobody appended")
+        require(position in wanted, f"position {position} holds an entry that was never appended")
         require(found[position] == wanted[position], f"position {position} holds another payload")
 
 
@@ -151,7 +151,7 @@ async def _read_past_end_refused(bench: Bench) -> str:
     try:
         await bench.one.read(bench.next_position + 1, _PAGE_BYTES)
     except LogCorrupt:
-        return "a log that is shorter than what was read is noticed"
+        return "a log that ends before an entry already read is noticed"
     raise BrokenPromise(
         "a read after a missing entry did not raise LogCorrupt: lost entries go unseen"
     )
@@ -175,7 +175,7 @@ async def _one_winner(bench: Bench) -> str:
         require(len(winners) == 1, f"{len(winners)} writers won position {position}, not one")
         bench.written[position] = winners[0]
         losers = Counter(how.value for how in results.values())
-        require(losers["conflict"] == _WRITERS - 1, f"the losers were told {dict(losers)}")
+        require(losers["conflict"] == _WRITERS - 1, f"the losers got {dict(losers)}")
     await check_content(bench, bench.one, FIRST_POSITION)
     return f"{_ROUNDS} positions, {_WRITERS} writers, one winner each"
 
@@ -355,7 +355,7 @@ async def _trim_to_end(bench: Bench) -> str:
     position = await bench.append(b"first after all", log=bench.one)
     require(position == boundary, f"appended at {position} instead of {boundary}")
     await check_content(bench, bench.two, boundary)
-    return "a log without entries goes on at its boundary"
+    return "a log without entries continues at its boundary"
 
 
 CHECKS: Final[Sequence[tuple[str, Callable[[Bench], Awaitable[str]]]]] = (

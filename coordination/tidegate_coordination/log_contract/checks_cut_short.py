@@ -29,13 +29,13 @@ _REFUSED: Final = (AppendResult.CONFLICT, AppendResult.TRIMMED)
 
 
 async def _append_cut_short(bench: Bench) -> str:
-    """A cancelled append is there as a whole or not at all, and blocks nobody."""
+    """A cancelled append is there as a whole or not at all, and blocks no other call."""
     for number, seconds in enumerate(_MOMENTS_SECONDS):
         position, payload = bench.next_position, b"cut short %d " % number * 5000
         with trio.move_on_after(seconds):
             await bench.one.append(position, payload)
         with trio.move_on_after(_GIVE_UP_SECONDS) as patience:
-            # It may still be under way, so whoever comes first is right.
+            # It may still be under way, so either payload may win.
             await bench.two.append(position, payload)
         require(
             not patience.cancelled_caught,
@@ -124,12 +124,12 @@ async def _stalled(log: MetadataLog, position: int, done: trio.Event) -> None:
 
 
 async def _check_still_joined(bench: Bench, begin: int) -> None:
-    """Whatever became of a trim, the log is read on from its first entry without a gap."""
+    """Whether or not a trim took effect, reads from the first entry find no gap."""
     first = await _first_kept(bench, begin)
     try:
         await check_content(bench, bench.two, first)
     except BrokenPromise:
-        # One that was cancelled may have come true only now.
+        # A cancelled trim may have taken effect only now.
         if (later := await _first_kept(bench, first)) == first:
             raise
         await check_content(bench, bench.two, later)

@@ -41,7 +41,7 @@ async def _run(
     try:
         with trio.fail_after(_CHECK_SECONDS):
             text = await check(bench)
-    except Exception as error:  # whatever a stranger's log raises is a finding, and is reported
+    except Exception as error:  # any exception of a foreign log is a finding, and is reported
         report(name, False, _finding(error))
         return False
     report(name, True, text)

@@ -74,8 +74,8 @@ class FaultyLog:
     """`faults` may be changed at any time, also to none at all: `LogFaults()` heals.
 
     `landed` counts by the names of `LogFaults`; a late append that lost its position to another
-    counts as `late_append_refused`; `count` is told each. `is_due` is asked at every call that a
-    fault could strike, and makes it strike whatever its rate.
+    counts as `late_append_refused`; `count` is called for each. `is_due` is called for every call
+    that a fault could strike; if it returns True, the fault strikes regardless of its rate.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class FaultyLog:
             await self._land(late)
 
     async def _begin(self) -> float:
-        """What precedes every call: late appends land, time passes. Returns seconds for after."""
+        """Before each call: land late appends, pass time. Return the seconds to wait after it."""
         for late in self._late:
             late.calls_left -= 1
         landing = [late for late in self._late if late.calls_left <= 0]

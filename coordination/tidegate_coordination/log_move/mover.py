@@ -1,14 +1,15 @@
 """The move of a live log, step by step; a move that was cut short is begun again (decision 13).
 
-    1  LogMoveBegun      nobody trims the old log any more
-    2  a snapshot in the new log, marked as a copy; no gateway starts on that
-    3  entries are copied behind it, from here to the end
+    1  LogMoveBegun      no gateway trims the old log any more
+    2  a snapshot in the new log, marked as a copy; no gateway starts on a marked log
+    3  entries after it are copied, from here to the end
     4  near: LogMoveOffered; every gateway opens the new log, looks for this very entry, answers
-    5  nearly level, all ready: LogMoved, by compare-and-set; the old log takes nothing more
-    6  whoever reads that copies the last entries, if they are not there yet, and goes on there
+    5  nearly level, all ready: LogMoved, by compare-and-set; the old log accepts no more entries
+    6  a gateway that reads LogMoved copies the last entries, if they are missing, and continues
+    there
 
-Up to 5 nothing has happened but copying: the move ends with its mover's life, or by
-LogMoveCancelled.  From 5 on there is nothing left to be done that gateways do not do themselves.
+Before 5 the move has only copied: it ends with its mover's incarnation, or by LogMoveCancelled.
+From 5 on the gateways do the rest themselves.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ class MoveRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """What to move, and how patiently.
+    """The target of a move, and its time limits.
 
-    url: of the new log; what is secret in it is not told to gateways.  ready_seconds: for gateways
-    to answer and the copy to be level.
-    stall_seconds: how long nothing can be written while the last entries are copied, at most.
+    url: of the new log; gateways get it without its secrets.  ready_seconds: for gateways to answer
+    and the copy to be level.
+    stall_seconds: the longest time without appends while the last entries are copied.
     """
 
     move_id: str
@@ -105,7 +106,7 @@ class LogMover:
         """Move the log.
 
         Raises:
-          MoveRefused: it stays where it is; the gateways go on there.
+          MoveRefused: it stays where it is; the gateways continue there.
           LogMisconfigured, LogCorrupt, LogMisuse: likewise.
           CoordinatorUnavailable: run it again.
         """
@@ -113,7 +114,7 @@ class LogMover:
             await self._move()
         except* (MoveRefused, LogMisconfigured, LogCorrupt, LogMisuse) as refusals:
             await self._coordinator.propose(CancelLogMove(self._plan.move_id))
-            # A seal that was under way may have come true, and that answer proves the log's end.
+            # A seal that was under way may have been committed; that answer proves the log's end.
             if not self._has_moved:
                 raise _first(refusals) from None
         self._fill_in()
@@ -166,7 +167,7 @@ class LogMover:
         while True:
             entries = await patiently(lambda: self._source.read(self._next, COPY_BYTES))
             if isinstance(entries, Trimmed):
-                raise in_use("what an earlier move left in it is too old to go on with")
+                raise in_use("it holds the copy of an earlier move, which is too old to continue")
             for each in entries:
                 await patiently(partial(put_copy, self._target, each))
                 self._next = each.position + 1
@@ -180,19 +181,19 @@ class LogMover:
 
     @property
     def _left_seconds(self) -> float:
-        """How long it takes to copy what is left, as it went until now."""
+        """Return the estimated time to copy the remaining entries, at the speed so far."""
         first, since = self._copied_at
         copied = self._next - first
         return self._lag * (trio.current_time() - since) / copied if copied else inf
 
     def _is_near(self) -> bool:
-        """Tell whether gateways that are asked now will see their question in the copy soon."""
+        """Return whether the copy is so near that gateways asked now find the offer in it soon."""
         return self._lag <= LEVEL_ENTRIES or self._left_seconds <= NEAR_SECONDS
 
     def _is_level(self) -> bool:
-        """Tell whether what is left to copy takes no longer than writers may have to wait.
+        """Return whether copying the remaining entries takes no longer than writers may wait.
 
-        The copy has to hold the offer: who completes it knows it by that.
+        The copy has to hold the offer: gateways that complete the copy recognise it by that.
         """
         move = self._state.log_moves.present
         if move is None or self._next <= move.offered_at:
@@ -220,7 +221,7 @@ class LogMover:
 
     async def _offer(self) -> None:
         self._say("asking the gateways whether they can use the new log")
-        # Whoever reads the log or a copy of it reads this, and it may be sent to another gateway.
+        # Every reader of the log, or of a copy of it, sees this URL, and it may be forwarded.
         offer = OfferLog(self._plan.move_id, without_secrets(self._plan.url), self._copy)
         _check_step(await self._coordinator.propose(offer))
 

@@ -1,6 +1,7 @@
-"""What a gateway does about a move of the log: it looks at the copy that is offered, and answers.
+"""A gateway's part in a move of the log: it checks the offered copy, and answers.
 
-The new log is opened then, and stays open, so that nothing has to be opened when the old one ends.
+It opens the new log for that and keeps it open, so that no log has to be opened when the old one
+ends.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class LogMoveWatch:
 
     def _offer(self) -> LogMove | None:
         if not self._coordinator.incarnation:
-            return None  # who is not registered yet is not asked, and could not answer
+            return None  # a gateway that is not registered yet is not asked, and could not answer
         return self._coordinator.state.log_moves.offer_to(self._coordinator.incarnation)
 
     def _is_offered(self) -> bool:
@@ -70,7 +71,7 @@ class LogMoveWatch:
     async def _complaint(self, offer: LogMove) -> str:
         """Return why the copy cannot be used here; "" if it can."""
         if not self._log.capabilities.can_append:
-            return ""  # it reads through others, who follow
+            return ""  # it reads through other gateways, which follow the move
         problem = "it does not answer"
         with trio.move_on_after(LOOK_SECONDS):
             while self._coordinator.state.log_moves.present is offer:

@@ -33,7 +33,7 @@ async def open_log(url: str) -> "ForwardLog":
     """Open the log through the first gateway that answers.
 
     Raises:
-        LogMisconfigured: the URL, or what answers there, is not fit for it.
+        LogMisconfigured: the URL is wrong, or the server there is no gateway with a log.
         LogUnavailable: no gateway answers now.
     """
     addresses = addresses_of(url)
@@ -72,7 +72,7 @@ def _opening(url: str) -> Open:
 
 
 class ForwardLog:
-    """openings: of the same log, through one gateway each.  told: what that log can do."""
+    """openings: of the same log, through one gateway each.  told: the log's capabilities."""
 
     def __init__(self, openings: Sequence[Open], told: LogCapabilities) -> None:
         self._openings = list(openings)
@@ -108,10 +108,10 @@ class ForwardLog:
             await each.aclose()
 
     async def _ask(self, call: Callable[[MetadataLog], Awaitable[Result]]) -> Result:
-        """Make a call that changes nothing, of the first gateway that answers it.
+        """Make a read-only call of the first gateway that answers it.
 
-        One that refuses, such as another that reads through others, is no worse than one that is
-        away: the rest may be back before anybody mends metadata.log.
+        A gateway that refuses, such as one that itself reads through others, counts as one that
+        does not answer: the other gateways may be back before the operator corrects metadata.log.
         """
         failures: list[str] = []
         for _ in self._openings:

@@ -75,7 +75,7 @@ class MemoryLog:
     def _check_joined(self, position: int) -> None:
         if position > self._end:
             raise LogCorrupt(
-                f"position {position} was asked for, but the log ends before {self._end}"
+                f"position {position} was requested, but the log ends before {self._end}"
             )
 
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
@@ -119,5 +119,5 @@ class MemoryLog:
             self._first_position = before_position
 
     async def aclose(self) -> None:
-        """Nothing to let go of: other gateways may hold the same log."""
+        """Release nothing: other gateways may hold the same log."""
         await trio.lowlevel.checkpoint()

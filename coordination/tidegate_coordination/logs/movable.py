@@ -1,12 +1,12 @@
-"""A log that can be moved under those who use it (decision 13).
+"""A log that can be moved while gateways use it (decision 13).
 
 The state says where the log is: once the entry that holds LogMoved is folded, every later position
-is in the new log.  Whoever asks for one first sees that the new log holds all entries of the old
-one, which another may have left undone, and then everybody goes on there.  Nothing is appended to
-the old log behind that entry, since nobody can name its position without having read it.
+is in the new log.  A caller's first call after that makes sure that the new log holds all entries
+of the old one, which the mover may not have copied; then all calls go to the new log.  No entry is
+appended to the old log after that entry, since a gateway must read it to know the next position.
 
-A call is made of the log that the state, as it is then, says.  What is under way at the old log
-ends there, and then that log is closed.
+Each call goes to the log that is current when the call starts.  Calls under way at the old log end
+there, and then that log is closed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class MovableLog:
         self.moves = 0
 
     def follow(self, state: ClusterState) -> None:
-        """Be where this state says; it is folded from what is read here, or will be."""
+        """Use the log that this state names; the state is folded from entries read here."""
         self._state = state
 
     @property
@@ -80,7 +80,7 @@ class MovableLog:
     def _is_here(self, state: ClusterState) -> bool:
         sealed_at = state.log_moves.sealed_at
         if state.position > sealed_at > self._passed:
-            self._passed = sealed_at  # what came after it was read here, so this is the new log
+            self._passed = sealed_at  # the entries after it were read here, so this is the new log
         return sealed_at <= self._passed or not self.capabilities.can_append
 
     async def _find(self) -> _Opened:
@@ -111,7 +111,7 @@ class MovableLog:
         await self._close_if_idle(old)
 
     async def _followed(self, move: LogMove) -> MetadataLog:
-        """Open where a move led; who cannot is told where that is."""
+        """Open the target of a move; an error names the target."""
         try:
             return await self._opened(move.url, move.move_id)
         except LogMisconfigured as error:
@@ -150,11 +150,11 @@ class MovableLog:
             await _close(log)
 
     async def prepare(self, move: LogMove) -> bool:
-        """Open the log that is offered; tell whether it holds the copy already.
+        """Open the offered log; return whether it holds the copy already.
 
         Raises:
-          LogMisconfigured: it can be none.
-          LogUnavailable: it does not answer now.
+          LogMisconfigured: the offered log cannot be used.
+          LogUnavailable: the offered log does not answer now.
         """
         async with self._one_at_a_time:
             new = await self._opened(move.url, move.move_id)
@@ -162,7 +162,7 @@ class MovableLog:
             return await holds_copy(self._present.log, new, move.offered_at)
 
     async def forget_next(self) -> None:
-        """Close what prepare() opened, unless the move came true: then it is needed now."""
+        """Close the log that prepare() opened, unless the move was committed: then it is in use."""
         async with self._one_at_a_time:
             if self._state is None or self._next_of != self._state.log_moves.last.move_id:
                 await self._let_go()
@@ -207,7 +207,7 @@ class MovableLog:
 
 
 async def _close(log: MetadataLog) -> None:
-    """Close a log that nobody uses any more; that it cannot be reached harms nobody."""
+    """Close an unused log; an error of closing is ignored, since the log is not needed."""
     with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_SECONDS):
         try:
             await log.aclose()

@@ -1,4 +1,4 @@
-"""What the cluster state says of an object.  Pure."""
+"""The standing of an object in the cluster state.  Pure."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ def holder(state: ClusterState, group_id: str) -> Gateway | None:
 def candidates(
     state: ClusterState, absent: frozenset[int] = frozenset(), listener: str | None = None
 ) -> dict[int, Gateway]:
-    """Return the gateways that share the groups nobody holds, by node id.
+    """Return the gateways that share the groups without a claim, by node id.
 
     absent: incarnations that do not answer; they get no group as long as others serve.
-    listener: of who asks, None for nobody in particular; those without it cannot be named to him.
+    listener: the client's; gateways without it are left out.  None: any.
     """
     serving = state.gateways.serving()
     if listener is not None:
@@ -32,10 +32,10 @@ def candidates(
 
 
 def server(state: ClusterState, group_id: str, among: Mapping[int, Gateway]) -> Gateway | None:
-    """Return the gateway to send the group's members to; None when no gateway lives.
+    """Return the gateway that serves the group's members; None if no gateway is live.
 
-    among: see candidates().  A group that is held waits for its holder, absent or not: nobody else
-    may serve it before the holder's lease is over.
+    among: see candidates().  A group with a claim waits for the claim's holder, absent or not: no
+    other gateway may serve it before the holder's lease expires.
     """
     return holder(state, group_id) or chosen(group_id, among)
 

@@ -1,15 +1,15 @@
-"""What the settings of topics are: the one place where gateways and pipeline ask.
+"""The effective settings of topics, for gateways and the pipeline.
 
 A topic's own config holds, else the dynamic config of a gateway, else the dynamic default of all
-gateways, else the static settings that gateways were given at their start.  Any gateway judges
-batches and keeps house, and the pipeline has no static settings at all.  So each gateway tells its
-static settings in the log, and the careful value of all of them holds; see configs/cluster_wide.py
-and decision 23.
+gateways, else the static settings that gateways got at their start.  Any gateway validates batches
+and runs the housekeeper, and the pipeline has no static settings at all.  So each gateway writes
+its static settings to the log, and the most careful of their values holds; see
+configs/cluster_wide.py and decision 23.
 
-A value that is not known counts as the most careful one there is: that of a gateway that has not
-told its settings yet, and that of a cluster in which no gateway has.  Below metadata.version 3 no
-gateway can tell: a gateway then goes by its own settings, as in earlier releases, and the pipeline
-by the most careful values.
+An unknown value counts as the most careful possible one: that of a gateway that has not written its
+settings yet, and that of a cluster in which no gateway has.  Below metadata.version 3 no gateway
+can write them: a gateway then uses its own settings, as in earlier releases, and the pipeline the
+most careful values.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _log = structlog.get_logger("tidegate.settings")
 
 
 class Own(NamedTuple):
-    """What a gateway was given at its start."""
+    """A gateway's own static settings."""
 
     node_id: int
     static: Mapping[str, str]
@@ -65,7 +65,7 @@ class Disagreement(NamedTuple):
 
 
 class _Default(NamedTuple):
-    """What a config is where no topic sets it, and the layers it comes from."""
+    """A config's value for topics that do not set it, and the layers it comes from."""
 
     text: str
     layers: BrokerLayers
@@ -131,7 +131,7 @@ class ClusterSettings:
         return int(self._careful(TIMES[name], ignore).text)
 
     def to_tell(self, incarnation: int) -> TellSettings | None:
-        """Return what a gateway has to tell the others now."""
+        """Return the settings that this gateway must write to the log now; None if none."""
         own, state = self._own, self._state
         if own is None or state.metadata_version < SETTINGS_TOLD:
             return None
@@ -148,14 +148,14 @@ class ClusterSettings:
 
     @property
     def unknown(self) -> list[int]:
-        """Return the gateways whose settings are not known; NO_GATEWAY if none ever told any."""
+        """Return the gateways whose settings are unknown; NO_GATEWAY if none ever wrote any."""
         self._look()
         return [node_id for node_id, each in self._layers.items() if not each.is_whole]
 
     def _look(self) -> None:
         """Find out again what gateways say, if that may have changed."""
         state = self._state
-        # Each only rises, so the sum tells whether any did.
+        # Each only rises, so the sum changes if any does.
         version = (
             state.configs.version
             + state.gateways.version
@@ -216,7 +216,7 @@ class ClusterSettings:
     ) -> Iterator[tuple[str, BrokerLayers]]:
         """Yield the value of each gateway, at least one.
 
-        Where the config removes no records, a gateway that has not told its own does not count.
+        If the config removes no records, a gateway that has not written its own does not count.
         """
         layers = list(self._layers.values())
         if definition.name not in CAREFUL_VALUES:
@@ -255,7 +255,7 @@ class ClusterSettings:
         """Warn of a value that is stored and wrong; of a gateway's not again for each topic."""
         if self._is_new(where, name, text):
             _log.warning(
-                "a config that is stored cannot be used, and another value holds: set it anew",
+                "a stored config cannot be used, and another value holds: set it again",
                 config=name,
                 value=text[:_SHOWN_CHARACTERS],
                 where=where,
@@ -270,4 +270,4 @@ class ClusterSettings:
 
 
 _SETTINGS: Final = OF_TOPICS | TIMES
-"""What gateways can disagree on -> what its values have to pass."""
+"""The settings that gateways can disagree on -> the checks of their values."""

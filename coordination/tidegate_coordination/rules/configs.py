@@ -38,7 +38,7 @@ class ResourceType(Enum):
 
 
 class Operation(Enum):
-    """What to do with a config; Kafka's numbers."""
+    """An operation on a config; Kafka's numbers."""
 
     SET = 0
     DELETE = 1
@@ -80,7 +80,7 @@ class _Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """resource_type: Kafka's number, known or not.  replaces: what is not named is unset."""
+    """resource_type: Kafka's number, known or not.  replaces: unset configs that are not named."""
 
     resource_type: int
     resource_name: str

@@ -1,6 +1,6 @@
-"""Draining as an operator asks for it, by node id, through anybody who writes to the log.
+"""Draining at an operator's command, by node id, proposed by any writer of the log.
 
-A gateway that is told to drain by its own process says so itself: StartDraining.
+A gateway whose own process asks it to drain proposes StartDraining itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _GATEWAYS = frozenset({GATEWAYS})
 
 
 class Marked(Enum):
-    """What became of an operator's wish."""
+    """The result of an operator's command."""
 
     DONE = "done"
     ALREADY = "it was so already"

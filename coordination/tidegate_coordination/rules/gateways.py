@@ -43,15 +43,15 @@ class CannotJoin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """Begin an incarnation; creates the cluster in an empty log.
+    """Start an incarnation; creates the cluster in an empty log.
 
     cluster_id, lease_ms: used only if the log is empty.  silent: (incarnation, clock_ms) of the
-    gateway with this node id that the caller has watched for a whole lease; it is ended if it has
-    not written since, for where nobody else lives, nobody else can end it.
-    before: what the next incarnation was when this was asked, 0 where it cannot come late; asked
-    through others it can, and must not end the life that its first arrival began.
-    highest_version: the metadata.version up to which it can read; a new cluster begins there.
-    Answer: the incarnation, or why not.
+    gateway with this node id that the caller has watched for a whole lease.  If it has not written
+    since, this expires it: a last gateway has no other to expire it.
+    before: the next incarnation's number when this was proposed, 0 if the proposal cannot arrive
+    late.  A forwarded one can, and must not end the incarnation that its first arrival started.
+    highest_version: the metadata.version up to which it can read; a new cluster starts there.
+    Answer: the incarnation, or the reason of the refusal.
     """
 
     node_id: int
@@ -68,7 +68,7 @@ class Register:
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)
 
     def decide(self, view: View) -> Decided[int | NodeIdTaken | CannotJoin]:
-        """The same instance key supersedes its earlier life at once.
+        """A gateway with the same instance key ends its earlier incarnation at once.
 
         See docs/architecture.md, "Incarnations and claims".
         """
@@ -101,7 +101,10 @@ class Register:
         return Decided(events, gateways.next_incarnation)
 
     def _beginning(self) -> list[Event]:
-        """A cluster begins with all that its first gateway and who decides this can read."""
+        """Return the events of a new cluster.
+
+        Its version is the highest that both its first gateway and the deciding one can read.
+        """
         version = min(self.highest_version, NEWEST)
         first_id = drawn_first_id(self.cluster_id) if version >= OWN_PRODUCER_IDS else 0
         created = ClusterCreated(self.cluster_id, 1, self.lease_ms, first_id)
@@ -110,7 +113,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Say that the writer lives, and again what it can read; 0: not that.  Answer: None."""
+    """Renew the writer's lease, and repeat the version it can read; 0: none.  Answer: None."""
 
     highest_version: int = 0
     reads: frozenset[str] = field(default=NOTHING, init=False)
@@ -134,7 +137,7 @@ class TellSettings:
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)
 
     def decide(self, view: View) -> Decided[None]:
-        """Nothing, where all is told; see decision 23."""
+        """Return no event if the log holds these settings already; see decision 23."""
         state = view.state
         gateway = state.gateways.live.get(self.incarnation)
         if gateway is None or not gateway.is_broker or state.metadata_version < SETTINGS_TOLD:
@@ -184,7 +187,7 @@ class ExpireGateways:
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)
 
     def decide(self, view: View) -> Decided[list[int]]:
-        """The writer lives, and so does who asked, and has so far: they write this very entry."""
+        """Expire neither the writer of this entry nor the author: both prove here to be live."""
         alive = {view.writer, view.appender, *view.acknowledged}
         ended = [each for each in view.state.gateways.expired() if each not in alive]
         return Decided([GatewayExpired(each) for each in ended], ended)
@@ -192,17 +195,17 @@ class ExpireGateways:
 
 @dataclass(frozen=True, slots=True)
 class TakeClaim:
-    """Become the one that may write what a name guards.
+    """Take the claim of a name, whose holder alone may write the guarded things.
 
-    Answer: the claim's epoch when the writer holds it now, None when another live gateway does, or
-    when the writer drains and others do not.
+    Answer: the claim's epoch if the writer holds it now, None if another live gateway does, or if
+    the writer drains and others do not.
     """
 
     name: str
 
     @property
     def reads(self) -> frozenset[str]:
-        """The claim, and who lives."""
+        """The claim, and the table of gateways."""
         return frozenset({claim_scope(self.name), GATEWAYS})
 
     @property

@@ -1,8 +1,8 @@
-"""Retention and collection: what may go, and when.
+"""Retention and collection: which records and objects are deleted, and when.
 
-Planning is a pure look at the state; the proposals check again at the position they get.  An object
-is collected in two steps: no live run is left in it (its death is in the log), and after a grace
-period longer than any reader's plan it is deleted and then forgotten by an event.
+Planning only reads the state; the proposals check again at the position they get.  An object is
+collected in two steps.  First it has no live run left; its death is in the log.  After a grace
+period longer than any reader's plan it is deleted, and then an event removes it from the state.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def plan_retention(
     settings_of: Callable[[Topic], TopicSettings | None],
     topics: Iterable[Topic] | None = None,
 ) -> list[tuple[int, int]]:
-    """Return (partition number, new log start) for what retention.ms and retention.bytes allow.
+    """Return (partition number, new log start) as retention.ms and retention.bytes demand.
 
-    A topic that is only compacted, or whose settings are None, is never cut.  The oldest run goes
-    first; the first that is still needed ends the search, so nothing goes early.  At most MAX_MOVES
-    at once.  topics: None for all.
+    A topic that is only compacted, or whose settings are None, is never cut.  The oldest run is
+    deleted first; the first run that is still needed ends the search, so no run is deleted early.
+    At most MAX_MOVES at once.  topics: None for all.
     """
     moves: list[tuple[int, int]] = []
     for topic in state.topics.by_id.values() if topics is None else topics:
@@ -51,8 +51,8 @@ def plan_retention(
 def _retained_from(state: ClusterState, partition: Partition, settings: TopicSettings) -> int:
     """Return the first offset that must stay.
 
-    Records without time stamps age from their commit.  Log time may be ahead for good, where a
-    clock once was: what most clocks say keeps it from deleting too early.
+    Records without timestamps age from their commit.  Log time may stay ahead for ever if one clock
+    once was ahead: the time of most clocks keeps retention from deleting too early.
     """
     now_ms = state.gateways.earlier_of_median_and(state.log_time_ms)
     offset = partition.log_start
@@ -73,7 +73,7 @@ def _retained_from(state: ClusterState, partition: Partition, settings: TopicSet
 
 @dataclass(frozen=True, slots=True)
 class MoveLogStarts:
-    """Move log starts up.  Answer: None; what no longer fits the state is left out."""
+    """Move log starts up.  Answer: None; moves that no longer fit the state are dropped."""
 
     moves: tuple[tuple[int, int], ...]
     reads: frozenset[str] = field(default=frozenset({TOPICS, HEADS}), init=False)
@@ -101,9 +101,9 @@ def collectable(
 ) -> list[int]:
     """Return the objects that have been dead for the grace period, at most MAX_COLLECTED.
 
-    copied_ms: every entry of an earlier log time is in a copy of the log.  What a log restored from
-    it would still read, for it knows nothing of the segments, stays that long.  left_out: numbers.
-    among: numbers to look at, which may be gone; None for all.
+    copied_ms: every entry of an earlier log time is in a copy of the log.  Objects that died later
+    stay, since a log restored from the copy would not know the segments and would still read them.
+    left_out: numbers.  among: numbers to consider, which may be gone; None for all.
     """
     before_ms = state.log_time_ms - grace_ms
     objects = state.objects

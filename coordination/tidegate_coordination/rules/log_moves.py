@@ -17,12 +17,12 @@ from .proposal import GATEWAYS, Decided, View
 
 LOG_MOVE = "log move"
 _MOVE = frozenset({LOG_MOVE})
-# A move ends with its mover's life, and a gateway that registers has to be asked.
+# A move ends with its mover's incarnation, and a gateway that registers must check the copy, too.
 _MOVE_AND_GATEWAYS = frozenset({LOG_MOVE, GATEWAYS})
 
 
 class MoveStep(Enum):
-    """What became of a step of a move."""
+    """The result of a step of a move."""
 
     DONE = "done"
     NOT_READY = "gateways have not said that they can use the new log"

@@ -9,10 +9,10 @@ from .proposal import View
 
 
 def found_topic(view: View, name: str, topic_ids: Mapping[str, bytes]) -> Topic | None:
-    """Return the topic for which a name stood, if it still does.
+    """Return the topic that a name meant when it was looked up, if it still does.
 
-    topic_ids: by name, b"" for none.  A name that is not in there stands for what it does now: an
-    older release looked nothing up.
+    topic_ids: by name, b"" for none.  A name that is missing there means its present topic: an
+    older release looked up no names.
     """
     topic = view.state.topics.by_name.get(name)
     if topic is None or topic_ids.get(name, topic.topic_id) != topic.topic_id:

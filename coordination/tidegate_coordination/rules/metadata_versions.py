@@ -28,7 +28,7 @@ class SetMetadataVersion:
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)
 
     def decide(self, view: View) -> Decided[str]:
-        """All who live must read it: whoever comes later is asked when it registers."""
+        """All live gateways must read the version; later ones are checked when they register."""
         if self.version == view.state.metadata_version:
             return Decided((), "")
         refusal = why_not(view.state, self.version)

@@ -1,4 +1,4 @@
-"""A proposal with a name: decided once, whoever is asked to, and however often."""
+"""A proposal with a number: decided once, even if its author sends it several times."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def failure_text(answer: bytes) -> str | None:
 
 @dataclass(slots=True)
 class Asked:
-    """What becomes known of a numbered proposal while it waits to be decided.
+    """Facts about a numbered proposal that arrive while it waits to be decided.
 
-    again: it may have been decided before, or be decided again, so that even a refusal is kept.
-    is_withdrawn: its author waits for it no more.  From here on it fails, everywhere.
+    again: it may have been decided before, or may be decided again, so even a refusal is kept.
+    is_withdrawn: its author no longer waits for it.  From now on every gateway lets it fail.
     """
 
     again: bool = False
@@ -85,18 +85,18 @@ class Numbered:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Whether its author lives, beside what the proposal reads."""
+        """The table of gateways, for its author's lease, and the scopes that the proposal reads."""
         return self.proposal.reads | self._scope | {GATEWAYS}
 
     @property
     def writes(self) -> frozenset[str]:
-        """What the proposal writes, and that it was decided."""
+        """The scopes that the proposal writes, and the record of its decision."""
         return self.proposal.writes | self._scope
 
     def decide(self, view: View) -> Decided[bytes | NotDecided]:
-        """Give the first answer again, if there is one.
+        """Repeat the first answer, if there is one.
 
-        A refusal that was asked for once is not kept: nothing came of it.
+        A refusal of a proposal that was sent once is not kept: it changed no state.
         """
         state = view.state
         if not state.gateways.is_live(self.incarnation):

@@ -1,4 +1,4 @@
-"""A driver of the pipeline tells what it did, so that anyone who reads the log can see it."""
+"""Reports of a pipeline's driver about its work, visible to every reader of the log."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a proposal is, and what it sees when it is decided.
+"""Proposals, and the view with which they are decided.
 
-`decide` is pure: it looks at the state and at the overlay (what earlier proposals of the same entry
-will change), and returns events and an answer, or no events and a refusal.  It changes neither; the
-fold of the entry does, once the entry has its position in the log.
+`decide` is pure: it reads the state and the overlay (the changes of earlier proposals of the same
+entry), and returns events and an answer, or no events and a refusal.  It changes neither; the fold
+of the entry does, once the entry has its position in the log.
 
 Only WAL commits are frequent enough to share an entry while touching the same partitions: for them
 the overlay keeps the next offsets and the producer states.  All others declare by scope what they
@@ -40,8 +40,8 @@ class View:
 
     clock_ms: the writer's clock, which the entry will carry.  log_time_ms: see
     ClusterState.log_time_after.  writer: incarnation whose proposal it is, 0 before registration.
-    appender: the one that appends the entry, where that is another.  acknowledged: by author of
-    what was forwarded, the numbers up to which the entry so far says that nothing is asked again.
+    appender: the incarnation that appends the entry, if it is another.  acknowledged: by author of
+    forwarded proposals, the number up to which, by the entry so far, the author sends none again.
     """
 
     state: ClusterState

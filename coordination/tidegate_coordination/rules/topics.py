@@ -3,13 +3,13 @@
 Each proposal holds several topics and answers them one by one, in order.  An event says how many
 partitions a topic has, not which, so 10,000 partitions are as small an entry as one.
 
-What a proposal names was looked up by the gateway that a client asked, with the log read up to
-`seen` (0: not said).  What was changed behind that is refused as CHANGED: the gateway looks again
-if its client still waits, and else a late proposal does nothing (decision 22).  topic_ids: see
+The client's gateway looked up the names of a proposal with the log read up to `seen` (0: unknown).
+If a name was changed after that, it is refused as CHANGED.  The gateway looks it up again if its
+client still waits; else the late proposal has no effect (decision 22).  topic_ids: see
 looked_up.py.
 
-Texts are Kafka's.  Differs from Kafka: a replication factor above the number of gateways is taken;
-it is a label.
+Texts are Kafka's.  Differs from Kafka: a replication factor above the number of gateways is
+accepted; it is a label.
 """
 
 from __future__ import annotations
@@ -333,10 +333,10 @@ class DeletionRefusal(Enum):
 
 
 class Deletion(NamedTuple):
-    """Records before the offset go; HIGH_WATERMARK for all, only from gateways of older releases.
+    """Delete the records before the offset; HIGH_WATERMARK for all, only from older releases.
 
-    For what is above the high watermark when the proposal is decided may have been acknowledged
-    after its client was told that it failed.
+    Newer gateways send an offset: records that are committed while the proposal waits may be
+    acknowledged after its client got an error.
     """
 
     topic: str

@@ -9,9 +9,9 @@ class StateBroken(Exception):
 
 
 class NumbersRunOut(StateBroken):
-    """A number that rises for ever is at its end; nothing is broken.
+    """A number that only rises has reached its end; the state is not broken.
 
-    Refuse what needs one more, with the text; what needs none goes on.
+    Refuse requests that need one more, with the text; all others continue.
     """
 
 

@@ -10,24 +10,24 @@ from .broken import expect
 
 
 class Claim(NamedTuple):
-    """incarnation 0: released.  epoch rises with every holder, so a former one is told apart."""
+    """incarnation 0: released.  epoch rises with every holder, so a former holder is fenced."""
 
     incarnation: int
     epoch: int
 
 
 class ClaimTable:
-    """Claims by name.  Whether a holder still lives is asked of the gateways."""
+    """Claims by name.  The table of gateways knows whether a holder is live."""
 
     def __init__(self) -> None:
         self._claims: dict[str, Claim] = {}
 
     def get(self, name: str) -> Claim | None:
-        """Return the last claim on a name, whoever held it."""
+        """Return the last claim on a name, of any holder."""
         return self._claims.get(name)
 
     def held_by(self, incarnation: int, prefix: str) -> list[str]:
-        """Return the names that begin so and that an incarnation holds; looks at all."""
+        """Return the names with a prefix that an incarnation holds; scans all claims."""
         held = (name for name, claim in self._claims.items() if claim.incarnation == incarnation)
         return [name for name in held if name.startswith(prefix)]
 

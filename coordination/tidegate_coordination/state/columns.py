@@ -1,7 +1,7 @@
-"""How large numbers may be: in the columns of the state, in a snapshot, and on Kafka's wire.
+"""The bounds of numbers: in the columns of the state, in a snapshot, and on Kafka's wire.
 
-What an event says is checked against this before it is written (trial.py), so that no number in the
-log is one that a replica cannot hold, or tell to a client.
+The fields of an event are checked against these before it is written (trial.py), so that a replica
+can hold every number in the log, and send it to a client.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _OTHERS: Final[dict[tuple[type[msgspec.Struct], str], range]] = {
 
 
 def check_numbers(value: msgspec.Struct) -> None:
-    """See that all numbers of an event, and of what stands in it, fit where they go.
+    """Check that all numbers of an event, and of the values in it, fit their columns.
 
     Raises:
-      StateBroken: naming the field.
+      StateBroken: the text names the field.
     """
     for check in _checks_of(type(value)):
         check(value)
@@ -97,7 +97,7 @@ def _check_all(kind: type[msgspec.Struct], name: str, numbers: Any) -> None:
 
 
 def _check_number(kind: type[msgspec.Struct], name: str, bounds: range, number: object) -> None:
-    # A bool is a number to Python, and none to who reads the entry.
+    # A bool is a number in Python, but not in the encoded entry.
     if type(number) is not int or number not in bounds:
         raise StateBroken(
             f"{kind.__name__}.{name} is {number!r}, and must be {bounds.start} to {bounds.stop - 1}"

@@ -1,12 +1,12 @@
-"""The state as of one moment, encoded piece by piece while the live one goes on.
+"""The state as of one moment, encoded piece by piece while the live one changes.
 
 A row that is about to change is encoded first, and kept.  So a snapshot of a million slices costs
 the event loop some milliseconds at a time, and no copy of the state; nor a thread, which would make
 simulated runs differ.
 
 Layout of an encoded state: pieces, each its length (u32, big-endian) and a msgpack value.  The
-first is the head, a map; the others are [name of the table, rows].  Where pieces end depends on
-what they hold alone, so equal states give equal bytes.
+first is the head, a map; the others are [name of the table, rows].  The ends of pieces depend only
+on their content, so equal states give equal bytes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class FrozenRows(Generic[Key]):
 
 
 class FrozenState:
-    """What ClusterState.frozen() gives; `position` is the last entry it holds."""
+    """The result of ClusterState.frozen(); `position`: of the last entry that it includes."""
 
     def __init__(
         self, position: int, head: object, partitions: FrozenRows[int], groups: FrozenRows[str]

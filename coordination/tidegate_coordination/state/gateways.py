@@ -1,11 +1,11 @@
-"""Gateways that live, and the clocks that log time is made from.
+"""Live gateways, and the clocks from which log time is computed.
 
-A lease is measured in lease time.  It advances by what passes, on its writer's own clock, between
-two entries of one gateway, each gap cut to a third of the lease: so a log that was away for an hour
-expires nobody, and neither does a clock that leaps or is wrong.
+A lease is measured in lease time.  It advances by the time between two entries of one gateway, on
+that gateway's own clock; each gap counts at most a third of the lease.  So no lease expires because
+the log did not answer for an hour, or because a clock leaps or is wrong.
 
-Only who appends an entry tells the time: it has folded all before it just now.  A proposal that
-came through another gateway was dated when it was asked; what passed since may have been counted.
+Only the appender of an entry advances the time: it has just folded all earlier entries.  A
+forwarded proposal carries the time when it was made, and the time since may have been counted.
 """
 
 from __future__ import annotations
@@ -109,9 +109,9 @@ class GatewayTable:
         return [each for each in live if not each.draining] or live
 
     def sends_away(self, incarnation: int) -> bool:
-        """Tell whether clients should turn from a gateway to others: it drains, some other not.
+        """Return whether clients should leave a gateway: it drains, and another does not.
 
-        A lone gateway serves to its end; so do all when all of them drain.
+        A lone gateway serves to its end; so do all gateways if all of them drain.
         """
         me = self.live.get(incarnation)
         if me is not None and not me.draining:
@@ -138,8 +138,8 @@ class GatewayTable:
     def _clocks(self) -> list[Gateway]:
         """Return those whose clocks count: brokers, or all if there is none.
 
-        Each start of a pipeline's driver is a life of its own, so the dead ones could outvote those
-        that live, and be in the way of their own end.
+        Each start of a pipeline's driver is an incarnation of its own, so dead drivers could
+        outvote live gateways, and delay their own expiry.
         """
         return self.brokers() or list(self.live.values())
 
@@ -149,10 +149,9 @@ class GatewayTable:
         return [each.incarnation for each in self.live.values() if each.renewed_at_ms < before]
 
     def fold_clock(self, writer: int, clock_ms: int, uptime_ms: int = -1) -> None:
-        """Take note of an entry: its writer lives.
+        """Fold the time of an entry, which renews its writer's lease.
 
-        What passed since the last one that it wrote is told by its uptime, or else by its wall
-        clock.
+        The writer's uptime, or else its wall clock, gives the time since its last entry.
         """
         gateway = self._ended_by_nobody(writer)
         if gateway is None:
@@ -166,7 +165,7 @@ class GatewayTable:
         self._fold_sign_of_life(gateway, clock_ms, uptime_ms)
 
     def fold_asked(self, author: int, clock_ms: int, uptime_ms: int) -> None:
-        """Take note of a proposal in another's entry: its author lives, or did until just now."""
+        """Fold a proposal in another gateway's entry: it renews its author's lease."""
         gateway = self._ended_by_nobody(author)
         if gateway is not None:
             self._fold_sign_of_life(gateway, clock_ms, uptime_ms)
@@ -207,7 +206,7 @@ class GatewayTable:
         )
 
     def fold_renewed(self, author: int, highest_version: int) -> None:
-        """Take note of what a gateway says again that it can read."""
+        """Fold the metadata.version that a gateway repeats it can read."""
         gateway = self.live.get(author)
         if gateway is not None:
             gateway.highest_version = max(gateway.highest_version, highest_version)
@@ -242,14 +241,14 @@ class GatewayTable:
         self.version += 1
 
     def fold_all_ended(self, first_incarnation: int) -> None:
-        """End all lives; the next ones are numbered from `first_incarnation`."""
+        """End all incarnations; the next ones are numbered from `first_incarnation`."""
         expect(first_incarnation >= self.next_incarnation, f"incarnation {first_incarnation} again")
         self.live.clear()
         self.next_incarnation = first_incarnation
         self.version += 1
 
     def fold_found(self, incarnation: int, node_id: int, zone: str) -> None:
-        """Take note of a life whose registration was lost."""
+        """Add an incarnation whose registration was lost."""
         expect(incarnation not in self.homes, f"incarnation {incarnation} is known")
         expect(incarnation < self.next_incarnation, f"incarnation {incarnation} is yet to come")
         self.homes[incarnation] = (node_id, zone)

@@ -1,7 +1,7 @@
 """Groups: the last durable state of each, and its committed offsets.
 
-Who may write a group is a claim, "group/<id>".  A rebalance under way is not here: it is the affair
-of the gateway that holds the claim, and forgotten when that gateway ends.
+Only the holder of the claim "group/<id>" may write a group.  A rebalance under way is not here: the
+gateway that holds the claim keeps it in memory, and it is lost when that gateway ends.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class LogMove:
     """A move under way.
 
     mover: the incarnation that copies; the move ends with it.  offered_at: position of the entry
-    that offers the copy, 0 before.  answers: what gateways said of it, by incarnation.  copy: see
+    that offers the copy, 0 before.  answers: the gateways' complaints, by incarnation.  copy: see
     LogMoveOffered.
     """
 
@@ -36,8 +36,8 @@ class LogMove:
 class LogMoveTable:
     """present: the move under way.
 
-    last, sealed_at: the last move that came true, and the last position of the log that it left; 0
-    if there was none.  is_copy: the log that was read is an unfinished copy of another one.
+    last, sealed_at: the last committed move, and the last position of the log that it left; 0 if
+    there was none.  is_copy: the log that was read is an unfinished copy of another one.
     """
 
     def __init__(self) -> None:
@@ -47,17 +47,17 @@ class LogMoveTable:
         self.is_copy = False
 
     def is_target_of(self, move: LogMove, sealed_at: int) -> bool:
-        """Tell whether a log whose snapshot has this table is the one that a move leads to.
+        """Return whether a log whose snapshot has this table is the target of a move.
 
         sealed_at: the last position of the old log, if it has ended.  The old log, and those before
-        it, have neither the copy's snapshot nor one from behind their own end.
+        it, have neither the copy's snapshot nor one from after their own end.
         """
         if self.is_copy and self.present is not None and self.present.move_id == move.copy:
             return True
         return self.last.move_id == move.move_id or self.sealed_at >= sealed_at > 0
 
     def is_settled(self, sealed_at: int) -> bool:
-        """Tell whether no move is under way, and none came true since the one sealed there."""
+        """Return whether no move is under way, and none followed the one sealed there."""
         return self.present is None and self.sealed_at == sealed_at
 
     def offer_to(self, incarnation: int) -> LogMove | None:

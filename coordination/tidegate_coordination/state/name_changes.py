@@ -1,9 +1,9 @@
-"""Where in the log that for which a name stands was changed last: topics and configs, by name.
+"""The last log position that changed a topic or a config, by name.
 
-A request that names a topic or a resource is decided as things stood when the name was looked up,
-or not at all (decision 22).  Only the gateway that decides looks at this, no fold does, so it need
-not agree between replicas and is in no snapshot: what came before a snapshot, or was forgotten,
-counts as changed at its end, and the request is looked up and proposed again.
+A request that names a topic or a resource is decided only if the name has not changed since it was
+looked up (decision 22).  Only the deciding gateway reads this table, and no fold does, so replicas
+need not agree on it and no snapshot holds it.  Changes before a snapshot, or dropped ones, count as
+made at the end of that time; then the request is looked up and proposed again.
 
 Long names are kept as digests: a group's may take 32 kB, and all 20,000 together 640 MB.
 """
@@ -40,7 +40,7 @@ class NameChanges:
             _, self._all_until = self._positions.popitem(last=False)
 
     def is_since(self, resource_type: int, name: str, position: int) -> bool:
-        """Tell whether it was changed behind a position, or may have been; never behind 0."""
+        """Return whether it was changed after a position, or may have been; never after 0."""
         last = self._positions.get(_key(resource_type, name), self._all_until)
         return bool(position) and last > position
 

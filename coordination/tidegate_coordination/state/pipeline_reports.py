@@ -1,4 +1,4 @@
-"""What drivers of the pipeline said of their work, for people to look at: the last few reports."""
+"""The last few reports of the pipeline's drivers about their work, for people."""
 
 from __future__ import annotations
 

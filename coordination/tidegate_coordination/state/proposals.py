@@ -1,8 +1,8 @@
 """Answers to numbered proposals, kept until their authors have them.
 
-A gateway that forwards its proposals numbers them.  When it does not hear what became of one, it
-asks again, perhaps another gateway; whoever decides it finds here that it was decided, and how.  So
-a proposal comes true once, however often it is sent and wherever it arrives late.
+A gateway that forwards its proposals numbers them.  If it gets no answer, it sends the proposal
+again, perhaps to another gateway; the deciding gateway finds the first answer here.  So a proposal
+is committed at most once, even if it is sent often and arrives late at several gateways.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ProposalTable:
         self._authors: dict[int, _Author] = {}
 
     def is_acknowledged(self, incarnation: int, number: int) -> bool:
-        """Tell whether the author has given up, or has its answer: decide it no more."""
+        """Return whether the author has abandoned it, or has its answer: then do not decide it."""
         author = self._authors.get(incarnation)
         return number <= (author.acknowledged if author is not None else 0)
 

@@ -87,13 +87,13 @@ class RunFolds:
             partition.fold_cleaning(each.end_offset, self._state.log_time_ms, each.retention_ms)
 
     def fold_skipped(self, event: ev.RunsSkipped) -> None:
-        """Runs that cannot be read are given up."""
+        """Remove unreadable runs, which leaves a hole."""
         self._state.keep_partitions(each.partition for each in event.stretches)
         for each in event.stretches:
             self._touched.add(each.partition)
             partition = self._partitions[each.partition]
             for row in partition.fold_skipped(each.base_offset, each.next_offset):
-                # A log restored from an older copy may still name it: what is left of it may help.
+                # A log restored from an older copy may still name it: its remaining bytes may help.
                 self._objects.supersede(row.object_number, self._state.log_time_ms)
 
     def _segment_row(

@@ -19,7 +19,7 @@ _WIDE_FORMAT = 6
 
 
 def is_wide(state: StateTables) -> bool:
-    """Tell whether snapshots have all bits of numbers that rise for ever; see columns.py."""
+    """Return whether snapshots have all bits of numbers that only rise; see columns.py."""
     return LEVELS[state.metadata_version].snapshot_format >= _WIDE_FORMAT
 
 

@@ -1,10 +1,10 @@
-"""What gateways were given at their start, of the settings that are the cluster's.
+"""The static settings of gateways that apply to the whole cluster.
 
 The table is keyed by node id and keeps the settings of gateways that ended, too: the pipeline works
-while no gateway lives, and a gateway that is away for a while must not take its careful values with
-it.  When a gateway tells its settings, those of gateways that ended long ago are forgotten.
-Time in which no gateway lived does not count, so a cluster that stands still, or for which only the
-pipeline works, forgets none.
+while no gateway is live, and the careful values of a gateway must hold while it is down for some
+time.  When a gateway writes its settings, those of gateways that ended long ago are removed.  Time
+without a live gateway does not count, so a cluster that is stopped, or in which only the pipeline
+works, removes none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Told:
 
 
 class StaticSettingsTable:
-    """by_node_id: what each told.  version: rises with every change, for caches."""
+    """by_node_id: each gateway's settings.  version: rises with every change, for caches."""
 
     def __init__(self) -> None:
         self.by_node_id: dict[int, Told] = {}
@@ -42,19 +42,19 @@ class StaticSettingsTable:
         ]
 
     def is_due(self, node_id: int, settings: Mapping[str, str], now_ms: int) -> bool:
-        """Tell whether a gateway has something to tell, or others to forget by telling it."""
+        """Return whether a gateway's settings changed, or writing them would remove old ones."""
         told = self.by_node_id.get(node_id)
         return told is None or told.settings != settings or bool(self.stale(now_ms))
 
     def fold_told(self, node_id: int, settings: Mapping[str, str], now_ms: int) -> None:
-        """Replace what a live gateway told, and forget those who ended long ago."""
+        """Replace a live gateway's settings, and remove those of gateways that ended long ago."""
         self.by_node_id[node_id] = Told(dict(settings))
         for each in self.stale(now_ms):
             del self.by_node_id[each]
         self.version += 1
 
     def begin(self, node_id: int) -> None:
-        """Take note that a gateway lives again; it may still tell something else."""
+        """Mark a gateway as live again; it may still write other settings."""
         told = self.by_node_id.get(node_id)
         if told is not None:
             told.ended_at_ms = ALIVE

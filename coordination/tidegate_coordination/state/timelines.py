@@ -1,9 +1,9 @@
-"""Timelines: one life of the metadata log each.  A restore or a repair opens the next.
+"""Timelines: each is one history of the metadata log.  A restore or a repair opens the next.
 
-The objects of an earlier timeline stay where they were stored, so the state remembers in which
-timeline each former incarnation lived.  While a log is being restored no gateway may use it; the
-objects that former incarnations stored and the restored state does not know are committed meanwhile
-(salvage), so the WAL ids of those incarnations stay open until it is over.
+The objects of an earlier timeline stay where they were stored, so the state keeps the timeline of
+each former incarnation.  While a log is being restored no gateway may use it.  Meanwhile salvage
+commits the objects that former incarnations stored and the restored state does not know, so the WAL
+ids of those incarnations stay open until the salvage ends.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TimelineTable:
         self.ended = ended
 
     def fold_found(self, incarnation: int, timeline: int) -> None:
-        """A life that began after the backup."""
+        """Add an incarnation that started after the backup."""
         expect(self.is_restoring, f"incarnation {incarnation} found while nothing is restored")
         self._former[incarnation] = timeline
         self.salvageable.add(incarnation)

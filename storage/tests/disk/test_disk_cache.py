@@ -46,7 +46,7 @@ async def test_a_part_is_found_until_the_cache_is_full() -> None:
         assert (cache.counters.hits, cache.counters.misses, cache.counters.writes) == (4, 2, 6)
 
 
-async def test_objects_and_positions_are_told_apart() -> None:
+async def test_a_part_is_found_by_object_and_position() -> None:
     async with running(MemoryDisk(MemoryDiskSteps())) as cache:
         bodies = {number: bytes([number]) * 5000 for number in (0, 1, 10, 11)}
         for number, body in bodies.items():
@@ -55,7 +55,7 @@ async def test_objects_and_positions_are_told_apart() -> None:
         assert {number: await found(cache, number) for number in bodies} == bodies
 
 
-async def test_a_restart_finds_everything(autojump_clock: MockClock) -> None:
+async def test_a_cache_finds_all_files_after_a_restart(autojump_clock: MockClock) -> None:
     steps = MemoryDiskSteps()
     async with running(MemoryDisk(steps)) as cache:
         for number in range(5):
@@ -71,7 +71,7 @@ async def test_a_restart_finds_everything(autojump_clock: MockClock) -> None:
         assert len(files(steps)) == 2
 
 
-async def test_what_a_crash_left_is_swept_and_the_files_of_others_are_not() -> None:
+async def test_a_start_removes_unfinished_files_and_no_foreign_ones() -> None:
     steps = MemoryDiskSteps()
     async with running(MemoryDisk(steps)) as cache:
         offer(cache, 1)
@@ -101,7 +101,7 @@ async def test_files_larger_than_a_lowered_bound_are_removed() -> None:
         assert await found(cache, 2) == bytes(100)
 
 
-async def test_damage_is_a_miss(autojump_clock: MockClock) -> None:
+async def test_a_damaged_file_is_a_miss(autojump_clock: MockClock) -> None:
     random = Random(1)
     for number in range(50):
         steps = MemoryDiskSteps()
@@ -119,7 +119,7 @@ async def test_damage_is_a_miss(autojump_clock: MockClock) -> None:
             assert await found(cache, 1) == BODY, number
 
 
-async def test_what_a_power_cut_left_is_whole_or_a_miss() -> None:
+async def test_a_file_after_a_power_cut_is_whole_or_a_miss() -> None:
     outcomes = set()
     for seed in range(60):
         steps = LazySteps(Random(seed))
@@ -137,7 +137,7 @@ async def test_what_a_power_cut_left_is_whole_or_a_miss() -> None:
     assert outcomes == {None, BODY}
 
 
-async def test_files_and_the_folder_may_go_at_any_time(tmp_path: Path) -> None:
+async def test_a_removed_file_or_folder_is_a_miss(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     async with running(RealDisk(RealDiskSteps(str(folder)))) as cache:
         await until(lambda: folder.is_dir())
@@ -157,13 +157,13 @@ async def test_files_and_the_folder_may_go_at_any_time(tmp_path: Path) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """For what threads do."""
+    """Wait until the condition holds, which a thread changes."""
     with trio.fail_after(20):
         while not condition():  # noqa: ASYNC110 - a thread changes it
             await trio.sleep(0.001)
 
 
-async def test_a_cold_scan_leaves_what_is_used_again(autojump_clock: MockClock) -> None:
+async def test_a_cold_scan_does_not_evict_parts_in_use(autojump_clock: MockClock) -> None:
     async with running(MemoryDisk(MemoryDiskSteps()), 20 * BLOCKS * BLOCK_BYTES) as cache:
         for number in range(10):
             offer(cache, number)
@@ -177,7 +177,7 @@ async def test_a_cold_scan_leaves_what_is_used_again(autojump_clock: MockClock) 
         assert [await found(cache, number) for number in range(10)] == [BODY] * 10
 
 
-async def test_a_part_in_its_file_outlives_its_eviction() -> None:
+async def test_a_held_file_part_outlives_its_eviction() -> None:
     parts: list[FilePart] = []
     dropped: list[str] = []
     async with running(MemoryDisk(MemoryDiskSteps()), BLOCKS * BLOCK_BYTES) as cache:
@@ -193,7 +193,7 @@ async def test_a_part_in_its_file_outlives_its_eviction() -> None:
         assert len(parts[0][10:20][2:]) == 8
 
 
-async def test_a_file_that_somebody_wrote_to_is_given_up() -> None:
+async def test_a_file_that_another_program_wrote_to_is_dropped() -> None:
     steps = MemoryDiskSteps()
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -219,7 +219,7 @@ async def test_a_file_that_somebody_wrote_to_is_given_up() -> None:
                 await settled(cache)
 
 
-async def test_who_reads_may_refuse_what_was_found() -> None:
+async def test_a_reader_may_refuse_the_bytes_of_a_file() -> None:
     def refuse(body: memoryview) -> None:
         raise DamagedFile("not the index that was published")
 
@@ -230,7 +230,7 @@ async def test_who_reads_may_refuse_what_was_found() -> None:
         assert place(1) not in cache
 
 
-def test_names_of_others_are_not_ours() -> None:
+def test_foreign_file_names_are_not_parsed() -> None:
     name = f"{'0' * 32}-2c-100-0000beef"
     assert parse_name(name) is not None
     for other in ("", "lock", name + "0", name[1:], name.upper(), name.replace("-", "_")):

@@ -1,4 +1,4 @@
-"""The disk cache: how it writes, and what it does when it cannot."""
+"""The disk cache: how it writes, and how it handles failed writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tidegate_storage.disk.room import GIVE_WAY_SECONDS, RETRY_SECONDS
 from tidegate_storage.stores.files.file_part import FileChanged
 
 
-async def test_a_broken_disk_is_left_alone_for_a_while(autojump_clock: MockClock) -> None:
+async def test_after_an_error_the_cache_rests(autojump_clock: MockClock) -> None:
     steps = TroubledSteps()
     async with running(MemoryDisk(steps)) as cache:
         offer(cache, 1)
@@ -52,7 +52,7 @@ async def test_a_broken_disk_is_left_alone_for_a_while(autojump_clock: MockClock
         assert await found(cache, 2) == BODY
 
 
-async def test_on_a_full_disk_the_cache_gives_way(autojump_clock: MockClock) -> None:
+async def test_on_a_full_disk_the_cache_shrinks(autojump_clock: MockClock) -> None:
     steps = TroubledSteps()
     max_bytes = 21 * BLOCKS * BLOCK_BYTES
     async with running(MemoryDisk(steps), max_bytes) as cache:
@@ -70,7 +70,7 @@ async def test_on_a_full_disk_the_cache_gives_way(autojump_clock: MockClock) -> 
         for number in range(200, 230):
             offer(cache, number)
         await settled(cache)
-        assert len(files(steps)) == 12  # others shall have the room
+        assert len(files(steps)) == 12  # the freed room stays free for other programs
         await trio.sleep(GIVE_WAY_SECONDS)
         for number in range(300, 330):
             offer(cache, number)
@@ -79,7 +79,9 @@ async def test_on_a_full_disk_the_cache_gives_way(autojump_clock: MockClock) -> 
         assert cache.used_bytes == max_bytes
 
 
-async def test_a_file_that_cannot_be_removed_counts(autojump_clock: MockClock) -> None:
+async def test_a_file_that_cannot_be_removed_counts_against_the_bound(
+    autojump_clock: MockClock,
+) -> None:
     steps = TroubledSteps()
     max_bytes = 4 * BLOCKS * BLOCK_BYTES
     async with running(MemoryDisk(steps), max_bytes) as cache:
@@ -106,7 +108,9 @@ async def test_a_file_that_cannot_be_removed_counts(autojump_clock: MockClock) -
         assert len(files(steps)) == 4
 
 
-async def test_a_disk_that_hangs_holds_up_nobody_for_long(autojump_clock: MockClock) -> None:
+async def test_a_hanging_disk_delays_a_read_until_the_deadline(
+    autojump_clock: MockClock,
+) -> None:
     disk = SlowDisk(MemoryDiskSteps())
     async with running(disk) as cache:
         offer(cache, 1)
@@ -122,7 +126,7 @@ async def test_a_disk_that_hangs_holds_up_nobody_for_long(autojump_clock: MockCl
         assert await found(cache, 1) == BODY
 
 
-async def test_what_is_not_the_files_fault_costs_no_file(autojump_clock: MockClock) -> None:
+async def test_an_error_that_is_not_the_files_evicts_no_file(autojump_clock: MockClock) -> None:
     troubles = [OSError(number, "trouble") for number in (errno.EMFILE, errno.ENOMEM, errno.EACCES)]
     for error in (*troubles, RuntimeError("can't start new thread"), MemoryError()):
         disk = FailingDisk(MemoryDiskSteps())
@@ -155,7 +159,7 @@ async def test_what_is_not_the_files_fault_costs_no_file(autojump_clock: MockClo
             assert place(1) not in cache
 
 
-async def test_when_the_writer_is_behind_parts_are_not_kept(autojump_clock: MockClock) -> None:
+async def test_if_the_write_queue_is_full_parts_are_not_kept(autojump_clock: MockClock) -> None:
     disk = SlowDisk(MemoryDiskSteps())
     async with running(disk, 1 << 30) as cache:
         disk.seconds = 1.0
@@ -168,19 +172,19 @@ async def test_when_the_writer_is_behind_parts_are_not_kept(autojump_clock: Mock
         assert cache.counters.writes == MAX_QUEUED_BYTES // len(body)
 
 
-async def test_parts_that_wait_are_written_in_one_go(autojump_clock: MockClock) -> None:
+async def test_queued_parts_are_written_in_one_batch(autojump_clock: MockClock) -> None:
     disk = SlowDisk(MemoryDiskSteps(clock=lambda: 0.0))
     async with running(disk, max_bytes=1 << 30) as cache:
         disk.seconds, body = STEP_SECONDS - 1, bytes(BATCH_BYTES // 4)
         for number in range(6):
             offer(cache, number, body)
         await settled(cache)
-        # One go for the first four of them, and one for the rest.
+        # One batch for the first four of them, and one for the rest.
         await trio.sleep(2 * disk.seconds + 1)
         assert cache.counters.writes == 6
 
 
-async def test_of_parts_that_do_not_fit_together_the_last_is_kept() -> None:
+async def test_if_a_batch_exceeds_the_bound_its_last_part_is_kept() -> None:
     steps = MemoryDiskSteps(clock=lambda: 0.0)
     async with running(MemoryDisk(steps), max_bytes=BLOCKS * BLOCK_BYTES) as cache:
         for number in range(4):
@@ -192,7 +196,7 @@ async def test_of_parts_that_do_not_fit_together_the_last_is_kept() -> None:
         assert cache.used_bytes == BLOCKS * BLOCK_BYTES
 
 
-async def test_of_parts_in_one_go_that_fail_none_is_left(autojump_clock: MockClock) -> None:
+async def test_a_failed_batch_leaves_no_file(autojump_clock: MockClock) -> None:
     steps = TroubledSteps()
     async with running(MemoryDisk(steps)) as cache:
         offer(cache, 0)
@@ -210,7 +214,7 @@ async def test_of_parts_in_one_go_that_fail_none_is_left(autojump_clock: MockClo
         assert await found(cache, 2) is None
 
 
-async def test_of_many_small_parts_only_so_many_are_open_at_once(autojump_clock: MockClock) -> None:
+async def test_a_batch_of_small_parts_is_bounded_in_open_files(autojump_clock: MockClock) -> None:
     disk = SlowDisk(MemoryDiskSteps(clock=lambda: 0.0))
     async with running(disk) as cache:
         disk.seconds = 1.0
@@ -222,7 +226,7 @@ async def test_of_many_small_parts_only_so_many_are_open_at_once(autojump_clock:
         assert cache.counters.writes == 2 * BATCH_PARTS
 
 
-async def test_a_thread_that_was_given_up_leaves_no_file(autojump_clock: MockClock) -> None:
+async def test_an_abandoned_thread_leaves_no_file(autojump_clock: MockClock) -> None:
     steps = MemoryDiskSteps(clock=lambda: 0.0)
     disk = HungDisk(steps)
     async with running(disk) as cache:
@@ -232,13 +236,13 @@ async def test_a_thread_that_was_given_up_leaves_no_file(autojump_clock: MockClo
         await trio.sleep(STEP_SECONDS + 1)
         disk.is_hanging = False
         assert cache.counters.skipped_writes == 3
-        with pytest.raises(OSError, match="nobody waits"):
+        with pytest.raises(OSError, match="abandoned this write"):
             disk.left[0]()
         assert files(steps) == []
         assert cache.used_bytes == 0
 
 
-async def test_a_file_that_cannot_get_its_name_is_removed(autojump_clock: MockClock) -> None:
+async def test_a_file_whose_rename_fails_is_removed(autojump_clock: MockClock) -> None:
     steps = TroubledSteps()
     async with running(MemoryDisk(steps)) as cache:
         steps.has_no_names = True

@@ -1,4 +1,4 @@
-"""What a disk cache asks of a disk, on the real one and on its twin."""
+"""The disk operations of the disk cache, on the real disk and on its twin."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def test_a_folder_cannot_be_opened_as_a_file(steps: DiskSteps) -> None:
         steps.open_file("folder")
 
 
-def test_the_root_is_there_already(steps: DiskSteps) -> None:
+def test_the_root_folder_exists(steps: DiskSteps) -> None:
     with pytest.raises(FileExistsError):
         steps.make_folder("")
 
 
-def test_what_was_just_written_is_in_memory(steps: DiskSteps) -> None:
+def test_a_file_just_written_is_in_memory(steps: DiskSteps) -> None:
     write(steps, "file", bytes(100_000))
     assert steps.open_file("file").is_in_memory(0, 100_000)
 

@@ -1,7 +1,7 @@
 """A file store loses nothing that it acknowledged, wherever the power fails.
 
 A seeded workload puts and deletes on a disk in memory.  At a random step the power fails, or the
-process dies with the power on; then a new store looks at what is left.
+process dies with the power on; then a new store reads the objects that are left.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ProcessDied(Exception):
 
 
 class MortalSteps:
-    """Steps that stop working after a number of calls; may leave out a kind of sync."""
+    """Steps that stop working after a number of calls; may skip a kind of sync."""
 
     def __init__(self, steps: DiskSteps, calls_left: int, left_out: str) -> None:
         self._steps = steps
@@ -100,7 +100,7 @@ class MortalSteps:
 
 
 class Ledger:
-    """What the store has promised: bodies of stored keys, None for deleted ones."""
+    """The state that the store acknowledged: bodies of stored keys, None for deleted ones."""
 
     def __init__(self) -> None:
         self.promised: dict[str, bytes | None] = {}
@@ -170,13 +170,13 @@ async def test_power_cuts_lose_nothing(decade: int) -> None:
 
 
 @pytest.mark.parametrize("left_out", ["file", "folder", "root"])
-async def test_without_one_of_the_syncs_something_is_lost(left_out: str) -> None:
+async def test_without_any_one_of_the_syncs_an_object_is_lost(left_out: str) -> None:
     broken = [seed for seed in range(100) if await _run(seed, left_out)]
     assert broken
 
 
 async def test_a_key_is_reported_taken_only_when_it_is_durable() -> None:
-    """A process dies between link and sync; its successor meets the object and accepts it."""
+    """A process dies between link and sync; its successor finds the object and accepts it."""
     disk = MemoryDiskSteps()
     for calls in range(40):
         mortal = MortalSteps(disk, calls, "")
@@ -207,7 +207,7 @@ async def test_leftovers_are_not_listed_and_are_swept_when_old() -> None:
     await store.put("a/b", b"body")
 
 
-async def test_a_second_creator_passes_over_foreign_temporary_files() -> None:
+async def test_a_second_creator_skips_foreign_temporary_files() -> None:
     disk = MemoryDiskSteps()
     disk.make_folder(".tidegate-tmp")
     for number in range(3):

@@ -29,7 +29,7 @@ def test_the_least_recently_used_goes_first() -> None:
     assert cache.get_nowait(2) == "cold"
 
 
-def test_a_cold_scan_leaves_the_hot_tail_alone() -> None:
+def test_a_cold_scan_does_not_evict_the_hot_tail() -> None:
     cache = RangeCache[str](100)
     for key in range(5):
         cache.put(("tail", key), "hot", 10, hot=True)
@@ -38,7 +38,7 @@ def test_a_cold_scan_leaves_the_hot_tail_alone() -> None:
     assert all(cache.get_nowait(("tail", key)) == "hot" for key in range(5))
 
 
-def test_what_was_used_twice_survives_a_scan() -> None:
+def test_a_value_used_twice_survives_a_scan() -> None:
     cache = RangeCache[str](100)
     cache.put("used", "value", 10, hot=False)
     assert cache.get_nowait("used") == "value"
@@ -47,7 +47,7 @@ def test_what_was_used_twice_survives_a_scan() -> None:
     assert cache.get_nowait("used") == "value"
 
 
-def test_a_scan_that_uses_what_it_loads_more_than_once_leaves_the_hot_tail_alone() -> None:
+def test_a_scan_with_repeated_uses_does_not_evict_the_hot_tail() -> None:
     cache = RangeCache[str](100)
     cache.put("hot", "hot", 50, hot=True)
     for number in range(20):
@@ -57,7 +57,7 @@ def test_a_scan_that_uses_what_it_loads_more_than_once_leaves_the_hot_tail_alone
     assert cache.get_nowait("hot") == "hot"
 
 
-def test_a_hot_set_that_moves_is_followed() -> None:
+def test_the_cache_follows_a_hot_set_that_moves() -> None:
     cache = RangeCache[str](100)
     for key in range(1000):
         cache.put(key, "hot", 10, hot=True)
@@ -65,7 +65,7 @@ def test_a_hot_set_that_moves_is_followed() -> None:
     assert cache.get_nowait(900) is None
 
 
-def test_a_value_larger_than_the_cache_is_not_kept_and_pushes_nothing_out() -> None:
+def test_a_value_larger_than_the_cache_is_not_kept_and_evicts_nothing() -> None:
     cache = RangeCache[str](100)
     cache.put("a", "value", 10, hot=False)
     cache.put("large", "value", 101, hot=True)
@@ -122,7 +122,7 @@ def test_who_asks_for_it_hears_of_all_that_leave() -> None:
     cache.evict("missing")
     assert left == ["b"]
     cache.put("d", "d", 20, hot=False)
-    assert left == ["b", "c", "d"]  # what is protected leaves no room
+    assert left == ["b", "c", "d"]  # the protected values leave no room
     cache.evict("a")
     assert left == ["b", "c", "d", "a"]
 
@@ -138,7 +138,7 @@ def test_what_is_demoted_leaves_first() -> None:
 
 
 @pytest.mark.parametrize("promote", [True, False])
-def test_what_is_demoted_leaves_in_order_unless_it_is_used_again(promote: bool) -> None:
+def test_demoted_values_leave_in_order_unless_used_again(promote: bool) -> None:
     cache: RangeCache[str] = RangeCache(4)
     for key in ("a", "b", "c", "d"):
         cache.put(key, key, 1, hot=False)
@@ -159,7 +159,7 @@ def test_what_is_demoted_leaves_in_order_unless_it_is_used_again(promote: bool) 
     assert cache.used_bytes == 2
 
 
-def test_what_is_hot_is_not_demoted() -> None:
+def test_a_protected_value_is_not_demoted() -> None:
     cache: RangeCache[str] = RangeCache(2)
     cache.put("hot", "hot", 1, hot=True)
     cache.demote("hot")

@@ -25,7 +25,7 @@ async def test_another_clusters_prefix_is_refused() -> None:
 
 
 @pytest.mark.parametrize("marker", [b"", b"not json", b"[]", b'{"cluster_id": 3}'])
-async def test_a_marker_of_another_make_is_refused(marker: bytes) -> None:
+async def test_a_marker_that_tidegate_did_not_write_is_refused(marker: bytes) -> None:
     store = MemoryObjectStore()
     await store.put(OWNER_KEY, marker)
     with pytest.raises(StoreMisconfigured, match="was not written by Tidegate"):

@@ -1,4 +1,4 @@
-"""Segments: what was built is found again, no damage goes unnoticed, versions are told apart."""
+"""Segments: reading returns what was built, detects all damage, and checks versions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def sealed(sizes: list[int], chunk_bytes: int = 150) -> SealedSegment:
 
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=30), st.integers(1, 2000))
-def test_what_was_built_is_read_back(sizes: list[int], chunk_bytes: int) -> None:
+def test_a_built_segment_is_read_back(sizes: list[int], chunk_bytes: int) -> None:
     segment = sealed(sizes, chunk_bytes)
 
     index = read_segment(segment.body)
@@ -68,13 +68,13 @@ def test_what_was_built_is_read_back(sizes: list[int], chunk_bytes: int) -> None
     assert found == [BASE + sum(sizes[:at]) for at in range(len(sizes))]
 
 
-def test_the_tail_alone_tells_all() -> None:
+def test_the_tail_alone_gives_the_index() -> None:
     segment = sealed([3, 4, 5])
     position = HEADER_BYTES + segment.length
     assert read_tail(segment.body[position:], position) == segment.index
 
 
-def test_every_flipped_byte_is_seen() -> None:
+def test_every_flipped_byte_of_a_segment_is_detected() -> None:
     segment = sealed([3, 4, 5])
     for position in range(len(segment.body)):
         damaged = bytearray(segment.body)
@@ -84,13 +84,13 @@ def test_every_flipped_byte_is_seen() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 30, 100, 10_000])
-def test_one_that_was_cut_is_refused(cut: int) -> None:
+def test_a_segment_cut_short_is_refused(cut: int) -> None:
     body = sealed([3, 4, 5]).body
     with pytest.raises(CorruptObject):
         read_segment(body[: max(len(body) - cut, 0)])
 
 
-def test_a_newer_format_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_a_newer_segment_format(monkeypatch: pytest.MonkeyPatch) -> None:
     segment = sealed([1])
     position = HEADER_BYTES + segment.length
     with monkeypatch.context() as patch:
@@ -105,8 +105,8 @@ def test_a_newer_format_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         read_tail(newer[position:], position)
 
 
-def test_a_minor_version_may_add_tags() -> None:
-    """A tag that this release does not know is passed over."""
+def test_a_minor_version_of_a_segment_may_add_tags() -> None:
+    """A reader skips a tag that this release does not know."""
     segment = sealed([2])
     position = HEADER_BYTES + segment.length
     tail = segment.body[position:]
@@ -123,7 +123,7 @@ def test_a_minor_version_may_add_tags() -> None:
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 10_000])
-def test_gaps_that_compaction_left_belong_to_the_batch_behind_them(chunk_bytes: int) -> None:
+def test_gaps_that_compaction_left_belong_to_the_next_batch(chunk_bytes: int) -> None:
     builder = SegmentBuilder(TOPIC, 0, BASE, chunk_bytes=chunk_bytes)
     for base_offset in (BASE + 5, BASE + 10):
         builder.append(batch(base_offset, 2))
@@ -141,7 +141,7 @@ def test_gaps_that_compaction_left_belong_to_the_batch_behind_them(chunk_bytes: 
     assert segment.index.chunks[-1].next_offset == BASE + 50
 
 
-def test_a_transaction_is_noted_once() -> None:
+def test_an_aborted_transaction_is_stored_once() -> None:
     builder = SegmentBuilder(TOPIC, 0, BASE)
     builder.append(batch(BASE, 1))
     noted = [AbortedTransaction(7, 1, BASE), AbortedTransaction(5, 2, BASE)]
@@ -173,10 +173,10 @@ def _trailer(tail: bytearray) -> bytearray:
         (23, 100, "holds records up to 1101, beyond 1002"),
     ],
 )
-def test_a_chunk_that_was_written_wrongly_is_refused(
+def test_a_malformed_chunk_with_a_right_crc_is_refused(
     position: int, number: int, reason: str
 ) -> None:
-    """Its CRC is right; a reader must come to an end all the same."""
+    """Although its CRC is right, the reader must terminate."""
     segment = sealed([2], chunk_bytes=1)
     [chunk] = segment.index.chunks
     region = bytearray(segment.body[chunk.position : chunk.position + chunk.length])

@@ -11,7 +11,7 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 NUMBERS = st.integers(0, 2**31 - 1)
 
 
-def test_a_wal_key_looks_as_designed() -> None:
+def test_a_wal_key_has_the_documented_layout() -> None:
     key = wal_key("cluster", 1, "us-east-1a", 3, 42, 7)
     assert key == "cluster/1/wal/us-east-1a/3-42/000000000007"
 
@@ -37,6 +37,6 @@ def test_wal_keys_are_read_back(
         "c/1/wal/z/3-42/00000000000x",
     ],
 )
-def test_other_names_are_refused(key: str) -> None:
+def test_foreign_keys_are_refused(key: str) -> None:
     with pytest.raises(ValueError, match="does not name a WAL object"):
         parse_wal_key(key)

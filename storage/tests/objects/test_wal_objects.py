@@ -1,4 +1,4 @@
-"""WAL objects: what was appended is found again, and no damage goes unnoticed."""
+"""WAL objects: reading returns what was appended, and detects all damage."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_partition_is_one_slice_in_sorted_order() -> None:
 
 
 def test_the_bytes_are_those_of_the_published_layout() -> None:
-    """Written by hand from the table in README.md: readers of other makes rely on it."""
+    """Written by hand from the table in README.md, on which other programs' readers rely."""
     header = b"TIDEWAL\n" + pack(">HHiqq", 1, 0, 3, 42, 7)
     footer = pack(">I", 1) + TOPICS[2] + pack(">iQIQqqI", 5, 32, 4, 9, 77, 77, crc32c(b"body"))
     footer += pack(">I", 0)
@@ -73,7 +73,7 @@ def test_the_bytes_are_those_of_the_published_layout() -> None:
 
 
 @given(APPENDS)
-def test_what_was_appended_is_read_back(appends: list[Append]) -> None:
+def test_appended_batches_are_read_back(appends: list[Append]) -> None:
     sealed = _sealed(appends)
     contents = read_wal(sealed.body)
     assert contents.identity == IDENTITY
@@ -127,18 +127,18 @@ def test_append_keeps_the_buffer_and_seal_copies_it() -> None:
     sealed = wal.seal(IDENTITY)
     buffer[:] = b"wrong"
     assert sealed.body[32:37] == b"later"
-    sealed.body[32:40] = b"patched!"  # no view is left that would forbid it
+    sealed.body[32:40] = b"patched!"  # possible because no memoryview of it is left
 
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
-def test_damage_of_any_byte_is_noticed(position: int, flipped_bits: int) -> None:
+def test_damage_of_any_byte_is_detected(position: int, flipped_bits: int) -> None:
     body = _three_batches().body
     body[position % len(body)] ^= flipped_bits
     with pytest.raises((CorruptObject, UnknownVersion)):
         read_wal(body)
 
 
-def test_damage_of_every_byte_is_noticed() -> None:
+def test_damage_of_every_byte_is_detected() -> None:
     body = _three_batches().body
     for position in range(len(body)):
         body[position] ^= 0x01
@@ -167,14 +167,14 @@ def test_foreign_bytes_are_refused(tail: bytes) -> None:
         read_wal(bytes(_three_batches().body[:40]) + tail + END_MAGIC)
 
 
-def test_the_sentence_names_the_damaged_slice() -> None:
+def test_the_error_names_the_damaged_slice() -> None:
     body = _three_batches().body
     body[35] ^= 1
     with pytest.raises(CorruptObject, match=f"topic {TOPICS[1].hex()} partition 3, 4 bytes"):
         read_wal(body)
 
 
-def test_a_newer_major_version_is_named() -> None:
+def test_the_error_names_a_newer_major_version() -> None:
     body = _three_batches().body
     body[8:10] = pack(">H", MAJOR_VERSION + 1)
     with pytest.raises(UnknownVersion, match="has format 2; this release reads format 1"):
@@ -197,7 +197,7 @@ def test_a_malformed_footer_is_refused_even_with_a_right_crc(tags: bytes) -> Non
         read_wal(_with_footer(_three_batches(), tags, minor=0))
 
 
-def test_slices_that_overlap_or_stand_out_of_order_are_refused() -> None:
+def test_slices_that_overlap_or_are_out_of_order_are_refused() -> None:
     first, second = _three_batches().slices
     swapped = [second._replace(start_byte=32), first._replace(start_byte=36)]
     for slices in (
@@ -215,7 +215,7 @@ def _partition(append: Append) -> tuple[bytes, int]:
 
 
 def _with_footer(sealed: SealedWal, tags: bytes, *, minor: int) -> bytes:
-    """The same object with other bytes after its entries, and a right CRC."""
+    """Return the same object with other bytes after its entries, and a right CRC."""
     footer_position = sealed.slices[-1].start_byte + sealed.slices[-1].size_bytes
     entries = bytes(sealed.body[footer_position : -TRAILER.size - 4])
     header = b"TIDEWAL\n" + pack(">HHiqq", MAJOR_VERSION, minor, *IDENTITY)

@@ -41,7 +41,7 @@ def learned(*batches: bytes) -> LatestOffsets:
     return latest
 
 
-def test_what_is_remembered_changes_nothing() -> None:
+def test_remembered_batches_do_not_change_the_result() -> None:
     batches = [
         build_batch(
             [Record(first + at, 5, b"%d" % (at * number % 7), b"v") for at in range(10)],
@@ -100,7 +100,7 @@ some_bytes = st.none() | st.binary(max_size=300)
         max_size=20,
     )
 )
-def test_spans_say_what_the_codec_says(
+def test_spans_agree_with_the_codec(
     rows: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]],
 ) -> None:
     records = [Record(at * 100, *row) for at, row in enumerate(rows)]
@@ -118,7 +118,7 @@ def test_spans_say_what_the_codec_says(
 
 @settings(max_examples=300)
 @given(st.binary(max_size=60), st.integers(0, 5))
-def test_spans_of_anything_are_spans_or_an_error(payload: bytes, count: int) -> None:
+def test_spans_of_any_bytes_are_spans_or_an_error(payload: bytes, count: int) -> None:
     try:
         spans = record_spans(payload, count)
     except InvalidBatch:
@@ -128,7 +128,7 @@ def test_spans_of_anything_are_spans_or_an_error(payload: bytes, count: int) -> 
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
-def test_a_record_that_is_cut_is_an_error(cut: int) -> None:
+def test_a_record_cut_short_is_an_error(cut: int) -> None:
     payload = batch_of(0, ("key", "value"))[HEADER_BYTES:]
     with pytest.raises(InvalidBatch):
         record_spans(payload[:-cut], 1)
@@ -138,7 +138,7 @@ def test_a_record_that_is_cut_is_an_error(cut: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_framing_stays_and_the_records_are_the_same_bytes(codec: Codec) -> None:
+def test_compaction_keeps_the_framing_and_the_bytes_of_records(codec: Codec) -> None:
     pairs = [("a", "1" * 50), ("b", "2"), ("a", "3" * 50), ("c", "4")]
     batch = batch_of(70, *pairs, codec=codec, producer_id=9, producer_epoch=2, base_sequence=5)
     before = read_header(batch)
@@ -163,14 +163,14 @@ def test_the_framing_stays_and_the_records_are_the_same_bytes(codec: Codec) -> N
         assert bytes(left[CRC_START:]) == expected[CRC_START:]
 
 
-def test_a_batch_that_loses_nothing_is_not_touched() -> None:
+def test_a_batch_that_loses_no_record_is_unchanged() -> None:
     batch = batch_of(0, ("a", "1"), ("b", "2"), codec=Codec.GZIP)
     view = memoryview(batch)
     left = Cleaner(learned(batch), 0).clean(view, is_last=False)
     assert left is view
 
 
-def test_the_largest_time_stamp_is_that_of_what_stays() -> None:
+def test_the_largest_timestamp_is_that_of_the_remaining_records() -> None:
     batch = batch_of(0, ("a", "1"), ("b", "2"))
     left, _ = compacted(batch, learned(batch, batch_of(2, ("b", "3"))))
     assert left is not None
@@ -181,7 +181,7 @@ def test_the_largest_time_stamp_is_that_of_what_stays() -> None:
     assert read_header(left).max_timestamp == 1001
 
 
-def test_a_batch_that_loses_all_goes_but_the_last_stays_empty() -> None:
+def test_a_batch_that_loses_all_records_is_dropped_unless_it_is_the_last() -> None:
     batch = batch_of(4, ("a", "1"), ("b", None), codec=Codec.ZSTD)
     latest = learned(batch, batch_of(6, ("a", "2"), ("b", "3")))
     assert compacted(batch, latest)[0] is None
@@ -200,7 +200,7 @@ def test_a_batch_that_loses_all_goes_but_the_last_stays_empty() -> None:
     assert again is not None
 
 
-def test_tombstones_stay_until_their_time_is_over() -> None:
+def test_tombstones_stay_for_delete_retention_ms() -> None:
     batch = batch_of(10, ("a", None), ("b", None), ("c", "1"))
     latest = learned(batch)
     left, removed = compacted(batch, latest, tombstones_below=10)
@@ -212,7 +212,7 @@ def test_tombstones_stay_until_their_time_is_over() -> None:
     assert (removed.tombstones, removed.superseded) == (1, 0)
 
 
-def test_records_without_a_key_go() -> None:
+def test_records_without_a_key_are_removed() -> None:
     batch = batch_of(0, (None, "1"), ("a", "2"), (None, None))
     left, removed = compacted(batch, learned(batch))
     assert left is not None
@@ -220,7 +220,7 @@ def test_records_without_a_key_go() -> None:
     assert removed.keyless == removed.total == 2
 
 
-def test_what_cannot_be_read_stays_and_hides_nothing() -> None:
+def test_an_unreadable_batch_stays_and_supersedes_nothing() -> None:
     good = batch_of(0, ("a", "1"), ("b", "2"))
     broken = bytearray(batch_of(2, ("a", "3")))
     broken[HEADER_BYTES] = 0x7E
@@ -236,8 +236,8 @@ def test_what_cannot_be_read_stays_and_hides_nothing() -> None:
         assert compacted(good, latest)[1].total == 0
 
 
-def test_a_tombstone_behind_what_cannot_be_read_stays() -> None:
-    """It may delete what is in there."""
+def test_a_tombstone_after_an_unreadable_batch_stays() -> None:
+    """The tombstone may delete records in the unreadable batch."""
     broken = bytearray(batch_of(2, ("a", "3")))
     broken[HEADER_BYTES] = 0x7E
     first, last = batch_of(0, ("b", None)), batch_of(3, ("a", None))
@@ -249,7 +249,7 @@ def test_a_tombstone_behind_what_cannot_be_read_stays() -> None:
 
 
 @pytest.mark.parametrize("delta", [2**63 - 1, -(2**63), 2**70])
-def test_time_stamps_that_fit_no_header_stop_nothing(delta: int) -> None:
+def test_timestamps_that_fit_no_header_do_not_stop_compaction(delta: int) -> None:
     records = [Record(0, 5, b"a", b"1"), Record(1, 5 + delta, b"b", b"2"), Record(2, 5, b"a", b"3")]
     header = read_header(batch_of(0, ("a", "1"), ("b", "2"), ("a", "3")))
     batch = rebuild_batch(header._replace(base_timestamp=5), records, codec=0)
@@ -259,7 +259,7 @@ def test_time_stamps_that_fit_no_header_stop_nothing(delta: int) -> None:
     assert read_header(left).max_timestamp == (5 if delta < 0 else header.max_timestamp)
 
 
-def test_long_keys_are_told_apart_and_cost_no_more_than_others() -> None:
+def test_long_keys_are_distinct_and_cost_no_more_than_others() -> None:
     keys = ["k" * 65 + str(number) for number in range(50)] + ["x" * 64, "y"]
     batch = batch_of(0, *[(key, "v") for key in keys])
     latest = learned(batch)
@@ -272,7 +272,7 @@ def test_long_keys_are_told_apart_and_cost_no_more_than_others() -> None:
     assert removed.superseded == 1
 
 
-def test_more_records_than_a_batch_may_have_are_not_looked_at(
+def test_a_batch_with_too_many_records_is_not_decoded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tidegate_pipeline.tasks.compaction.MAX_RECORDS", 2)

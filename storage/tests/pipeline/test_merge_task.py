@@ -1,4 +1,4 @@
-"""Tasks of the merge in this process: segments become one, and what goes wrong is told."""
+"""Merge tasks in this process: segments become one, and results hold the errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def task_of(*units: MergeUnit) -> MergeTask:
     return MergeTask("c", 1, INCARNATION, 1 << 20, units)
 
 
-async def test_aborted_transactions_are_carried_over() -> None:
+async def test_a_merge_carries_aborted_transactions_over() -> None:
     store = MemoryObjectStore(lambda: 0.0)
     across, inside = AbortedTransaction(7, 1, 4), AbortedTransaction(8, 3, 3)
     sources = (
@@ -62,7 +62,7 @@ async def test_aborted_transactions_are_carried_over() -> None:
 
 
 class Strange(MemoryObjectStore):
-    """Does with some keys what no store should."""
+    """A store that breaks its contract for some keys."""
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
         if key == "source-3":
@@ -75,7 +75,7 @@ class Strange(MemoryObjectStore):
         await super().put(key, body)
 
 
-async def test_what_nobody_expected_fails_its_unit_alone() -> None:
+async def test_an_unexpected_error_fails_its_unit_alone() -> None:
     store = Strange(lambda: 0.0)
     units = [
         MergeUnit(at, TOPIC, 0, (await stored_segment(store, base_offset),))

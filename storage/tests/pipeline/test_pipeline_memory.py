@@ -1,4 +1,4 @@
-"""What tasks free stays for the next ones, where the C library can be told so."""
+"""With glibc, memory that a task frees stays in the process for the next task."""
 
 from __future__ import annotations
 

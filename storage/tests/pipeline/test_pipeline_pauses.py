@@ -1,9 +1,9 @@
-"""How long what failed is left alone: longer each time, within bounds, and forgotten in the end."""
+"""Pauses after failures: each is longer, within bounds, and old ones are removed."""
 
 from tidegate_pipeline.planning.pauses import FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, Pauses, Work
 
 
-def test_pauses_double_up_to_the_last() -> None:
+def test_pauses_double_up_to_the_longest() -> None:
     pauses = Pauses()
     now, seconds = 0.0, list[float]()
     for _ in range(3_000):  # 2.0 ** 1024 would be too large for a float
@@ -23,7 +23,7 @@ def test_only_the_stretch_that_failed_is_paused() -> None:
     assert not pauses.is_paused((Work.COMPACTION, 1, 7), 101.0)
 
 
-def test_what_was_done_begins_anew_and_its_neighbours_do_not() -> None:
+def test_success_resets_the_pause_of_its_stretch_only() -> None:
     pauses = Pauses()
     for base_offset in (7, 8, 8):
         pauses.failed((Work.MERGE, 1, base_offset), 0.0)
@@ -34,7 +34,7 @@ def test_what_was_done_begins_anew_and_its_neighbours_do_not() -> None:
     assert pauses.failed((Work.MERGE, 1, 8), 0.0) == 4 * FIRST_PAUSE_SECONDS
 
 
-def test_what_nobody_tried_again_is_forgotten() -> None:
+def test_stretches_that_are_not_tried_again_are_removed() -> None:
     pauses = Pauses()
     pauses.failed((Work.MERGE, 1, 7), 0.0)
     pauses.prune(FIRST_PAUSE_SECONDS + LAST_PAUSE_SECONDS - 1)

@@ -9,7 +9,7 @@ from tidegate_storage.stores.object_store import NoSuchObject, StoreUnavailable
 
 
 class Call:
-    """Fails some times; at: when it was made."""
+    """Fails some times; at: the times of the calls."""
 
     def __init__(self, failures: int, trouble: Exception) -> None:
         self.at: list[float] = []
@@ -24,14 +24,14 @@ class Call:
         return "done"
 
 
-async def test_it_is_made_until_it_succeeds(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_call_is_repeated_until_it_succeeds(autojump_clock: trio.testing.MockClock) -> None:
     call = Call(2, StoreUnavailable("away"))
     began = trio.current_time()
     assert await with_retries(call) == "done"
     assert [round(at - began, 3) for at in call.at] == [0, 0.2, 0.6]
 
 
-async def test_the_last_failure_is_told(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_call_raises_its_last_failure(autojump_clock: trio.testing.MockClock) -> None:
     call = Call(ATTEMPTS, StoreUnavailable("away"))
     began = trio.current_time()
     with pytest.raises(StoreUnavailable, match="away"):
@@ -39,7 +39,7 @@ async def test_the_last_failure_is_told(autojump_clock: trio.testing.MockClock) 
     assert [round(at - began, 3) for at in call.at] == [0, 0.2, 0.6, 1.4]
 
 
-async def test_what_time_does_not_mend_is_told_at_once() -> None:
+async def test_a_permanent_error_is_raised_at_once() -> None:
     call = Call(1, NoSuchObject("gone"))
     with pytest.raises(NoSuchObject):
         await with_retries(call)

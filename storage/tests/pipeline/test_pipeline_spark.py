@@ -1,4 +1,4 @@
-"""Tasks on a real Spark: the same segments as anywhere, whatever dies."""
+"""Tasks on a real Spark: the same segments as without it, even if workers die."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def resident() -> Iterator[ResidentSpark]:
     spark.close()
 
 
-async def test_the_same_segments_as_without_spark(resident: ResidentSpark, tmp_path: Path) -> None:
+async def test_tasks_write_the_same_segments_as_without_spark(
+    resident: ResidentSpark, tmp_path: Path
+) -> None:
     async with folder_with(tmp_path, "t", "u", "v") as folder:
         async with spark_runner(folder.url, resident) as runner:
             by_spark = await results_of(runner, folder.tasks)
@@ -78,7 +80,7 @@ async def test_a_driver_publishes_what_spark_wrote(resident: ResidentSpark, tmp_
         assert [await read_all(world, name) for name in ("t", "u")] == before
 
 
-async def test_a_missing_object_fails_its_unit_alone(
+async def test_on_spark_a_missing_object_fails_its_unit_alone(
     resident: ResidentSpark, tmp_path: Path
 ) -> None:
     async with folder_with(tmp_path, "t", "u") as folder:
@@ -90,7 +92,7 @@ async def test_a_missing_object_fails_its_unit_alone(
     assert (done.error, done.records) == ("", 6)
 
 
-async def test_what_a_task_raises_is_told_of_each_unit(
+async def test_an_error_of_a_task_is_in_the_result_of_each_unit(
     resident: ResidentSpark, tmp_path: Path
 ) -> None:
     async with (
@@ -102,10 +104,8 @@ async def test_what_a_task_raises_is_told_of_each_unit(
     assert failed.segments == ()
 
 
-async def test_a_task_whose_worker_dies_is_done_again(
-    resident: ResidentSpark, tmp_path: Path
-) -> None:
-    # So that there is but one to be killed.
+async def test_a_task_whose_worker_dies_is_retried(resident: ResidentSpark, tmp_path: Path) -> None:
+    # So that there is only one worker to kill.
     await end_workers()
     async with (
         folder_with(tmp_path, "t") as folder,
@@ -123,7 +123,7 @@ async def test_a_task_whose_worker_dies_is_done_again(
     assert (result.error, result.records) == ("", 6)
 
 
-async def test_a_task_that_dies_each_time_is_lost_and_others_come_at_once(
+async def test_a_task_whose_worker_always_dies_is_lost_and_delays_no_other(
     resident: ResidentSpark, tmp_path: Path
 ) -> None:
     async with folder_with(tmp_path, "t", "u") as folder:
@@ -141,7 +141,7 @@ async def test_a_task_that_dies_each_time_is_lost_and_others_come_at_once(
             found: list[int] = []
             with trio.fail_after(PATIENCE_SECONDS):
                 async for result in runner.run([bad, good]):
-                    # It came while the other one is held.
+                    # Its result came while the other task is held.
                     found.append(result.number)
                     nursery.start_soon(kill_each_time)
             nursery.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""Spark's life: how it starts, ends, is stopped, dies, and begins anew."""
+"""A Spark session: how it starts, ends, is stopped, dies, and restarts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def resident() -> Iterator[ResidentSpark]:
     spark.close()
 
 
-async def test_stop_cancels_what_runs_and_keeps_what_came(
+async def test_stop_cancels_running_jobs_and_keeps_results(
     resident: ResidentSpark, tmp_path: Path
 ) -> None:
     async with folder_with(tmp_path, "t", "u") as folder:
@@ -51,7 +51,7 @@ async def test_stop_cancels_what_runs_and_keeps_what_came(
 
 
 class StopAtFirst(trio.abc.Instrument):
-    """Stops a runner at the moment when its first job is about to begin."""
+    """Stops a runner just before its first job starts."""
 
     def __init__(self, runner: SparkRunner) -> None:
         self._runner = runner
@@ -63,7 +63,7 @@ class StopAtFirst(trio.abc.Instrument):
             self._runner.stop()
 
 
-async def test_a_stop_at_the_moment_a_job_begins_holds_nobody(
+async def test_a_stop_just_before_a_job_starts_ends_the_run(
     resident: ResidentSpark, tmp_path: Path
 ) -> None:
     async with folder_with(tmp_path, "t") as folder, spark_runner(folder.url, resident) as runner:
@@ -76,14 +76,14 @@ async def test_a_stop_at_the_moment_a_job_begins_holds_nobody(
     assert stop.is_done
 
 
-async def test_a_stop_before_the_first_batch_holds(tmp_path: Path) -> None:
+async def test_a_stop_before_the_first_batch_ends_the_run(tmp_path: Path) -> None:
     unstarted = ResidentSpark(SparkSettings("local[1]"))
     async with folder_with(tmp_path, "t") as folder, spark_runner(folder.url, unstarted) as runner:
         runner.stop()
         assert await results_of(runner, folder.tasks) == []
 
 
-async def test_a_caller_that_goes_away_leaves_no_job(
+async def test_a_caller_that_closes_the_run_leaves_no_job(
     resident: ResidentSpark, tmp_path: Path
 ) -> None:
     async with folder_with(tmp_path, "t") as folder:
@@ -99,7 +99,9 @@ async def test_a_caller_that_goes_away_leaves_no_job(
         await no_job_is_left(resident)
 
 
-async def test_a_spark_that_died_is_started_again(resident: ResidentSpark, tmp_path: Path) -> None:
+async def test_a_spark_session_that_died_is_restarted(
+    resident: ResidentSpark, tmp_path: Path
+) -> None:
     async with (
         folder_with(tmp_path, "t") as folder,
         spark_runner(folder.url, resident) as runner,
@@ -113,7 +115,7 @@ async def test_a_spark_that_died_is_started_again(resident: ResidentSpark, tmp_p
     assert second.segments[0].attempt > first.segments[0].attempt + 1_000
 
 
-async def test_sessions_that_die_unseen_use_up_numbers_of_attempts(
+async def test_sessions_that_die_unseen_use_up_attempt_numbers(
     resident: ResidentSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -180,11 +182,11 @@ exec sleep 600
 
             nursery.start_soon(signal_us)
             assert await results_of(runner, folder.tasks) == []
-    # PySpark leaves a pipe open; what is said of it belongs to this test.
+    # PySpark leaves a pipe open; its warning belongs to this test.
     gc.collect()
 
 
-async def test_a_first_start_that_fails_is_told(
+async def test_a_first_start_that_fails_raises_no_spark(
     resident: ResidentSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resident.close()
@@ -196,7 +198,7 @@ async def test_a_first_start_that_fails_is_told(
 
 
 async def no_job_is_left(resident: ResidentSpark) -> None:
-    """Spark takes note of a job's end a moment after who ran it."""
+    """Wait until Spark has no job; it records a job's end shortly after the caller sees it."""
     tracker = resident.running().session.sparkContext.statusTracker()
     with trio.fail_after(PATIENCE_SECONDS):
         while await trio.to_thread.run_sync(tracker.getActiveJobsIds):  # noqa: ASYNC110

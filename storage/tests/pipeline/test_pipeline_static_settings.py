@@ -1,4 +1,4 @@
-"""What a gateway was given at its start, `tidegate pipeline once` goes by; all in processes."""
+"""`tidegate pipeline once` obeys the static settings of a gateway; all in processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSIONS = [b"version %d" % number for number in range(5)]
 
 
 def write_versions(servers: str, topic: str) -> None:
-    """One batch each."""
+    """Write several versions of one key, each in a batch of its own."""
     producer = Producer({"bootstrap.servers": servers})
     for each in VERSIONS:
         producer.produce(topic, each, key="a")
@@ -26,7 +26,7 @@ def write_versions(servers: str, topic: str) -> None:
 
 
 def read(servers: str, topic: str) -> list[bytes | None]:
-    """Return the values there are, up to the last one that was written."""
+    """Return the topic's values, up to the last one that was written."""
     settings = {"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)
     found: list[bytes | None] = []
@@ -42,7 +42,7 @@ def read(servers: str, topic: str) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize(("static", "kept"), [((), 1), (("--set", f"{LAG}={WEEK}"), 5)])
-def test_once_keeps_what_a_static_lag_of_the_gateway_keeps(
+def test_once_obeys_a_static_compaction_lag_of_the_gateway(
     tmp_path: Path, static: tuple[str, ...], kept: int
 ) -> None:
     where = (

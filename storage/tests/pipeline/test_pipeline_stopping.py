@@ -1,4 +1,4 @@
-"""A stop is heard whatever the pipeline waits for, and also if it came before."""
+"""A stop ends every wait of the pipeline, also if the signal came before the wait."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNIT = MergeUnit(1, bytes(16), 0, (Source("held", 0, 61, 0, 1, 0, -1, 0),))
 TASK = MergeTask("cluster", 1, 7, 1024, (UNIT,))
 
 
-async def test_what_is_told_late_is_called_at_once() -> None:
+async def test_a_call_registered_after_the_signal_is_made_at_once() -> None:
     stopping = Stopping()
     calls: list[str] = []
     stopping.tell(lambda: calls.append("early"))
@@ -32,7 +32,7 @@ async def test_what_is_told_late_is_called_at_once() -> None:
     assert calls == ["early", "late"]
 
 
-async def test_a_wait_ends_when_asked(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_signal_ends_a_wait(autojump_clock: trio.testing.MockClock) -> None:
     stopping = Stopping()
     async with trio.open_nursery() as nursery:
 
@@ -48,7 +48,7 @@ async def test_a_wait_ends_when_asked(autojump_clock: trio.testing.MockClock) ->
         await trio.lowlevel.checkpoint()
 
 
-async def test_force_comes_a_while_after_the_first_signal(
+async def test_forced_calls_are_made_some_time_after_the_first_signal(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     forced = trio.Event()
@@ -61,7 +61,7 @@ async def test_force_comes_a_while_after_the_first_signal(
         assert trio.current_time() >= began + FORCE_SECONDS
 
 
-async def test_a_local_task_whose_store_hangs_is_let_go(tmp_path: Path) -> None:
+async def test_a_stop_ends_a_local_task_whose_store_hangs(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "held")
     runner = StoppableLocalRunner(f"file:{tmp_path}")
 

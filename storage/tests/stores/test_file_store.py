@@ -1,4 +1,4 @@
-"""The file store on a real folder, and on disks that say no."""
+"""The file store on a real folder, and on disks that fail."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FailingSteps(MemoryDiskSteps):
 
 
 class SlowSteps(RealDiskSteps):
-    """Waits in each sync of a file until as many threads have come as were announced."""
+    """Waits in each sync of a file until the announced number of threads is there."""
 
     def __init__(self, root: str, parties: int) -> None:
         super().__init__(root)
@@ -66,7 +66,7 @@ async def test_a_full_disk_stores_nothing_and_the_put_can_be_repeated(step: str)
     assert disk.scan(".tidegate-tmp") == []
 
 
-async def test_after_a_failed_sync_of_a_folder_nothing_more_is_promised() -> None:
+async def test_after_a_failed_sync_of_a_folder_all_writes_are_refused() -> None:
     """The kernel may forget the failure and report success the next time."""
     disk = FailingSteps("sync_folder", 0)
     store = FileObjectStore(MemoryDisk(disk))
@@ -81,7 +81,7 @@ async def test_after_a_failed_sync_of_a_folder_nothing_more_is_promised() -> Non
     assert await store.get("a/b") == b"body"
 
 
-async def test_a_forbidden_folder_is_for_a_person_to_mend() -> None:
+async def test_a_read_only_folder_is_an_operators_to_fix() -> None:
     store = FileObjectStore(MemoryDisk(FailingSteps("write", errno.EROFS)))
     with pytest.raises(StoreMisconfigured, match="Read-only file system"):
         await store.put("a", b"body")
@@ -109,7 +109,7 @@ async def test_puts_sync_in_parallel(tmp_path: Path) -> None:
     assert len(await store.list("a/")) == 4
 
 
-async def test_a_put_that_hangs_is_given_up_after_its_deadline(tmp_path: Path) -> None:
+async def test_a_put_that_hangs_ends_at_its_deadline(tmp_path: Path) -> None:
     steps = SlowSteps(str(tmp_path), parties=2)
     store = FileObjectStore(RealDisk(steps), deadline_seconds=0.05)
     with pytest.raises(StoreUnavailable, match=r"longer than 0\.05 s"):

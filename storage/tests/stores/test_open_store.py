@@ -63,17 +63,17 @@ def test_each_scheme_opens_its_store(tmp_path: Path) -> None:
         ("az://container", "cannot be opened"),
     ],
 )
-def test_a_bad_url_gets_a_sentence(url: str, sentence: str) -> None:
+def test_a_bad_url_gets_a_clear_error(url: str, sentence: str) -> None:
     with pytest.raises(StoreMisconfigured, match=sentence.replace("?", r"\?")):
         open_store(url, environ=KEYS)
 
 
-def test_a_bad_endpoint_of_the_environment_gets_a_sentence() -> None:
+def test_a_bad_endpoint_in_the_environment_gets_a_clear_error() -> None:
     with pytest.raises(StoreMisconfigured, match=r"'store\.local' is no URL"):
         open_store("s3://bucket", environ={**KEYS, "AWS_ENDPOINT_URL": "store.local"})
 
 
-def test_a_folder_that_cannot_be_made_gets_a_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_gets_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(StoreMisconfigured, match="cannot hold objects"):
         open_store(f"file:{tmp_path}/taken/below")
@@ -81,7 +81,7 @@ def test_a_folder_that_cannot_be_made_gets_a_sentence(tmp_path: Path) -> None:
 
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a person who has no credentials in any file."""
+    """Return a home folder without any file of credentials."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in [each for each in os.environ if each.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
         monkeypatch.delenv(name)
@@ -96,8 +96,8 @@ REMOTE = {
 
 
 @pytest.mark.parametrize("url", REMOTE.values())
-def test_without_credentials_nothing_is_asked(nowhere: Path, url: str) -> None:
-    """A cloud's address for its machines belongs to others where the machine is no cloud's."""
+def test_without_credentials_no_server_is_asked(nowhere: Path, url: str) -> None:
+    """Outside a cloud, the metadata server's address may belong to another host."""
     separator = "&" if "?" in url else "?"
     with pytest.raises(StoreMisconfigured, match="no credentials were found: set ") as refused:
         open_store(url, environ={})
@@ -133,7 +133,7 @@ CLIENT = {"AZURE_CLIENT_ID": "c", "AZURE_TENANT_ID": "t"}
         ("az", CLIENT, False),
     ],
 )
-def test_what_credentials_are(
+def test_variables_and_settings_that_count_as_credentials(
     nowhere: Path, scheme: str, environ: dict[str, str], is_enough: bool
 ) -> None:
     if is_enough:
@@ -154,7 +154,7 @@ def test_a_file_of_googles_tools_holds_credentials(nowhere: Path) -> None:
 
 @pytest.fixture
 def metadata(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """What is asked for this machine's role, instead of 169.254.169.254; it answers nothing."""
+    """Run a server in place of 169.254.169.254, the metadata server; it never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -164,7 +164,7 @@ def metadata(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.
         yield listener
 
 
-def test_profile_files_without_credentials_ask_nobody(
+def test_profile_files_without_credentials_ask_no_server(
     nowhere: Path, metadata: socket.socket
 ) -> None:
     (nowhere / ".aws").mkdir()
@@ -175,7 +175,7 @@ def test_profile_files_without_credentials_ask_nobody(
         metadata.accept()
 
 
-def test_a_profile_that_does_not_exist_gets_a_sentence(
+def test_a_profile_that_does_not_exist_gets_a_clear_error(
     nowhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (nowhere / ".aws").mkdir()
@@ -185,7 +185,9 @@ def test_a_profile_that_does_not_exist_gets_a_sentence(
         open_store("s3://bucket")
 
 
-async def test_a_machine_that_has_a_role_is_asked(metadata: socket.socket) -> None:
+async def test_the_metadata_server_is_asked_for_a_machine_role(
+    metadata: socket.socket,
+) -> None:
     url = "s3://bucket?region=r&machine_role=true&endpoint=http://127.0.0.1:1"
     store = open_store(url, deadline_seconds=30)
     async with trio.open_nursery() as nursery:
@@ -198,7 +200,7 @@ async def test_a_machine_that_has_a_role_is_asked(metadata: socket.socket) -> No
 
 async def test_an_emulator_of_gs_is_asked_over_http(nowhere: Path) -> None:
     url = "gs://bucket/p?endpoint=http://127.0.0.1:1&skip_signature=true"
-    with pytest.raises(StoreUnavailable, match="nobody answers there") as refused:
+    with pytest.raises(StoreUnavailable, match="no server answers there") as refused:
         await open_store(url, environ={}).get("a")
     assert "http://127.0.0.1:1/" in str(refused.value)
 
@@ -210,7 +212,7 @@ async def test_an_emulator_of_gs_that_a_key_file_names_needs_an_endpoint(nowhere
     url = f"gs://bucket/p?service_account={key}"
     with pytest.raises(StoreMisconfigured, match="add endpoint=http://HOST:PORT to the URL"):
         await open_store(url, environ={}).get("a")
-    with pytest.raises(StoreUnavailable, match="nobody answers there"):
+    with pytest.raises(StoreUnavailable, match="no server answers there"):
         await open_store(f"{url}&endpoint=http://127.0.0.1:1", environ={}).get("a")
 
 

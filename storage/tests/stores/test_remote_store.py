@@ -1,4 +1,4 @@
-"""The remote store before a server that answers what it is told to, over real HTTP."""
+"""The remote store against a scripted server, over real HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
 
 
 class Answers(ThreadingHTTPServer):
-    """Gives its answers in turn, the last one for ever; None is no answer until the end."""
+    """Gives its answers in turn and repeats the last one; None means silence until the end."""
 
     daemon_threads = True
 
@@ -90,7 +90,7 @@ async def test_412_says_that_the_key_is_taken(server: Answers) -> None:
     assert len(server.requests) == 1
 
 
-async def test_409_is_asked_again(server: Answers) -> None:
+async def test_a_put_answered_409_is_repeated(server: Answers) -> None:
     conflict = (409, "ConditionalRequestConflict")
     await server.store(conflict, conflict, (200, "")).put("a", b"body")
     assert len(server.requests) == 3
@@ -98,7 +98,7 @@ async def test_409_is_asked_again(server: Answers) -> None:
         await server.store(conflict, (412, "PreconditionFailed")).put("a", b"body")
 
 
-async def test_409_for_ever_ends_at_the_deadline(server: Answers) -> None:
+async def test_a_put_always_answered_409_ends_at_the_deadline(server: Answers) -> None:
     store = server.store((409, "ConditionalRequestConflict"), deadline_seconds=0.3)
     with pytest.raises(StoreUnavailable):
         await store.put("a", b"body")
@@ -111,7 +111,7 @@ async def test_a_failed_put_is_never_repeated_in_secret(server: Answers, status:
     assert len(server.requests) == 1
 
 
-async def test_a_server_that_is_silent_is_given_up(server: Answers) -> None:
+async def test_a_call_to_a_silent_server_ends_at_the_deadline(server: Answers) -> None:
     store = server.store(None, deadline_seconds=0.2)
     for call in (store.put("a", b"body"), store.get("a")):
         with pytest.raises(StoreUnavailable):
@@ -145,17 +145,17 @@ async def test_a_missing_object_is_not_a_missing_bucket(server: Answers) -> None
         ((400, "AuthorizationHeaderMalformed"), "region"),
     ],
 )
-async def test_what_a_person_must_mend_is_said(
+async def test_the_error_says_what_an_operator_must_fix(
     server: Answers, answer: tuple[int, str], advice: str
 ) -> None:
     with pytest.raises(StoreMisconfigured, match=advice):
         await server.store(answer).put("a", b"body")
 
 
-async def test_a_machine_without_credentials_says_so(
+async def test_the_error_says_that_no_credentials_were_found(
     server: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With none set, the machine's role is asked for, here of a server that knows none."""
+    """Without credentials obstore asks for the machine's role, here from a server without one."""
     for name in [each for each in os.environ if each.startswith("AWS_")]:
         monkeypatch.delenv(name)
     server.answers = [(403, "")]
@@ -177,5 +177,5 @@ async def test_a_machine_without_credentials_says_so(
 
 async def test_a_server_that_is_gone_is_unavailable(server: Answers) -> None:
     store = open_store("s3://bucket?endpoint=http://127.0.0.1:1&region=r", environ=KEYS)
-    with pytest.raises(StoreUnavailable, match="nobody answers there; see to the network"):
+    with pytest.raises(StoreUnavailable, match="no server answers there; check the network"):
         await store.put("a", b"body")

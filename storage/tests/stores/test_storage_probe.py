@@ -14,7 +14,7 @@ from tidegate_storage.stores.probe import probe_store
 
 
 class OverwritingStore(MemoryObjectStore):
-    """Takes every put, as stores do that pass over If-None-Match."""
+    """Accepts every put, as stores do that ignore If-None-Match."""
 
     async def put(self, key: str, body: Buffer) -> None:
         while True:
@@ -30,7 +30,7 @@ class DeafStore(MemoryObjectStore):
 
 
 class DeafInRace(MemoryObjectStore):
-    """Answers each put that comes alone."""
+    """Answers a put only if no other put is under way."""
 
     async def put(self, key: str, body: Buffer) -> None:
         if key.endswith("race"):
@@ -39,14 +39,14 @@ class DeafInRace(MemoryObjectStore):
 
 
 class RefusingStore(MemoryObjectStore):
-    """Lets its user do nothing."""
+    """Refuses every call for lack of permission."""
 
     async def put(self, key: str, body: Buffer) -> None:
         raise StoreMisconfigured("give Tidegate credentials")
 
 
 class UnlistedStore(MemoryObjectStore):
-    """Lets its user do all but list."""
+    """Permits every call but list."""
 
     async def list(
         self, prefix: str, *, start_after: str = "", limit: int = 1000
@@ -55,7 +55,7 @@ class UnlistedStore(MemoryObjectStore):
 
 
 class LyingStore(MemoryObjectStore):
-    """Says in a race that somebody else was faster, to all."""
+    """Answers ObjectExists to all creators of a race."""
 
     async def put(self, key: str, body: Buffer) -> None:
         if key.endswith("race"):
@@ -104,7 +104,7 @@ async def test_each_broken_promise_is_named() -> None:
         assert all(finding.advice for finding in bad)
 
 
-async def test_a_store_that_does_not_answer_is_one_problem_and_no_other_is_made_up() -> None:
+async def test_a_store_that_does_not_answer_is_the_only_finding() -> None:
     findings = await probe_store(DeafStore())
     assert [(each.ok, each.what, each.is_last) for each in findings] == [
         (False, "creates objects", True)
@@ -112,7 +112,7 @@ async def test_a_store_that_does_not_answer_is_one_problem_and_no_other_is_made_
     assert findings[0].advice == "no answer in 30 s"
 
 
-async def test_a_store_that_falls_silent_in_the_race_is_not_called_one_that_loses_data() -> None:
+async def test_a_store_silent_during_the_race_is_not_reported_as_losing_data() -> None:
     store = DeafInRace()
     *good, last = await probe_store(store)
     assert await store.list("") == []
@@ -121,17 +121,17 @@ async def test_a_store_that_falls_silent_in_the_race_is_not_called_one_that_lose
     assert last.advice == "no answer in 30 s"
 
 
-async def test_a_store_that_takes_nothing_is_one_problem() -> None:
+async def test_a_store_that_refuses_all_puts_is_one_finding() -> None:
     (last,) = await probe_store(RefusingStore())
     assert (last.ok, last.advice, last.is_last) == (False, "give Tidegate credentials", True)
 
 
-async def test_each_right_that_is_missing_is_named() -> None:
+async def test_each_missing_permission_is_named() -> None:
     bad = [each for each in await probe_store(UnlistedStore()) if not each.ok]
     assert [each.what for each in bad] == ["lists objects in order", "deletes objects"]
 
 
-async def test_a_race_that_nobody_wins_is_no_loss_of_data() -> None:
+async def test_a_race_without_a_winner_is_not_reported_as_losing_data() -> None:
     (lost, *_) = [each for each in await probe_store(LyingStore()) if not each.ok]
     assert lost.what == "lets one of several creators win"
-    assert "which nobody stored: this store is not consistent" in lost.advice
+    assert "which was never stored: this store is not consistent" in lost.advice

@@ -1,4 +1,4 @@
-"""Disks with troubles, and a cache on them."""
+"""Disks that fail, and a cache on them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ BLOCKS = 3  # of BODY
 
 
 class TroubledSteps(MemoryDiskSteps):
-    """A disk with one trouble at a time."""
+    """A disk that fails in one way at a time."""
 
     def __init__(self) -> None:
         super().__init__(clock=lambda: 0.0)
         self.trouble = 0
-        self.writes_before = 0  # so many are well yet
+        self.writes_before = 0  # the number of writes that still succeed
         self.has_no_names = False
         self.fixed: set[str] = set()  # paths that cannot be removed
 
@@ -55,7 +55,7 @@ class TroubledSteps(MemoryDiskSteps):
 
 
 class LazySteps(MemoryDiskSteps):
-    """Now and then a kernel writes by itself what nobody told it to."""
+    """Writes unsynced bytes now and then, as a kernel may."""
 
     def __init__(self, random: Random) -> None:
         super().__init__(clock=lambda: 0.0)
@@ -68,7 +68,7 @@ class LazySteps(MemoryDiskSteps):
 
 
 class FailingDisk(MemoryDisk):
-    """Does not get so far as to take a step."""
+    """Fails before the first step."""
 
     def __init__(self, steps: DiskSteps) -> None:
         super().__init__(steps)
@@ -81,7 +81,7 @@ class FailingDisk(MemoryDisk):
 
 
 class SlowDisk(MemoryDisk):
-    """Hangs while told to."""
+    """Hangs while the test wants it."""
 
     def __init__(self, steps: DiskSteps) -> None:
         super().__init__(steps)
@@ -93,7 +93,7 @@ class SlowDisk(MemoryDisk):
 
 
 class HungDisk(MemoryDisk):
-    """Keeps what it is told to do for later, as a thread may that nobody waits for."""
+    """Keeps recipes for later, as a thread may that its caller has abandoned."""
 
     def __init__(self, steps: DiskSteps) -> None:
         super().__init__(steps)
@@ -119,7 +119,7 @@ async def running(disk: Disk, max_bytes: int = 1 << 20) -> AsyncIterator[DiskCac
 
 
 async def settled(cache: DiskCache) -> None:
-    """Wait until everything that was offered is written, or not."""
+    """Wait until each offered part is written or refused."""
     await wait_all_tasks_blocked(0.0)
 
 

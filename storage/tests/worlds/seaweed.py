@@ -34,7 +34,7 @@ def running_seaweed(folder: Path) -> Iterator[str]:
 
 
 def _started(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """Start it on free ports; on others if somebody else took one meanwhile."""
+    """Start it on free ports; try others if another process took one meanwhile."""
     log_path = folder / "weed.log"
     for left in reversed(range(ATTEMPTS)):
         ports = _free_ports(4)
@@ -124,7 +124,7 @@ def _identities() -> dict[str, object]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that were free, with their gRPC partners, a moment ago."""
+    """Return ports that are free now, with their gRPC partners."""
     ports: list[int] = []
     with ExitStack() as held:
         while len(ports) < count:

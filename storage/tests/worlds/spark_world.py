@@ -1,4 +1,4 @@
-"""A world whose objects are files, for tasks on a real Spark; and hands to hold and kill them with.
+"""A world whose objects are files, for tasks on a real Spark; and means to hold and kill tasks.
 
 A source that is a named pipe holds a task where a test wants it: the worker waits in open().
 """
@@ -31,7 +31,7 @@ INCARNATION = 77
 
 
 class Folder:
-    """What a world wrote, as files; tasks: one for each of its partitions."""
+    """A world's objects as files; tasks: one for each of its partitions."""
 
     def __init__(self, world: World, path: Path, tasks: list[MergeTask]) -> None:
         self.world = world
@@ -40,13 +40,13 @@ class Folder:
         self.url = f"file:{path}"
 
     def source(self, task: MergeTask) -> Path:
-        """The file that a task reads last."""
+        """Return the file that a task reads last."""
         return self.path / task.units[0].sources[-1].key
 
 
 @asynccontextmanager
 async def folder_with(path: Path, *topics: str) -> AsyncIterator[Folder]:
-    """A world that wrote topics of one partition each, in objects of their own."""
+    """Yield a world that wrote topics of one partition each, in objects of their own."""
     async with fetch_world() as [world]:
         for name in topics:
             await world.create(name)
@@ -60,7 +60,7 @@ async def folder_with(path: Path, *topics: str) -> AsyncIterator[Folder]:
 
 
 class Planner:
-    """A runner that only takes note of what a driver wants."""
+    """A runner that only records the tasks that a driver hands out."""
 
     def __init__(self) -> None:
         self.tasks: list[MergeTask] = []
@@ -100,7 +100,7 @@ async def results_of(runner: Runner, tasks: list[MergeTask]) -> list[UnitResult]
 
 
 class Held:
-    """A file that is a pipe for now: who reads it waits."""
+    """A file that is a pipe for now, so its reader waits."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -109,7 +109,7 @@ class Held:
         os.mkfifo(path)
 
     async def when_read(self, call: Callable[[], None]) -> None:
-        """Wait until somebody reads it, and call."""
+        """Wait until a reader opens it, and call."""
         handle = await trio.to_thread.run_sync(
             os.open, self._path, os.O_WRONLY, abandon_on_cancel=True
         )
@@ -117,9 +117,9 @@ class Held:
         os.close(handle)
 
     def let_go(self) -> None:
-        """Make it the file that it was."""
+        """Restore the file."""
         if self._kept.exists():
-            # Who waits in open() must wake up.
+            # Wake up a reader that waits in open().
             handle = os.open(self._path, os.O_RDWR)
             self._kept.rename(self._path)
             os.close(handle)
@@ -147,18 +147,18 @@ def children(pid: int) -> list[int]:
 
 
 def jvms() -> list[int]:
-    """Spark's, which are our children."""
+    """Return the process ids of Spark's JVMs, which are our children."""
     found = children(os.getpid())
     return [pid for pid in found if "java" in Path(f"/proc/{pid}/exe").resolve().name]
 
 
 def workers() -> list[int]:
-    """Python's: the children of the daemon, which is Spark's child."""
+    """Return those of the Python workers: children of the daemon, which is Spark's child."""
     return [worker for jvm in jvms() for daemon in children(jvm) for worker in children(daemon)]
 
 
 def kill_workers() -> None:
-    """Also those that have nothing to do.
+    """Kill all workers, also the idle ones.
 
     Spark may give a task to one of these before it knows, so that the task fails once more.
     """

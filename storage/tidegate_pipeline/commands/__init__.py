@@ -1,1 +1,1 @@
-"""The commands `tidegate pipeline ...`, and what they print and serve."""
+"""The commands `tidegate pipeline ...`, their output, and the pages that they serve."""

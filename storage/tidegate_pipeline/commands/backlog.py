@@ -1,4 +1,4 @@
-"""How far the pipeline is behind, told from the cluster state.  Pure."""
+"""The pipeline's backlog, computed from the cluster state.  Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..driver import CLAIM
 
 @dataclass(frozen=True, slots=True)
 class DriverSeen:
-    """A driver that is registered.  silent_ms: since its last entry, by the clock given."""
+    """A registered driver.  silent_ms: time since its last entry, by the given clock."""
 
     incarnation: int
     software_version: str
@@ -24,7 +24,7 @@ class DriverSeen:
 
 @dataclass(frozen=True, slots=True)
 class ReportSeen:
-    """What a driver did, as it said itself.  age_ms: of the report, by the clock given."""
+    """A driver's own report of its work.  age_ms: of the report, by the given clock."""
 
     incarnation: int
     age_ms: int
@@ -57,7 +57,7 @@ class PipelineStatus:
 
 
 def pipeline_status(state: ClusterState, now_ms: int) -> PipelineStatus:
-    """Look at the whole state."""
+    """Compute the backlog from the whole state."""
     runs = run_bytes = segments = segment_bytes = 0
     oldest_at_ms: int | None = None
     for partition in state.partitions.values():

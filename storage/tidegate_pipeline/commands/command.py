@@ -1,6 +1,6 @@
 """The commands `tidegate pipeline run`, `once` and `status`, plugged into `tidegate`.
 
-Only words here; what they do is imported when they are called.
+This module has only options and help; each command imports its work when it is called.
 """
 
 from __future__ import annotations
@@ -54,23 +54,22 @@ Runner = Annotated[
     typer.Option(help="Where tasks run; Spark if it is installed.", show_choices=True),
 ]
 Master = Annotated[
-    str, typer.Option(metavar="URL", help="Spark's; local[N] by default, N the cores.")
+    str, typer.Option(metavar="URL", help="Spark's master; by default local[N] with N cores.")
 ]
 MaxFailures = Annotated[
-    int, typer.Option(min=1, max=100, metavar="N", help="Tries of a task, on Spark.")
+    int, typer.Option(min=1, max=100, metavar="N", help="Tries of a task on Spark.")
 ]
 Speculation = Annotated[
-    bool, typer.Option("--speculation", help="Run tasks twice that take minutes, on a cluster.")
+    bool, typer.Option("--speculation", help="On a cluster, run tasks that take minutes twice.")
 ]
 SegmentBytes = Annotated[
-    int, typer.Option(min=1024, max=MAX_SEGMENT_BYTES, metavar="BYTES", help="Of a full segment.")
+    int,
+    typer.Option(min=1024, max=MAX_SEGMENT_BYTES, metavar="BYTES", help="Size of a full segment."),
 ]
-RestMs = Annotated[
-    int, typer.Option(min=0, max=DAY_MS, metavar="MS", help="What is younger is left alone.")
-]
+RestMs = Annotated[int, typer.Option(min=0, max=DAY_MS, metavar="MS", help="Skip younger records.")]
 PatienceMs = Annotated[
     int,
-    typer.Option(min=0, max=DAY_MS, metavar="MS", help="What is older is merged, however little."),
+    typer.Option(min=0, max=DAY_MS, metavar="MS", help="Merge older records, however few."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 LogLevel = Annotated[
@@ -79,7 +78,7 @@ LogLevel = Annotated[
 
 
 def _options(arguments: Mapping[str, Any]) -> Options:
-    """Return what `run` and `once` have in common: their arguments have the names of its fields."""
+    """Return the common options of `run` and `once`: their arguments are named as its fields."""
     from .options import Options
 
     return Options(**{each.name: arguments[each.name] for each in fields(Options)})
@@ -99,15 +98,15 @@ def run(
     patience_ms: PatienceMs = 120_000,
     interval_seconds: Annotated[
         float,
-        typer.Option(min=0.05, max=3600, metavar="S", help="Pause when there was nothing to do."),
+        typer.Option(min=0.05, max=3600, metavar="S", help="Pause after a round without work."),
     ] = 5.0,
     admin: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Serve metrics, health and status there.")
+        str, typer.Option(metavar="HOST:PORT", help="Serve metrics, health and status here.")
     ] = "",
     log_level: LogLevel = "",
     stop_at_eof: Annotated[bool, typer.Option("--stop-at-eof", hidden=True)] = False,
 ) -> None:
-    """Merge and compact as long as it runs; one per cluster is enough, more do no harm."""
+    """Merge and compact until it is stopped; one per cluster is enough, more do no harm."""
     options = _options(locals())
     from .resident import Residence, run_resident
 
@@ -130,9 +129,9 @@ def once(
     json: Json = False,
     log_level: LogLevel = "warning",
 ) -> None:
-    """Merge all there is, compact what is due, and end.
+    """Merge all runs, compact the topics that are due, and end.
 
-    The exit code is 1 if something could not be merged, 2 if there is no cluster yet.
+    The exit code is 1 if some runs could not be merged, 2 if there is no cluster yet.
     """
     options = _options(locals())
     from .once import run_once
@@ -147,7 +146,7 @@ def status(
     log: LogUrl = None,
     json: Json = False,
 ) -> None:
-    """Show how much there is to merge, and whether a pipeline is at work."""
+    """Show how much is left to merge, and whether a pipeline is running."""
     from .status import run_status
 
     raise typer.Exit(run_status(data, log, as_json=json))

@@ -1,4 +1,4 @@
-"""`tidegate pipeline once`: merge all there is, compact what is due, and end."""
+"""`tidegate pipeline once`: merge all runs, compact the topics that are due, and end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .progress import RoundBar, is_terminal
 from .report import STOPPED, check_level, run_command, size_text
 from .stopping import StoppedAtOnce, Stopping, stopping_by_signals
 
-BUSY: Final = "another pipeline is at work on this cluster, and does it: nothing was done"
+BUSY: Final = "another pipeline is at work on this cluster and merges: this command did nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ async def _merge(options: Options, kind: str, bar: RoundBar) -> _Done:
 
 
 async def _rounds(driver: Driver, stopping: Stopping) -> int:
-    """Do rounds until one does nothing; return how many units failed and were not done since."""
+    """Run rounds until one has no work; return the number of failed units still not done."""
     failed = 0
     for do in (driver.run_once, driver.compact_once):
         published, last_failed = 1, 0
@@ -137,8 +137,8 @@ def _text(done: _Done) -> str:
     ]
     if counters.compacted:
         lines.append(
-            f"compacted in {counters.compacted} rounds: {counters.removed} records gave way to"
-            " newer ones of their keys"
+            f"compacted in {counters.compacted} rounds: {counters.removed} records removed,"
+            " since newer ones of their keys exist"
         )
     lines += [f"dropped {n}: {reason}" for reason, n in sorted(counters.dropped.items())]
     if counters.failed:

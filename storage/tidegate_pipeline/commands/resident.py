@@ -1,9 +1,9 @@
 """`tidegate pipeline run`: rounds for as long as the process lives.
 
-Rounds of merging and of compaction go on beside each other: compacting a large partition takes
-minutes, and what is new must not wait for it.
-Whatever is away (log, store, Spark) is waited for; a driver that was ended by others begins anew.
-Only what a person must mend ends it.
+Rounds of merging and of compaction run at the same time: compacting a large partition takes
+minutes, and new runs must not wait for it.
+If log, store or Spark do not answer, the command waits and tries again.  If the driver's
+incarnation was fenced, it registers another.  Only an error that an operator must fix ends it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .stopping import StopAsked, StoppedAtOnce, Stopping, stopping_by_signals
 _log = structlog.get_logger("tidegate.pipeline")
 
 AGAIN_SECONDS: Final = 2.0
-# What goes away by itself; the driver's life ends of it, and another begins.
+# Passing errors: the driver's incarnation ends, and another one starts.
 _PASSING: Final = (
     AttemptsUsedUp,
     CoordinatorUnavailable,
@@ -52,7 +52,7 @@ _PASSING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Residence:
-    """How to stay.
+    """How to keep running.
 
     interval_seconds: between rounds that find nothing.  admin: host:port of its pages, or "".
     """
@@ -63,11 +63,11 @@ class Residence:
 
 
 def run_resident(options: Options, residence: Residence, *, log_level: str) -> int:
-    """Run until told to stop; return the exit code."""
+    """Run until a signal comes; return the exit code."""
 
     def work() -> int:
         check_level(log_level or ("warning" if is_terminal() else "info"))
-        # Said before anything is waited for.
+        # Logged before the first wait.
         _ = log_url(options.data, options.log), store_url(options.data, options.object_store)
         kind, sentence = chosen_runner(options)
         if sentence:
@@ -106,7 +106,7 @@ async def _live(
     stopping: Stopping,
     pages: PipelinePages,
 ) -> None:
-    """One incarnation of the driver."""
+    """Run one incarnation of the driver."""
     bar = RoundBar(is_shown=is_terminal())
     async with (
         opened_shared(options, stopping) as shared,
@@ -133,7 +133,7 @@ async def _rounds(
     interval_seconds: float,
     stopping: Stopping,
 ) -> None:
-    """Do rounds of one kind until told to stop."""
+    """Run rounds of one kind until a signal comes."""
     while not stopping.is_asked:
         if not await _round(driver, what, do):
             await stopping.wait(interval_seconds)
@@ -144,7 +144,7 @@ async def _round(driver: Driver, what: str, do: Callable[[], Awaitable[int]]) ->
     try:
         published = await do()
     except (CoordinatorUnavailable, ProposalFailed) as error:
-        # The incarnation may live on, and with it the claim.
+        # The incarnation may still hold its lease, and the claim.
         _log.warning("the metadata log took nothing; trying again", error=str(error))
         return 0
     if published:

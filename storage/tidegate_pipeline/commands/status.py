@@ -1,4 +1,4 @@
-"""`tidegate pipeline status`: a look at the log.  Nothing is written."""
+"""`tidegate pipeline status`: reads the log and writes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .report import check_level, run_command, size_text, time_text
 
 
 def run_status(data: Path, log: str | None, *, as_json: bool) -> int:
-    """Print it; return the exit code."""
+    """Print the status; return the exit code."""
 
     def work() -> int:
         check_level("error")
@@ -45,7 +45,7 @@ def _text(status: PipelineStatus) -> str:
     ]
     for each in status.drivers:
         role = "at work" if each.holds_claim else "waiting"
-        lines.append(f"pipeline   {role}, last heard of {time_text(each.silent_ms)} ago")
+        lines.append(f"pipeline   {role}, last entry {time_text(each.silent_ms)} ago")
     lines += [_report(each) for each in status.reports]
     if not status.drivers:
         lines.append("pipeline   none is running: `tidegate pipeline run` starts one")

@@ -1,7 +1,7 @@
 """Signals: the first asks to finish, the second ends at once.
 
-Threads that wait for a JVM end by no cancellation: what ends them is told at the second signal, or
-some time after the first.
+Cancellation does not end a thread that waits for a JVM.  Calls that end such threads run at the
+second signal, or FORCE_SECONDS after the first.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import trio
 from ..runners.submitted import is_submitted
 
 PARENT_SECONDS: Final = 1.0
-# How long after the first signal nothing may hold us any more.
+# How long after the first signal the calls of tell_by_force() run.
 FORCE_SECONDS: Final = 10.0
 
 _log = structlog.get_logger("tidegate.pipeline")
 
 
 class StoppedAtOnce(Exception):
-    """A second signal came: leave without a word."""
+    """A second signal came: exit without a message."""
 
 
 class StopAsked(Exception):
-    """It was asked to stop before the work could begin."""
+    """A signal came before the work began."""
 
 
 class Stopping:
-    """Whether to stop, and who wants to be told."""
+    """Whether to stop, and the calls to make then."""
 
     def __init__(self) -> None:
         self._event = trio.Event()
@@ -44,25 +44,25 @@ class Stopping:
 
     @property
     def is_asked(self) -> bool:
-        """Tell whether to stop."""
+        """Return whether a signal came."""
         return self._event.is_set()
 
     def tell(self, call: Callable[[], None]) -> None:
-        """Call it when asked to stop; now if that was so already."""
+        """Call it when a signal comes; at once if one came already."""
         self._calls.append(call)
         if self.is_asked:
             call()
 
     def tell_by_force(self, call: Callable[[], None]) -> None:
-        """Call it when asking was not enough.  It must not block."""
+        """Call it if the first signal was not enough.  It must not block."""
         self._calls_by_force.append(call)
 
     @contextmanager
     def until_asked(self) -> Generator[None, None, None]:
-        """Cancel the block when asked to stop.
+        """Cancel the block when a signal comes.
 
         Raises:
-          StopAsked: it was.
+          StopAsked: a signal came.
         """
         scope = trio.CancelScope()
         self.tell(scope.cancel)
@@ -75,28 +75,28 @@ class Stopping:
             raise StopAsked("stopped before the work could begin")
 
     def ask(self) -> None:
-        """Stop soon."""
+        """Ask the work to stop: the first signal."""
         self._event.set()
         for call in self._calls:
             call()
 
     def force(self) -> None:
-        """End what holds us."""
+        """Make the calls of tell_by_force()."""
         for call in self._calls_by_force:
             call()
 
     async def wait(self, seconds: float) -> None:
-        """Wait so long, or until asked."""
+        """Wait so long, or until a signal comes."""
         with trio.move_on_after(seconds):
             await self._event.wait()
 
 
 @asynccontextmanager
 async def stopping_by_signals(*, stop_at_eof: bool = False) -> AsyncGenerator[Stopping, None]:
-    """Heed SIGINT and SIGTERM; the second cancels the block.
+    """Handle SIGINT and SIGTERM; the second one cancels the block.
 
-    stop_at_eof: the end of standard input is a signal too: whoever started us is gone.  So is the
-    end of spark-submit, which passes no signals on.
+    stop_at_eof: the end of standard input counts as a signal: the parent process ended.  The end of
+    spark-submit always counts as one, since it forwards no signals.
     """
     stopping = Stopping()
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -143,7 +143,7 @@ async def _heed_parent(parent: int, stopping: Stopping) -> None:
 
 
 def _print_nowhere() -> None:
-    """Nobody reads what we print any more: a log line would be an error."""
+    """Redirect output to nowhere: its reader is gone, so a log line would raise."""
     with open(os.devnull, "wb") as nowhere:
         for descriptor in (1, 2):
             os.dup2(nowhere.fileno(), descriptor)

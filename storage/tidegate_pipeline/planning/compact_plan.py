@@ -1,9 +1,9 @@
 """What to compact next.  Pure: a look at the cluster state.
 
-A round has all segments of a partition before it, from the front up to where it may not go: runs
-that are not merged yet, records that are younger than `min.compaction.lag.ms`, the last stable
-offset.  It is due as with Kafka: when the dirty part, which no round has had before it, is more
-than `min.cleanable.dirty.ratio` of all, or the last round is `max.compaction.lag.ms` ago.
+A round covers all segments of a partition, from the first one up to its bound: runs that are not
+merged yet, records that are younger than `min.compaction.lag.ms`, the last stable offset.  A round
+is due as in Kafka: if the dirty part, which no round has covered, is more than
+`min.cleanable.dirty.ratio` of all, or if the last round was `max.compaction.lag.ms` ago.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def compaction_of(
     settings: MergeSettings,
     below: int,
 ) -> tuple[tuple[RunRow, ...], CompactionRules] | None:
-    """Return what the next round has before it, and how it is done; None if none is due.
+    """Return the rows that the next round covers, and its rules; None if no round is due.
 
-    below: what lies there or behind is being merged.
+    below: the round ends before this offset; a merge works on the rows from there on.
     """
     bound = min(below, partition.last_stable_offset)
     rows = tuple(_cleanable(state, partition, topic, bound))
@@ -73,14 +73,17 @@ def _is_due(
     dirty_bytes = sum(row.length for row in dirty)
     if dirty_bytes > topic.min_cleanable_dirty_ratio * sum(row.length for row in rows):
         return True
-    # Segments that grow are as young as what came last, so the time since the last round counts.
+    # A growing segment is as young as its last record, so the time since the last round counts.
     last_ms = partition.cleanings[-1].log_time_ms if partition.cleanings else 0
     oldest_ms = min(state.objects.committed_at_ms(row.object_number) for row in dirty)
     return state.log_time_ms - min(last_ms, oldest_ms) >= topic.max_compaction_lag_ms
 
 
 def _alone_below(state: ClusterState, topic: TopicSettings, rows: tuple[RunRow, ...]) -> int:
-    """Return up to where retention may take segments while a round goes on: about a quarter."""
+    """Return the offset below which segments are in the last quarter before retention deletes them.
+
+    Retention may delete these during the round.
+    """
     if not topic.is_deleted_by_policy:
         return 0
     below = 0

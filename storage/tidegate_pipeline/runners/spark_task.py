@@ -1,7 +1,7 @@
-"""What runs in Spark's workers: rows with one task each become rows with one result each.
+"""The code that runs in Spark's workers: rows with one task each become rows with one result each.
 
-A worker serves many tasks one after another, so it keeps the store it opened.  Nothing here, and
-nothing it imports, knows the gateway or the driver.
+A worker runs many tasks one after another, so it keeps the store open.  Neither this module nor its
+imports use the gateway or the driver.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TASK_COLUMN: Final = "task"
 RESULT_COLUMN: Final = "result"
 RESULT_SCHEMA: Final = f"{RESULT_COLUMN} binary"
 
-# Of this worker process, by URL.
+# The open stores of this worker process, by URL.
 _stores: dict[str, ObjectStore] = {}
 
 
@@ -34,14 +34,14 @@ _stores: dict[str, ObjectStore] = {}
 class SparkTask:
     """The function that mapInArrow calls.
 
-    first_attempt: added to Spark's own number of the attempt, which begins at 0 in every context.
+    first_attempt: added to Spark's own attempt number, which starts at 0 in every context.
     """
 
     store_url: str
     first_attempt: int
 
     def __call__(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Do each row's task; an exception that is no result has Spark try again."""
+        """Do each row's task; if this raises, Spark tries again."""
         context = TaskContext.get()
         attempt = self.first_attempt + (context.taskAttemptId() if context is not None else 0)
         for batch in batches:
@@ -51,7 +51,7 @@ class SparkTask:
 
 
 def do_task(store_url: str, task: MergeTask, attempt: int) -> list[UnitResult]:
-    """Do a task in this process; what goes wrong is told in the results of its units."""
+    """Do a task in this process; errors are in the results of its units."""
     if not _stores:
         _ = keep_memory()
     try:
@@ -60,6 +60,6 @@ def do_task(store_url: str, task: MergeTask, attempt: int) -> list[UnitResult]:
         return [failed(unit, error_text(error)) for unit in task.units]
     results = trio.run(run_task, store, task, attempt)
     if any(result.error for result in results):
-        # It may be that calls to this store hang and hold its threads: the next task opens it anew.
+        # Calls to this store may hang and hold its threads, so the next task opens it again.
         _stores.pop(store_url, None)
     return results

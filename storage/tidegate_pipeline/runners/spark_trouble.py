@@ -1,11 +1,11 @@
-"""What ends a run on Spark; here, since who must tell them apart may not have Spark."""
+"""Errors that end a run on Spark; in a module of their own, since callers may lack PySpark."""
 
 from __future__ import annotations
 
 
 class NoSpark(Exception):
-    """Spark does not start here: it never did.  The text says why."""
+    """Spark has never started in this process.  The text says why."""
 
 
 class AttemptsUsedUp(Exception):
-    """No numbers are left for attempts of this driver's life; those of the next begin anew."""
+    """This incarnation has no attempt numbers left; those of the next one start at 0."""

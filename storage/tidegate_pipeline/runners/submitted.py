@@ -10,5 +10,5 @@ _GATEWAY_PORT: Final = "PYSPARK_GATEWAY_PORT"
 
 
 def is_submitted(environ: Mapping[str, str]) -> bool:
-    """Tell whether spark-submit started this process."""
+    """Return whether spark-submit started this process."""
     return _GATEWAY_PORT in environ

@@ -1,1 +1,1 @@
-"""What a task does: reads runs and segments, writes segments, proves them."""
+"""Tasks: they read runs and segments, write segments, and prove them."""

@@ -1,11 +1,11 @@
 """A unit of compaction: all segments of a partition up to a bound, read, cleaned, and rewritten.
 
-First the newest offset of each key is learned from what is dirty, until the map is full; the round
-then ends there.  Then everything is read in order, and what lost records is written anew
-(rewriting.py).  A small unit is read once, a large one source by source, twice where it is dirty:
-memory holds one source, one segment and the map.  A task proves that it wrote what it read but for
-what the rules removed: records in = records out + removed, and the segment reads back as it was put
-together.
+First the task reads the dirty sources and maps each key to its newest offset; if the map becomes
+full, the round ends there.  Then it reads all sources in order and rewrites those that lost records
+(rewriting.py).  It reads a small unit once, a large one source by source, and its dirty part twice:
+memory holds one source, one segment and the map.  The task proves that it lost no record but those
+that the rules removed: records in = records out + removed, and the segment reads back as it was
+built.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .segment_writing import final_batch, prove, put_segment
 from .sources import SourceReader, Stored, UnitFailed, aborted_of, place, runs_of
 from .work import Compacted, CompactionRules, MergeTask, MergeUnit, Source, Stretch, UnitResult
 
-# A unit of so many bytes is read at once.
+# Up to so many bytes a unit is read at once.
 READ_AT_ONCE_BYTES = 64 << 20
-# Some ten milliseconds.
+# So many bytes take some ten milliseconds.
 RECORDS_A_TURN = 10_000
 
 
@@ -41,7 +41,7 @@ class _Held(NamedTuple):
 
 
 class _Sources:
-    """The sources of a unit, verified; gets, read_bytes: what they took."""
+    """The sources of a unit, verified; gets, read_bytes: the cost of reading them."""
 
     def __init__(self, store: ObjectStore, unit: MergeUnit) -> None:
         self._store = store
@@ -52,10 +52,10 @@ class _Sources:
         self.read_bytes = 0
 
     async def read(self, source: Source) -> _Held:
-        """Return what a source holds.
+        """Return the content of a source.
 
         Raises:
-          UnitFailed: it could not be read.
+          UnitFailed: the source could not be read.
         """
         stored = await self._stored(source)
         runs = list(runs_of(self._unit.topic_id, self._unit.partition, source, stored))
@@ -72,7 +72,7 @@ class _Sources:
 
 @dataclass(slots=True)
 class _Round:
-    """What a round has done so far."""
+    """The work of a round so far."""
 
     segments: list[Segment] = field(default_factory=list[Segment])
     stretches: list[Stretch] = field(default_factory=list[Stretch])
@@ -85,7 +85,7 @@ async def compact_unit(
     """Do one round of compaction.
 
     Raises:
-      UnitFailed, StoreMisconfigured, StoreUnavailable, ObjectExists: nothing is to be published.
+      UnitFailed, StoreMisconfigured, StoreUnavailable, ObjectExists: publish nothing.
     """
     sources = _Sources(store, unit)
     latest = await _learn(sources, unit, rules)
@@ -129,9 +129,10 @@ def _result(
 
 
 async def _learn(sources: _Sources, unit: MergeUnit, rules: CompactionRules) -> LatestOffsets:
-    """Return the newest offset of each key in what is dirty, as far as memory goes.
+    """Return the newest offset of each key in the dirty sources, until the map is full.
 
-    What is clean hides nothing that is clean, even where the last round ended within a source.
+    The clean part need not be read: after the last round no clean record there is superseded by
+    another clean one, even if that round ended within a source.
     """
     latest = LatestOffsets(rules.dirty_from)
     pause = _Pause()
@@ -151,7 +152,7 @@ async def _learn(sources: _Sources, unit: MergeUnit, rules: CompactionRules) -> 
 
 
 async def _clean(held: _Held, cleaner: Cleaner, *, is_last: bool) -> CleanedSource:
-    """Return what is left of a source; is_last: its end has to stay."""
+    """Return a source's remaining batches; is_last: its last offset has to stay."""
     kept: list[FinalBatch] = []
     pause = _Pause()
     records, removed_before, is_changed = 0, cleaner.removed.total, False
@@ -170,7 +171,7 @@ async def _clean(held: _Held, cleaner: Cleaner, *, is_last: bool) -> CleanedSour
 
 
 class _Pause:
-    """Lets others work now and then, where tasks share a process with them."""
+    """Yields to other tasks of the same process now and then."""
 
     def __init__(self) -> None:
         self._left = RECORDS_A_TURN

@@ -1,16 +1,16 @@
-"""Which records of a compacted topic stay, and batches without those that go.  Pure.
+"""Compaction: which records of a topic stay, and the batches without the others.  Pure.
 
-A record stays if it is the newest of its key, up to the end of what the round has before it.  A
-tombstone stays, besides, until the rounds before have been there for `delete.retention.ms`.  A
-record without a key goes.  Control batches stay.
+A record stays if it is the newest of its key, up to the end of the round.  A tombstone is removed
+only when `delete.retention.ms` have passed since an earlier round covered it.  A record without a
+key is removed.  Control batches stay.
 
-The framing is Kafka's: base offset, last offset delta, producer fields, base time stamp and codec
-of a batch stay; record count, length, CRC and largest time stamp follow from what is left, and the
-records that stay are copied byte for byte.  A batch that loses nothing is not touched.  One that
-loses everything is dropped, since the cluster state knows producers and ends, except the last one
-of a round: it stays without records, so that a consumer gets to the end (as with Kafka).  A batch
-whose records cannot be read stays as it is; it may hold what a later tombstone deletes, so those
-stay, too.
+The framing is Kafka's: base offset, last offset delta, producer fields, base timestamp and codec of
+a batch stay; record count, length, CRC and largest timestamp follow from the remaining records,
+which are copied byte for byte.  A batch that loses no record is not changed.  A batch that loses
+all is dropped, since the cluster state knows producers and end offsets.  Only the last batch of a
+round then stays without records, so that a consumer reaches the end (as in Kafka).  A batch whose
+records cannot be read stays as it is.  It may hold records that a later tombstone deletes, so those
+tombstones stay, too.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from .record_spans import Spans, record_spans, timestamp_delta
 MAX_DECOMPRESSED_BYTES = 256 << 20
 # As many as a produced batch may have.
 MAX_RECORDS = 2_000_000
-# Of a longer key the map keeps a hash, so that an entry takes so much at most.
+# For a longer key the map keeps a hash, which bounds the size of an entry.
 LONG_KEY_BYTES = 64
 ENTRY_BYTES = 150 + LONG_KEY_BYTES
 _HASH_BYTES = 32
-# Of decoded batches that are kept from learning to cleaning, and what a record of them takes.
+# Bytes of decoded batches that are kept from learning to cleaning, and bytes that a record takes.
 REMEMBERED_BYTES = 64 << 20
 _SPAN_BYTES = 150
 _UINT32 = Struct(">I")
@@ -56,7 +56,7 @@ _UINT32 = Struct(">I")
 
 @dataclass(slots=True)
 class Removed:
-    """How many records went, by reason; unreadable: batches that stayed as they were."""
+    """Counts of removed records, by reason; unreadable: batches that stayed as they were."""
 
     superseded: int = 0
     tombstones: int = 0
@@ -65,11 +65,11 @@ class Removed:
 
     @property
     def total(self) -> int:
-        """Return all records that went."""
+        """Return the number of removed records."""
         return self.superseded + self.tombstones + self.keyless
 
     def add(self, other: Removed) -> None:
-        """Count what went elsewhere, too."""
+        """Add the counts of another."""
         self.superseded += other.superseded
         self.tombstones += other.tombstones
         self.keyless += other.keyless
@@ -77,10 +77,10 @@ class Removed:
 
 
 class LatestOffsets:
-    """The newest offset of each key in what is dirty.
+    """The newest offset of each key in the dirty sources.
 
-    end_offset: the first one it knows nothing of.  What it has decoded it remembers within
-    remembered_bytes, since decoding is most of the work of a round.
+    end_offset: the first offset after those that it has read.  It keeps up to remembered_bytes of
+    decoded batches, since decoding is most of the work of a round.
     """
 
     def __init__(self, end_offset: int, *, remembered_bytes: int = REMEMBERED_BYTES) -> None:
@@ -91,11 +91,11 @@ class LatestOffsets:
 
     @property
     def size_bytes(self) -> int:
-        """Return what it takes, or less than that."""
+        """Return the bytes of memory that it takes, at least about."""
         return len(self.offsets) * ENTRY_BYTES
 
     def add(self, batch: memoryview) -> None:
-        """Take note of all records of the next batch."""
+        """Add all records of the next batch."""
         header = read_header(batch)
         read = _read(batch, header)
         self.end_offset = header.last_offset + 1
@@ -113,9 +113,9 @@ class LatestOffsets:
             self._remembered[header.base_offset, header.crc] = read
 
     def records_of(self, batch: memoryview, header: BatchHeader) -> tuple[bytes, Spans] | None:
-        """Return the records of a batch, decompressed; None for those that are not to be touched.
+        """Return the records of a batch, decompressed; None if the batch must stay unchanged.
 
-        What was remembered is given out once.
+        A kept decoded batch is returned once and then dropped.
         """
         known = self._remembered.pop((header.base_offset, header.crc), None)
         return known or _read(batch, header)
@@ -124,7 +124,7 @@ class LatestOffsets:
 class Cleaner:
     """Cleans the batches of a partition, in offset order.
 
-    tombstones_below: older ones go.
+    tombstones_below: tombstones below this offset are removed.
     """
 
     def __init__(self, latest: LatestOffsets, tombstones_below: int) -> None:
@@ -133,9 +133,9 @@ class Cleaner:
         self.removed = Removed()
 
     def clean(self, batch: memoryview, *, is_last: bool) -> memoryview | None:
-        """Return the batch without the records that go: itself if none do, None if nothing stays.
+        """Return the batch with the remaining records: itself if all stay, None if none does.
 
-        is_last: its end has to stay.
+        is_last: the batch's last offset has to stay.
         """
         header = read_header(batch)
         if header.attributes & CONTROL:
@@ -156,7 +156,7 @@ class Cleaner:
         return _rebuilt(batch, header, payload, spans, stays)
 
     def _stays(self, base_offset: int, spans: Spans, gone: Removed) -> list[bool]:
-        """Tell of each record whether it stays; what is common runs without a loop of ours."""
+        """Return for each record whether it stays; the common case needs no Python loop."""
         offsets = [base_offset + delta for delta in spans.offset_deltas]
         stays = list(map(le, map(self._latest.offsets.get, _short(spans.keys), offsets), offsets))
         gone.superseded += stays.count(False)
@@ -174,7 +174,7 @@ class Cleaner:
 
 
 def _read(batch: memoryview, header: BatchHeader) -> tuple[bytes, Spans] | None:
-    """Return the records of a batch, decompressed; None for those that are not to be touched."""
+    """Return the records of a batch, decompressed; None if the batch must stay unchanged."""
     if header.attributes & CONTROL or header.record_count > MAX_RECORDS:
         return None
     raw = batch[HEADER_BYTES:]
@@ -187,14 +187,14 @@ def _read(batch: memoryview, header: BatchHeader) -> tuple[bytes, Spans] | None:
 
 
 def _is_sound(spans: Spans, header: BatchHeader) -> bool:
-    """A record that claims an offset of later ones would hide those."""
+    """Check offsets: a record that claims a later record's offset would supersede that record."""
     deltas = spans.offset_deltas
     is_in_order = all(map(lt, deltas, islice(deltas, 1, None)))
     return is_in_order and (not deltas or deltas[-1] <= header.last_offset_delta)
 
 
 def _short(keys: list[bytes | None]) -> list[bytes | None]:
-    """Return keys as the map has them."""
+    """Return keys as the map holds them."""
     if max(map(len, filter(None, keys)), default=0) <= LONG_KEY_BYTES:
         return keys
     return [
@@ -208,7 +208,7 @@ def _short(keys: list[bytes | None]) -> list[bytes | None]:
 def _rebuilt(
     batch: memoryview, header: BatchHeader, payload: bytes, spans: Spans, stays: list[bool]
 ) -> memoryview:
-    """Return the batch with the records that stay."""
+    """Return the batch with the remaining records."""
     records = b"".join([payload[start:end] for start, end in select(pairwise(spans.starts), stays)])
     attributes, max_timestamp = header.attributes, header.max_timestamp
     if not records:
@@ -230,9 +230,10 @@ def _rebuilt(
 
 
 def _max_timestamp(header: BatchHeader, payload: bytes, starts: Iterable[int]) -> int:
-    """Return the largest time stamp of the records that begin there.
+    """Return the largest timestamp of the records that begin at starts.
 
-    What does not fit a header, since a client lied, gives way to what the client said of the batch.
+    If it does not fit a header, since a client sent wrong deltas, return the client's own maximum
+    of the batch.
     """
     largest = header.base_timestamp + max(timestamp_delta(payload, start) for start in starts)
     return largest if -1 <= largest < 1 << 63 else header.max_timestamp

@@ -1,8 +1,8 @@
 """The proof that a task wrote what it read.  Pure.
 
-A digest is the sum, modulo 2^64, of a hash of each batch's (offset, CRC field as it was read): the
-order does not matter, and nothing can be lost, doubled or exchanged without changing it, short of
-one chance in 2^64.
+A digest is the sum, modulo 2^64, of a hash of each batch's (offset, CRC field as it was read).  The
+order does not matter.  A lost, doubled or exchanged batch changes the digest, but for one chance in
+2^64.
 """
 
 from __future__ import annotations

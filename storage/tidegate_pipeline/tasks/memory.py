@@ -1,9 +1,10 @@
-"""How this process's memory is managed, where the C library is glibc.
+"""Settings of glibc's allocator for this process.
 
-A task takes and frees a hundred megabytes, some of them in threads.  By default much of that goes
-back to the kernel each time and comes back a page at a time, cleared, which costs as much CPU as
-all the rest of a merge; and what threads freed stays in heaps of theirs that no other thread uses.
-With one heap, that keeps what one task needs for the next, a worker is both quicker and smaller.
+A task allocates and frees a hundred megabytes, some of them in threads.  By default glibc returns
+much of that to the kernel each time and gets it back a page at a time, cleared, which costs as much
+CPU as all the rest of a merge.  Memory that threads freed stays in their own heaps, which no other
+thread uses.  With one heap that keeps one task's memory for the next, a worker is both quicker and
+smaller.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-# Of mallopt(3).
+# Parameters of mallopt(3).
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 _ARENA_MAX: Final = -8
 
 KEPT_BYTES: Final = 256 << 20
-LARGE_BYTES: Final = 32 << 20  # glibc takes no more
+LARGE_BYTES: Final = 32 << 20  # glibc's largest value
 
 
 def keep_memory() -> bool:
-    """Set it, for good; call it before there are threads.  Return whether all of it was taken."""
+    """Set it for good; call it before threads start.  Return whether all settings took effect."""
     mallopt = _mallopt()
     if mallopt is None:
         return False

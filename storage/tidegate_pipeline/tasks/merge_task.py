@@ -1,9 +1,9 @@
 """A task: read runs and segments, write segments, store to store.
 
-Units of a merge read the same WAL objects, so what lies close together in one comes in one GET.
-Bytes are verified as a fetch verifies them before they are copied, and once more from the finished
-segment: what was read, by count and digest, is what will be served.  An object that is missing or
-damaged fails its unit alone.
+Units of a merge read the same WAL objects, so one GET reads all runs that lie close together.
+The task verifies bytes as a fetch does before it copies them, and again in the finished segment:
+count and digest prove that the segment holds the batches that were read.  A missing or damaged
+object fails only its units.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .work import MergeTask, MergeUnit, UnitResult
 
 
 async def run_task(store: ObjectStore, task: MergeTask, attempt: int) -> list[UnitResult]:
-    """Do all units of a task; what goes wrong with one is told in its result.
+    """Do all units of a task; the result of a failed unit holds its error.
 
-    attempt: unlike those of all other executions of tasks of this driver.
+    attempt: unique among all executions of this driver's tasks.
     """
     reader = SourceReader(store)
-    # Units of compaction read as they go: each may be larger than memory.
+    # Units of compaction read source by source: each may be larger than memory.
     merges = [unit for unit in task.units if unit.rules is None]
     read = await reader.read([source for unit in merges for source in unit.sources])
     results: list[UnitResult] = []
@@ -65,7 +65,7 @@ async def _do(
     except (UnitFailed, StoreMisconfigured, StoreUnavailable, ObjectExists) as error:
         return failed(unit, str(error) or repr(error), gets)
     except Exception as error:
-        # A mistake of ours, or bytes that nobody thought of: others go on.
+        # A programming error, or unexpected bytes: the other units go on.
         return failed(unit, unexpected_text(error), gets)
     return UnitResult(unit.number, (segment,), proof.records, proof.digest, unit.size_bytes, gets)
 

@@ -1,8 +1,8 @@
 """Where the records of a batch lie in its decompressed bytes.  Pure.
 
-Compaction needs of a record its key, whether there is a value, and its bytes to copy; decoding
-more would cost several times as much.  So this walks over the fields in front of the value, most of
-whose numbers take one byte:
+Compaction needs a record's key, whether it has a value, and its bytes to copy; decoding more would
+cost several times as much.  So this walks over the fields before the value, most of whose numbers
+take one byte:
 
     length | attributes 1 | timestamp delta | offset delta | key length | key | value length | ...
 """
@@ -21,7 +21,7 @@ _LAST_SHIFT = 63
 class Spans(NamedTuple):
     """The records of a batch, in order.
 
-    starts: first byte of each, and the end of the last.  keys: None where there is none.
+    starts: first byte of each, and the end of the last.  keys: None for a record without a key.
     nulls: whether the value is null, which makes a tombstone.
     """
 
@@ -35,7 +35,7 @@ def record_spans(payload: bytes, count: int) -> Spans:
     """Walk over the records of a batch.
 
     Raises:
-      InvalidBatch: they are not what the header says.
+      InvalidBatch: the records do not match the header's count, or are malformed.
     """
     try:
         spans = _walk(payload, count)
@@ -47,7 +47,7 @@ def record_spans(payload: bytes, count: int) -> Spans:
 
 
 def _walk(payload: bytes, count: int) -> Spans:
-    """Take all records.  The loop runs once a record, so what is common stands in it."""
+    """Walk over all records.  The loop runs once a record, so the common case is inline."""
     starts, deltas, keys, nulls = list[int](), list[int](), list[bytes | None](), list[bool]()
     end, is_wrong = 0, 0
     for _ in range(count):
@@ -61,7 +61,7 @@ def _walk(payload: bytes, count: int) -> Spans:
             if more > _ONE_BYTE:
                 length, at = _rest(payload, end + 1, payload[end])
         end = at + (length >> 1)
-        at += 1  # attributes, which mean nothing
+        at += 1  # attributes, which are unused
         while payload[at] > _ONE_BYTE:  # the time stamp delta
             at += 1
         delta = payload[at + 1]
@@ -87,7 +87,7 @@ def _walk(payload: bytes, count: int) -> Spans:
 
 
 def _rest(payload: bytes, at: int, first: int) -> tuple[int, int]:
-    """Return an unsigned varint of several bytes, and the place behind it."""
+    """Return an unsigned varint of several bytes, and the position after it."""
     number, shift = first & _ONE_BYTE, 7
     while True:
         byte = payload[at]
@@ -101,7 +101,7 @@ def _rest(payload: bytes, at: int, first: int) -> tuple[int, int]:
 
 
 def timestamp_delta(payload: bytes, start: int) -> int:
-    """Return the time stamp delta, ms, of the record that begins there; any number, if it lies."""
+    """Return the timestamp delta, ms, of the record that begins at start; it may be any number."""
     while payload[start] > _ONE_BYTE:
         start += 1
     start += 2

@@ -1,4 +1,4 @@
-"""Calls to the object store that are repeated while it does not answer."""
+"""Repeats calls to an object store that does not answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Answer = TypeVar("Answer")
 
 
 async def with_retries(call: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Return what a call returns that may be repeated.
+    """Make a call that may be repeated, until it succeeds; return its result.
 
     Raises:
       StoreUnavailable: after the last attempt.

@@ -1,8 +1,8 @@
-"""Into which segments a compacted partition goes.  Pure.
+"""The segments of a compacted partition: which sources share one, and which stay.  Pure.
 
-Sources come in offset order, each with what is left of it.  Neighbours become one segment until it
-is full; a large one that lost nothing stays where it is.  What stands for sources that lost
-everything is the segment of those behind them, so offsets are always those of some segment.
+Sources come in offset order, each with its remaining batches.  Neighbours become one segment until
+it is full; a large source that lost nothing stays as it is.  If a source lost everything, the
+segment of the sources after it covers its offsets, so each offset belongs to some segment.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .work import CompactionRules, MergeUnit, Source
 
 @dataclass(frozen=True, slots=True)
 class CleanedSource:
-    """What is left of a source.
+    """A source after cleaning.
 
-    records: how many it had.  removed: how many of them went.  is_changed: it may have lost an
-    empty batch only.  aborted: the transactions it knows of.
+    records: how many it had.  removed: how many of them were removed.  is_changed: also true if it
+    lost only an empty batch.  aborted: its aborted transactions.
     """
 
     batches: Sequence[FinalBatch]
@@ -33,7 +33,7 @@ class CleanedSource:
 
 @dataclass(frozen=True, slots=True)
 class NewStretch:
-    """A segment in the place of sources[first:stop]; records: how many those had."""
+    """A segment that replaces sources[first:stop]; records: how many those had."""
 
     first: int
     stop: int
@@ -45,7 +45,7 @@ class NewStretch:
 
 @dataclass(slots=True)
 class _Open:
-    """A segment that is being gathered."""
+    """The segment being filled."""
 
     first: int
     builder: SegmentBuilder
@@ -66,7 +66,7 @@ class Rewriting:
         self._open: _Open | None = None
 
     def take(self, at: int, cleaned: CleanedSource) -> NewStretch | None:
-        """Take source number `at`; return a segment that ends in front of it."""
+        """Take source number `at`; return the segment that ends before it, if one does."""
         source = self._unit.sources[at]
         ended = self._end(at) if self._is_over(source, cleaned) else None
         if self._open is None and self._may_stay(source, cleaned):
@@ -75,14 +75,14 @@ class Rewriting:
         return ended
 
     def finish(self, stop: int) -> NewStretch | None:
-        """Return the last segment; stop: how many sources there were."""
+        """Return the last segment; stop: the number of sources."""
         return self._end(stop)
 
     def _may_stay(self, source: Source, cleaned: CleanedSource) -> bool:
         return not cleaned.is_changed and source.length * 2 > self._rules.segment_bytes
 
     def _is_over(self, source: Source, cleaned: CleanedSource) -> bool:
-        """Tell whether what is open ends in front of a source."""
+        """Return whether the open segment ends before a source."""
         gathered = self._open
         if gathered is None or not gathered.has_batches:
             return False
@@ -113,12 +113,12 @@ class Rewriting:
         gathered.removed += cleaned.removed
 
     def _oldest_ms(self, at: int) -> int:
-        """Return about the oldest time stamp of a source: what is in front of it ends there."""
+        """Return about the oldest timestamp of a source: the newest one of the source before it."""
         own = self._unit.sources[at].max_timestamp
         return min(self._unit.sources[at - 1].max_timestamp, own) if at else own
 
     def _end(self, stop: int) -> NewStretch | None:
-        """Seal what is open; nothing, if it is one source as it was."""
+        """Seal the open segment; return None if it is one unchanged source."""
         gathered, self._open = self._open, None
         if gathered is None or (stop - gathered.first == 1 and not gathered.is_changed):
             return None

@@ -1,4 +1,4 @@
-"""Writing segments, and proving what is in them."""
+"""Writes segments, and proves their content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .work import MergeTask, MergeUnit
 
 @dataclass(slots=True)
 class Proof:
-    """What was read or written: batches by digest, records by count."""
+    """The batches read or written, as a digest, and their records, as a count."""
 
     records: int = 0
     digest: int = 0
@@ -33,10 +33,10 @@ class Proof:
 
 
 def prove(body: bytearray) -> Proof:
-    """Read a finished segment as a reader would; return what is in it.
+    """Read a finished segment as a reader would; return digest and count of its batches.
 
     Raises:
-      UnitFailed: it could not be read back.
+      UnitFailed: the segment could not be read back.
     """
     proof = Proof()
     view = memoryview(body)
@@ -53,7 +53,7 @@ def prove(body: bytearray) -> Proof:
 
 
 def final_batch(batch: memoryview, proof: Proof | None = None) -> FinalBatch:
-    """Return a batch as it is, for a segment; proof: takes it, too."""
+    """Return a batch for a segment, unchanged; proof: counts it."""
     header = HEADER.unpack_from(batch)
     base_offset, record_count = header[0], header[12]
     if proof is not None:
@@ -69,10 +69,10 @@ async def put_segment(
     sealed: SealedSegment,
     attempt: int,
 ) -> Segment:
-    """Store a segment that begins at base_offset; return what the cluster state is told of it.
+    """Store a segment that begins at base_offset; return its facts for the cluster state.
 
     Raises:
-      StoreMisconfigured, StoreUnavailable, ObjectExists: it is not there, or not this one.
+      StoreMisconfigured, StoreUnavailable, ObjectExists: the store may not hold this segment.
     """
     key = segment_key(
         task.cluster_id,

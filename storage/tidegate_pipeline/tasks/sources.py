@@ -1,6 +1,6 @@
-"""Reading what a task works on: runs of WAL objects and segments, verified as by a fetch.
+"""Reads a task's sources: runs of WAL objects and segments, verified as by a fetch.
 
-What lies close together in one object comes in one GET.
+One GET reads all sources that lie close together in one object.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from .error_texts import unexpected_text
 from .retries import with_retries
 from .work import Source
 
-# Bytes between two runs that are read rather than asked for separately, and the most of one GET.
+# The largest gap between two runs that one GET bridges, and the most bytes of one GET.
 MAX_GAP_BYTES = 64 << 10
 MAX_GET_BYTES = 16 << 20
 CONCURRENT_GETS = 16
-# If less of a GET is wanted, what lies between does not stay in memory with it.
+# If a smaller share of a GET is wanted, the wanted bytes are copied, so that the rest is freed.
 LEAST_WANTED = 0.75
 
 
 class UnitFailed(Exception):
-    """A unit cannot be done now; the sentence names the object."""
+    """A unit cannot be done now; the text names the object."""
 
 
 Place: TypeAlias = tuple[str, int]
@@ -54,7 +54,7 @@ Place: TypeAlias = tuple[str, int]
 
 @dataclass(slots=True)
 class Stored:
-    """What was read for a source; gets: its share of the requests."""
+    """The bytes of a source; gets: its share of the requests."""
 
     data: memoryview
     gets: float
@@ -62,7 +62,7 @@ class Stored:
 
 
 def place(source: Source) -> Place:
-    """Return what tells a source from all others."""
+    """Return the identity of a source."""
     return source.key, source.position
 
 
@@ -75,7 +75,7 @@ def _end(source: Source) -> int:
 
 
 class SourceReader:
-    """Reads sources, those of one object that lie close together at once."""
+    """Reads sources; those of one object that lie close together share a GET."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -83,7 +83,7 @@ class SourceReader:
         self._found: dict[Place, Stored] = {}
 
     async def read(self, sources: Sequence[Source]) -> dict[Place, Stored]:
-        """Return what each holds, or why it could not be read."""
+        """Return for each source its bytes, or the error of reading it."""
         async with trio.open_nursery() as nursery:
             for group in groups(sources):
                 await self._slots.acquire()
@@ -118,7 +118,7 @@ class SourceReader:
 
 
 def groups(sources: Sequence[Source]) -> list[list[Source]]:
-    """Put together what one GET brings."""
+    """Group the sources that one GET reads."""
     by_key: defaultdict[str, list[Source]] = defaultdict(list)
     for source in sources:
         by_key[source.key].append(source)
@@ -140,10 +140,10 @@ def groups(sources: Sequence[Source]) -> list[list[Source]]:
 def runs_of(
     topic_id: bytes, partition: int, source: Source, stored: Stored
 ) -> Iterator[PreparedRun]:
-    """Yield what a source of a partition holds, verified.
+    """Yield the verified content of a source of a partition.
 
     Raises:
-      UnitFailed: it could not be read, or is not what was committed.
+      UnitFailed: the source could not be read, or its bytes are not the committed ones.
     """
     if stored.error:
         raise UnitFailed(stored.error)
@@ -151,7 +151,7 @@ def runs_of(
         if source.index_length:
             yield from _chunks(source, stored.data)
         else:
-            # Offsets are written into it.  A copy that lives so briefly is in memory that is warm.
+            # Copied, since offsets are written into it.  So brief a copy stays in the CPU's caches.
             region = memoryview(bytearray(stored.data))
             yield prepare_wal_run(region, _committed(topic_id, partition, source))
     except (CorruptBatches, CorruptObject, UnknownVersion) as error:
@@ -159,7 +159,7 @@ def runs_of(
 
 
 def aborted_of(source: Source, stored: Stored) -> tuple[AbortedTransaction, ...]:
-    """Return the aborted transactions that a source knows of; runs_of() has found it whole."""
+    """Return the aborted transactions of a source; runs_of() must have verified it."""
     return _index(source, stored.data).aborted if source.index_length else ()
 
 

@@ -1,4 +1,4 @@
-"""What the driver hands to tasks, and what they hand back: coordinates, never records.
+"""The messages between driver and tasks: coordinates, never records.
 
 All of it is encoded as msgpack, so that a Spark row is one binary cell.
 """
@@ -18,10 +18,10 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     position: of the run in a WAL object, of the index in a segment.  length: of the batches.
     index_length: bytes of the index of a segment, 0 for a run of a WAL object.
-    append_time: ms for LogAppendTime, -1 where clients stamp records; of WAL runs only.
+    append_time: ms for LogAppendTime, -1 if clients stamp records; of WAL runs only.
     max_timestamp: ms.
     check: as the cluster state keeps it.
-    leader_epoch: of a run of a WAL object; the batches of a segment say theirs.
+    leader_epoch: of a run of a WAL object; a segment's batches hold their own.
     """
 
     key: str
@@ -39,11 +39,11 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class CompactionRules(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How a unit of compaction is done.
 
-    dirty_from: earlier rounds have had everything below before them.  tombstones_below: older ones
-    go.  segment_bytes: of a full segment.  span_ms: between its oldest and newest records, -1 for
-    no limit.  map_bytes: of the newest offsets of keys; the round ends where they are full.
-    alone_below: what begins below is not put together with others.  retention_ms: that tombstones
-    stay.
+    dirty_from: earlier rounds have covered all offsets below.  tombstones_below: tombstones below
+    this offset are removed.  segment_bytes: of a full segment.  span_ms: between its oldest and
+    newest records, -1 for no limit.  map_bytes: of the newest offsets of keys; the round ends where
+    the map is full.  alone_below: sources that begin below are not merged with others.
+    retention_ms: how long tombstones stay.
     """
 
     dirty_from: int
@@ -58,7 +58,7 @@ class CompactionRules(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class MergeUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Neighbours in one partition that become one segment, or as many as compaction leaves.
 
-    number: unlike all others of this driver's life.  partition: its index in the topic.  rules: of
+    number: unique within the driver's incarnation.  partition: its index in the topic.  rules: of
     compaction; None to merge.
     """
 
@@ -70,17 +70,17 @@ class MergeUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def base_offset(self) -> int:
-        """Return the first offset it stands for."""
+        """Return the first offset that it covers."""
         return self.sources[0].base_offset
 
     @property
     def next_offset(self) -> int:
-        """Return the first offset behind it."""
+        """Return the first offset after it."""
         return self.sources[-1].next_offset
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of its batches."""
+        """Return the size of its batches, bytes."""
         return sum(source.length for source in self.sources)
 
 
@@ -102,14 +102,14 @@ class MergeTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @classmethod
     def decode(cls, data: bytes) -> MergeTask:
-        """Return what encode() was called on."""
+        """Return the value that encode() encoded."""
         return _task_decoder.decode(data)
 
 
 class Stretch(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Sources [first, stop) of a unit became one segment.
 
-    records, digest: of what was written, and proven.  removed: how many records were left out.
+    records, digest: of the written and proven batches.  removed: how many records were removed.
     """
 
     first: int
@@ -120,10 +120,10 @@ class Stretch(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Compacted(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What compaction did: a segment for each stretch, in their order; other sources may stay.
+    """The result of compaction: a segment for each stretch, in order; other sources stay.
 
-    end_offset: everything below was before it.  Then the records removed, by rule, and the batches
-    that stayed since they cannot be read.
+    end_offset: the round covered all offsets below.  Then the counts of removed records, by rule,
+    and of batches that stayed since they cannot be read.
     """
 
     stretches: tuple[Stretch, ...]
@@ -135,12 +135,12 @@ class Compacted(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class UnitResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What became of a unit.
+    """The result of a unit.
 
-    gets: requests to the store; units that share one count a part of it.
-    records, digest: of what was written, proven equal to what was read (digests.py).
-    error: a sentence for people, that names the object; empty if all is well.
-    compacted: of a unit of compaction, whose proof is that of its stretches; digest is 0.
+    gets: requests to the store; units that share a request count a part of it each.
+    records, digest: of the written batches, proven equal to those read (digests.py).
+    error: a sentence for people that names the object; empty if the unit succeeded.
+    compacted: of a unit of compaction, which is proven by stretch; digest is 0.
     """
 
     number: int
@@ -158,7 +158,7 @@ class UnitResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @classmethod
     def decode(cls, data: bytes) -> UnitResult:
-        """Return what encode() was called on."""
+        """Return the value that encode() encoded."""
         return _result_decoder.decode(data)
 
 
@@ -166,7 +166,7 @@ class Runner(Protocol):
     """Runs tasks somewhere: in this process, or on Spark."""
 
     def run(self, tasks: Sequence[MergeTask]) -> AsyncGenerator[UnitResult, None]:
-        """Yield results as they come; units of a task that was lost are just missing."""
+        """Yield results as they come; units of a lost task have no result."""
         ...
 
 

@@ -1,15 +1,15 @@
-"""Parts of objects on a local disk: a cache that survives a restart, and that anyone may delete.
+"""A cache of object parts on a local disk.  It survives a restart, and an operator may delete it.
 
-Bounded in bytes, as the disk counts them, and safe from cold scans (range_cache.py): a part is on
-probation until it is used again some time after it came.  (Uses that follow each other closely are
-those of one reader, or of several who read the same things together: they say nothing of what will
-be wanted later.)
+It is bounded in bytes of disk space, and cold scans do not flush it (range_cache.py): a part is on
+probation until a reader uses it again more than RECENT_SECONDS after it came.  (Uses that follow
+each other closely come from one reader, or from several that read the same things together; they do
+not predict later use.)
 
-Reads and writes run in the disk's threads.  What cannot be written at once, because the writer is
-behind or the disk is full or broken, is not kept; nobody waits for a write.  After a failure, be it
-of the disk, of a thread or of memory, the cache stops for a while, and says so; on a full disk it
-gives way, too (disk_room.py).  A file that is gone or damaged is a miss, no error: the object store
-has it all.
+Reads and writes run in the disk's threads.  Fetches never wait for a write: a part that cannot be
+written at once, because the write queue is full or the disk is full or broken, is not kept.  After
+a failure of the disk, of a thread or of memory, the cache stops for REST_SECONDS and logs a
+warning.  On a full disk it also shrinks (room.py).  A missing or damaged file is a miss and no
+error: the object store holds every byte.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ T = TypeVar("T")
 
 _log = structlog.get_logger("tidegate.disk_cache")
 
-# After a failure, and between two words about it.
+# How long the cache rests after a failure, and how long between two warnings about it.
 REST_SECONDS = 60.0
-# A disk that hangs for so long is left alone.
+# The deadline of one step on the disk; after it the cache rests.
 STEP_SECONDS = 10.0
-# Uses within so long of the first are the same reader's.
+# Uses within this time of a part's arrival count as the same reader's.
 RECENT_SECONDS = 60.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _LOST = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
@@ -80,7 +80,7 @@ class DiskCacheCounters:
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """A file.  since: when it came.  on_drop: called when the cache gives it up."""
+    """A file.  since: when it came, seconds.  on_drop: called when the cache drops the file."""
 
     name: FileName
     since: float
@@ -130,12 +130,12 @@ class DiskCache:
 
     @property
     def used_bytes(self) -> int:
-        """Return what the files take of the disk."""
+        """Return the bytes of disk space that the files take."""
         return self._files.used_bytes + self._room.stuck_bytes
 
     @property
     def open_files(self) -> int:
-        """Return how many files those who were given parts keep open."""
+        """Return how many files the holders of parts keep open."""
         return len(self._uses)
 
     def __contains__(self, place: Place) -> bool:
@@ -154,7 +154,7 @@ class DiskCache:
 
         Args:
           check: looks at the bytes, in the disk's thread; may raise DamagedFile.
-          on_drop: see Offer; for who keeps the part.
+          on_drop: see Offer; for a caller that keeps the part.
         """
         key = file_key(place)
         kept = self._files.get_nowait(key, promote=False)
@@ -207,7 +207,7 @@ class DiskCache:
     # -- writing ----------------------------------------------------------------------------------
 
     def offer(self, offer: Offer) -> None:
-        """Keep a part, unless it is here already or that would mean waiting."""
+        """Queue a part for writing, unless the cache has it or the queue has no room."""
         key = file_key(offer.place)
         if key in self._files or key in self._queue:
             return
@@ -217,8 +217,8 @@ class DiskCache:
         self._work.set()
 
     async def run(self) -> None:
-        """Find what an earlier life left; then write what is offered, forever."""
-        while not await self._find():  # noqa: ASYNC110 - nobody tells when a disk is back
+        """Find the files of an earlier process; then write the offered parts, forever."""
+        while not await self._find():  # noqa: ASYNC110 - no event says that a disk is back
             await trio.sleep(REST_SECONDS)
         while True:
             self._work = trio.Event()
@@ -287,13 +287,13 @@ class DiskCache:
             is_over.set()
 
     def _make_room(self, key: FileKey, offer: Offer) -> _Kept | None:
-        """Make room first: the files never take more than they may.
+        """Make room before the write, so that the files never exceed their bound.
 
         Returns:
-          What is to be written, perhaps dropped at once; None for what is here.
+          The file to write, perhaps dropped already; None if the cache has the part.
         """
         if key in self._files:
-            return None  # found since, from an earlier life
+            return None  # found since the offer, from an earlier process
         kept = _Kept(FileName(key, len(offer.body), offer.crc32c), trio.current_time())
         if not self._must_not_write():
             self._fit()
@@ -309,7 +309,7 @@ class DiskCache:
         offer.on_stored(self._part(kept, found))
 
     async def _give_way(self, error: Exception) -> None:
-        """On a full disk others may have nothing left, whose bytes are nowhere else."""
+        """Shrink on a full disk: other programs there may hold the only copy of their bytes."""
         if isinstance(error, OSError) and error.errno in _FULL:
             self._room.give_way(self._files.used_bytes, trio.current_time())
             self._fit()
@@ -339,7 +339,7 @@ class DiskCache:
             self._fit()
 
     def _fit(self) -> None:
-        """Take as much of the disk as is allowed just now."""
+        """Apply the bound that the disk's room allows now."""
         most = self._room.max_bytes(trio.current_time())
         if most != self._files.max_bytes:
             self._files.resize(most)
@@ -353,7 +353,7 @@ class DiskCache:
         kept.on_drop()
 
     def _give_up(self, kept: _Kept, reason: str) -> None:
-        """A file is not what it should be."""
+        """Drop a file whose content is not what its name says."""
         if not kept.is_dropped:
             self.counters.damaged_files += 1
             self._say("a file of the disk cache is damaged, and was removed", reason)
@@ -365,7 +365,7 @@ class DiskCache:
         number = error.errno if isinstance(error, OSError) else None
         if number in _LOST or number == errno.EIO:
             self._files.evict(kept.name.key)
-        else:  # nothing is wrong with the file: it is the disk, or us
+        else:  # the file may be sound: the disk failed, or this process did
             self._no_reads_until = trio.current_time() + REST_SECONDS
         if number in _LOST:
             self.counters.lost_files += 1
@@ -380,7 +380,7 @@ class DiskCache:
         self._say(what, _reason(error))
 
     def _say(self, what: str, reason: str) -> None:
-        """Say it, but not again and again; the counters tell how often."""
+        """Log a warning at most once in REST_SECONDS; the counters hold the number of failures."""
         if trio.current_time() >= self._quiet_until.get(what, -math.inf):
             self._quiet_until[what] = trio.current_time() + REST_SECONDS
             _log.warning(what, reason=reason)
@@ -388,5 +388,5 @@ class DiskCache:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, trio.TooSlowError):
-        return "it does not answer"
+        return "the disk does not answer"
     return str(error) or repr(error)

@@ -4,9 +4,10 @@ One file holds one part of one object, raw, so that it can be sent as it is:
 
     parts/<BLAKE2b-128 of the object's key>-<position>-<length>-<CRC-32C>
 
-All in hex.  The name says all there is to know, so a restart needs no list but the folder's.  A
-file is written under a temporary name and renamed; nothing is synced, for a cache may lose
-anything: what a power cut leaves of a file shows by its length and its CRC when it is first read.
+All in hex.  The name holds everything the cache must know of a file, so after a restart the
+folder's listing is enough.  A file is written under a temporary name and renamed.  Nothing is
+synced, because a cache may lose anything: length and CRC reveal a file that a power cut tore, when
+it is first read.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ class Place(NamedTuple):
 
 
 class FileKey(NamedTuple):
-    """A place, as a file's name tells it."""
+    """A place as it stands in a file's name; digest: BLAKE2b-128 of the object's key, in hex."""
 
     digest: str
     position: int
 
 
 class FileName(NamedTuple):
-    """What the name of a file says."""
+    """The fields of a file's name; length: in bytes."""
 
     key: FileKey
     length: int
@@ -56,20 +57,20 @@ class FileName(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Return where it lies on the disk."""
+        """Return the file's path below the disk's root."""
         digest, position = self.key
         return f"{FOLDER}/{digest}-{position:x}-{self.length:x}-{self.crc32c:08x}"
 
     @property
     def disk_bytes(self) -> int:
-        """Return what it takes of the disk."""
+        """Return the bytes of disk space that the file takes."""
         return -(-self.length // BLOCK_BYTES) * BLOCK_BYTES
 
 
 class NewFile(NamedTuple):
     """A file to be written.
 
-    serial: another one each time, for a write that was abandoned may still go on.
+    serial: differs for each write, because an abandoned write may still go on.
     """
 
     name: FileName
@@ -78,24 +79,24 @@ class NewFile(NamedTuple):
 
 
 class DamagedFile(Exception):
-    """A file does not hold what its name says.  Remove it, and read the bytes elsewhere."""
+    """A file does not hold what its name says.  Remove it, and read the bytes from the store."""
 
 
 class Verified(NamedTuple):
-    """A file that holds what its name says.  stamp: of the moment when that was seen."""
+    """A file that holds what its name says.  stamp: the file's stamp when it was verified."""
 
     file: OpenFile
     stamp: tuple[int, int]
 
 
 def file_key(place: Place) -> FileKey:
-    """Return what the name of a part's file begins with."""
+    """Return the fields with which the name of a part's file begins."""
     digest = blake2b(place.object_key.encode(), digest_size=16).hexdigest()
     return FileKey(digest, place.position)
 
 
 def parse_name(name: str) -> FileName | None:
-    """Read a name; None for one that is not of this cache."""
+    """Parse a file's name; None if this cache did not write it."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
@@ -104,7 +105,7 @@ def parse_name(name: str) -> FileName | None:
 
 
 def parse_path(path: str) -> FileName | None:
-    """Read the name of a file, or of one that is not finished."""
+    """Parse the name of a file at a path, finished or temporary."""
     return parse_name(_stem(path.rpartition("/")[2]))
 
 
@@ -113,9 +114,9 @@ def _stem(name: str) -> str:
 
 
 def find_files(steps: DiskSteps) -> tuple[list[FileName], list[str]]:
-    """Return the files there are, oldest first, and the paths of what a crash left behind.
+    """Return the whole files, oldest first, and the paths of files that a crash left unfinished.
 
-    Files with other names are left alone: somebody may have given us a folder of his own.
+    Files with other names are not touched: an operator may have configured a shared folder.
     """
     _make_folders(steps)
     whole: list[tuple[float, FileName]] = []
@@ -137,13 +138,16 @@ def write_files(
     doomed: Iterable[str] = (),
     is_given_up: Callable[[], bool] = lambda: False,
 ) -> tuple[list[Verified], list[str]]:
-    """Remove files, to make room, then write some; return these, and those that are still there.
+    """Remove the doomed files to make room, then write the new ones.
 
-    is_given_up: asked before a file gets its name: nobody counts what a thread that was abandoned
-    leaves behind.
+    is_given_up: called before a file gets its final name, because the cache does not count the
+    files of a thread that it abandoned.
+
+    Returns:
+      The written files, and the paths of the doomed files that could not be removed.
 
     Raises:
-      OSError: one cannot be written; each of the others, and of the doomed, may be there or not.
+      OSError: a file cannot be written; each other file, new or doomed, may exist or not.
     """
     stuck = remove_files(steps, doomed)
     return [_write_file(steps, file, is_given_up) for file in files], stuck
@@ -154,12 +158,12 @@ def _write_file(steps: DiskSteps, new: NewFile, is_given_up: Callable[[], bool])
     temp_path = f"{name.path}.{serial:x}{TEMP_SUFFIX}"
     try:
         _write(steps, temp_path, body)
-    except FileNotFoundError:  # somebody removed the folder, as he may
+    except FileNotFoundError:  # an operator removed the folder, which is allowed
         _make_folders(steps)
         _write(steps, temp_path, body)
     try:
         if is_given_up():
-            raise OSError(errno.ECANCELED, "nobody waits for it any more")
+            raise OSError(errno.ECANCELED, "the cache abandoned this write after its deadline")
         steps.rename(temp_path, name.path)
     except OSError:
         remove_files(steps, [temp_path])
@@ -167,18 +171,18 @@ def _write_file(steps: DiskSteps, new: NewFile, is_given_up: Callable[[], bool])
     file = steps.open_file(name.path)
     stamp = file.stamp()
     if stamp[0] != name.length:
-        raise OSError(errno.EIO, f"{stamp[0]} bytes are there of {name.length}")
+        raise OSError(errno.EIO, f"the file holds {stamp[0]} bytes of {name.length}")
     return Verified(file, stamp)
 
 
 def read_file(
     steps: DiskSteps, name: FileName, check: Callable[[memoryview], T]
 ) -> tuple[Verified, T]:
-    """Read a file, verify it, and have it looked at.
+    """Read a file, verify its size and CRC, and call check with its bytes.
 
     Raises:
-      DamagedFile: see there.
-      OSError: it cannot be read, or is gone.
+      DamagedFile: size or CRC differ from the name's.
+      OSError: the file is missing or cannot be read.
     """
     file = steps.open_file(name.path)
     stamp = file.stamp()
@@ -191,7 +195,7 @@ def read_file(
 
 
 def remove_files(steps: DiskSteps, paths: Iterable[str]) -> list[str]:
-    """Remove files; missing ones are fine.  Return those that cannot be removed."""
+    """Remove files; a missing file is no error.  Return the paths that cannot be removed."""
     stuck: list[str] = []
     for path in paths:
         try:
@@ -212,7 +216,7 @@ def _make_folders(steps: DiskSteps) -> None:
 def _write(steps: DiskSteps, path: str, body: Buffer) -> None:
     try:
         handle = steps.open_new(path)
-    except FileExistsError:  # of an earlier life, which counted from zero, too
+    except FileExistsError:  # an earlier process left it: its serials began at zero, too
         steps.remove(path)
         handle = steps.open_new(path)
     try:

@@ -1,9 +1,9 @@
 """A disk in memory that can lose its power: the twin of RealDisk.
 
 As a kernel may, it keeps writes in a cache until they are synced.  power_cut() drops the cache:
-what was written to a file and not synced is gone, kept in part, or turned to zeros or garbage; a
-name that was linked, made or removed and not synced with its folder is there or not, each by
-itself.  What is left is what the disk would hold after the restart.
+bytes that were written to a file and not synced are gone, kept in part, or turned to zeros or
+garbage; a name that was linked, made or removed and not synced with its folder exists or not, each
+independently.  The remaining tree is what a disk would hold after the restart.
 """
 
 from __future__ import annotations
@@ -104,17 +104,17 @@ class MemoryDiskSteps:
         return [_entry(name, node) for name, node in self._folder(path).names.items()]
 
     def flip_bit(self, path: str, position: int) -> None:
-        """Change a bit, as a disk may that goes bad: nothing tells of it."""
+        """Change a bit silently, as a failing disk may."""
         self._file(path).content[position] ^= 1
 
     def cut_short(self, path: str, size: int) -> None:
-        """Leave only the first bytes, as a person may."""
+        """Keep only the first bytes, as an operator might by mistake."""
         file = self._file(path)
         del file.content[size:]
         file.writes += 1
 
     def power_cut(self, random: Random) -> None:
-        """Forget what was not synced, as the seeded random decides."""
+        """Drop unsynced bytes and names, as the seeded random decides."""
         self._handles.clear()
         _cut_folder(self._root, random, set())
 
@@ -198,7 +198,7 @@ def _os_error(number: int, path: str) -> OSError:
 
 
 def _cut_folder(folder: _Folder, random: Random, seen: set[_File]) -> None:
-    """Each change of a name that was not synced happened or not, by itself."""
+    """Keep or undo each unsynced change of a name, independently of the others."""
     kept: dict[str, _Node] = {}
     for name in sorted(folder.names.keys() | folder.synced_names.keys()):
         node = random.choice([folder.names.get(name), folder.synced_names.get(name)])

@@ -1,4 +1,4 @@
-"""Parts that are to be written to disk, bounded in bytes; nobody waits for room here."""
+"""A queue of parts to write to disk, bounded in bytes; a full queue refuses at once."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from ..stores.object_store import Buffer
 from .cache_files import FileKey, Place
 
 MAX_QUEUED_BYTES: Final = 32 << 20
-# In one go of a thread, about: to hand over to one and back can take longer than to write a part.
+# Bytes of one batch, about: the hand-over to a thread and back can take longer than one write.
 BATCH_BYTES: Final = 8 << 20
-# All of a batch are open at once.
+# Parts of one batch: all their files are open at once.
 BATCH_PARTS: Final = 64
 
 
 class Offer(NamedTuple):
-    """A part to be kept.
+    """A part to write.
 
-    on_stored: called with the part in its file, once it is there.  on_drop: called when the file
-    is given up; whoever keeps it open then takes room that the cache gives to others.
+    on_stored: called with the part in its file, once that is written.  on_drop: called when the
+    cache drops the file; a holder that then keeps it open uses disk space that the cache no longer
+    counts.
     """
 
     place: Place
@@ -35,7 +36,7 @@ Batch: TypeAlias = list[tuple[FileKey, Offer]]
 
 
 class WriteQueue:
-    """See the module's head; what is being written counts until it is done."""
+    """See the module's head; a part counts until its write is done."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[FileKey, Offer]] = deque()
@@ -43,11 +44,11 @@ class WriteQueue:
         self._bytes = 0
 
     def __contains__(self, key: FileKey) -> bool:
-        """Tell whether a part waits or is being written."""
+        """Return whether a part is queued or being written."""
         return key in self._keys
 
     def add(self, key: FileKey, offer: Offer) -> bool:
-        """Take a part that is not here; False if there is no room."""
+        """Queue a part that is not queued yet; return False if there is no room."""
         if self._bytes + len(offer.body) > MAX_QUEUED_BYTES:
             return False
         self._waiting.append((key, offer))
@@ -56,7 +57,7 @@ class WriteQueue:
         return True
 
     def take(self) -> Batch:
-        """Return the parts to be written next, in one go; none if nothing waits."""
+        """Return the parts of the next batch; empty if none is queued."""
         batch: Batch = []
         size_bytes = 0
         while self._waiting and size_bytes < BATCH_BYTES and len(batch) < BATCH_PARTS:
@@ -65,6 +66,6 @@ class WriteQueue:
         return batch
 
     def done(self, batch: Batch) -> None:
-        """Forget parts that are written, or will not be."""
+        """Remove the parts of a batch that was written or abandoned."""
         self._keys.difference_update(key for key, _ in batch)
         self._bytes -= sum(len(offer.body) for _, offer in batch)

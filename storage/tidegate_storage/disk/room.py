@@ -1,7 +1,7 @@
-"""How much of its disk the cache may take just now.  Pure.
+"""How many bytes of its disk the cache may use now.  Pure.
 
-A disk that is full is full for others, too, whose bytes are nowhere else: the cache gives way, a
-tenth of itself each time, and takes its room again later.  Files that cannot be removed count.
+A full disk may stop other programs that hold the only copy of their bytes.  So the cache shrinks by
+a tenth each time that the disk is full, and grows back later.  Files that cannot be removed count.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import math
 
 from .cache_files import parse_path
 
-# So long after the disk was last full the cache takes its room again.
+# How long after the disk was last full the cache takes its room again.
 GIVE_WAY_SECONDS = 600.0
-# Files that could not be removed are tried again so much later.
+# How long after a failure the cache tries again to remove a file.
 RETRY_SECONDS = 60.0
 
 
@@ -27,17 +27,17 @@ class DiskRoom:
         self._retry_at = math.inf
 
     def max_bytes(self, now: float) -> int:
-        """Return what the files of the cache may take, without those that cannot be removed."""
+        """Return the bound of the cache's files, less the files that cannot be removed."""
         most = self._lowered_bytes if now < self._lowered_until else self._max_bytes
         return max(most - self.stuck_bytes, 0)
 
     @property
     def stuck_bytes(self) -> int:
-        """Return what files take that cannot be removed."""
+        """Return the bytes of the files that cannot be removed."""
         return sum(self._stuck.values())
 
     def give_way(self, used_bytes: int, now: float) -> None:
-        """The disk is full, while the cache takes so much of it."""
+        """Shrink by a tenth, since the disk is full while the cache uses used_bytes."""
         self._lowered_bytes = (used_bytes + self.stuck_bytes) * 9 // 10
         self._lowered_until = now + GIVE_WAY_SECONDS
 
@@ -50,11 +50,11 @@ class DiskRoom:
             self._retry_at = now + RETRY_SECONDS
 
     def replaced(self, path: str) -> None:
-        """A file has taken the place of another."""
+        """Stop counting a file that could not be removed: a new file has replaced it."""
         self._stuck.pop(path, None)
 
     def take_stuck(self, now: float) -> list[str]:
-        """Return the files to be tried again, once it is time; they count no more."""
+        """Return the files whose removal is due for another try; they count no more."""
         if now < self._retry_at:
             return []
         paths = list(self._stuck)

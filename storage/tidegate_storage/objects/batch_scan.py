@@ -1,9 +1,9 @@
-"""Looking at record batches as their bytes come by, in pieces of any size.  Pure.
+"""A scan of record batches whose bytes arrive in pieces of any size.  Pure.
 
-For tools that show what an object holds.  Nothing is kept but the header of the batch that is
-passing, so a stretch may be of any length.  What is wrong does not end the look: a batch whose CRC
-is wrong is told and passed over; only where no batch can lie are the rest of the bytes passed over
-too, since nobody knows where the next one begins.
+For tools that show an object's content.  The scan keeps only the header of the current batch, so a
+stretch may be of any length.  Damage does not end the scan: a batch with a wrong CRC is reported
+and skipped.  Only where no batch can lie is the rest skipped too, since the start of the next batch
+is unknown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SeenBatch:
 
 @dataclass(frozen=True, slots=True)
 class NoBatch:
-    """From this byte of the object on nothing can be made out."""
+    """No batch can be read from this byte of the object on."""
 
     position: int
     reason: str
@@ -45,7 +45,7 @@ class NoBatch:
 class BatchScan:
     """One stretch of batches, [position, end_position) of an object.
 
-    crc32c: of all bytes so far.  batches, records: of those that are whole.
+    crc32c: of all bytes so far.  batches, records: counts of the whole batches and their records.
     """
 
     def __init__(self, position: int, end_position: int) -> None:
@@ -62,7 +62,7 @@ class BatchScan:
         self.records = 0
 
     def feed(self, data: Buffer) -> Iterator[SeenBatch | NoBatch]:
-        """Take the next bytes; yield what ends in them."""
+        """Take the next bytes; yield each batch, or unreadable place, that ends in them."""
         self.crc32c = crc32c(data, self.crc32c)
         view = memoryview(data)
         while len(view) and not self._is_lost:
@@ -74,7 +74,7 @@ class BatchScan:
                 yield NoBatch(self._at, self._reason)
 
     def end(self) -> NoBatch | None:
-        """Tell what is wrong with the end of the stretch, if anything is."""
+        """Return NoBatch if the stretch ends within a batch, else None."""
         if self._is_lost or (self._batch is None and not self._header):
             return None
         return NoBatch(self._at, "a batch is cut short")

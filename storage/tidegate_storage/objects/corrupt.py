@@ -1,10 +1,10 @@
-"""What a reader of objects says of bytes it cannot use."""
+"""The errors of readers of objects."""
 
 from __future__ import annotations
 
 
 class CorruptObject(Exception):
-    """The bytes are damaged or not what was asked for; the sentence says where.  Do not retry."""
+    """The bytes are damaged or of another object; the sentence says where.  Do not retry."""
 
 
 class UnknownVersion(Exception):

@@ -4,7 +4,7 @@
     <cluster id>/<timeline>/segments/<topic id, hex>/<partition>/
         <base offset, 20 digits>-<incarnation>-<attempt>
     <cluster id>/<timeline>/backup/...            copies of the metadata log
-    <cluster id>/<timeline>/unplaced/...          objects with records a restore had no place for
+    <cluster id>/<timeline>/unplaced/...          objects whose records a restore could not place
     tidegate-owner.json
     tidegate-timelines/<timeline, 6 digits>.json
 
@@ -22,7 +22,7 @@ TIMELINE_FOLDER = "tidegate-timelines/"
 
 
 class WalKey(NamedTuple):
-    """What the key of a WAL object says."""
+    """The fields of a WAL object's key."""
 
     cluster_id: str
     timeline: int
@@ -33,7 +33,7 @@ class WalKey(NamedTuple):
 
 
 class SegmentKey(NamedTuple):
-    """What the key of a segment says."""
+    """The fields of a segment's key."""
 
     cluster_id: str
     timeline: int
@@ -45,17 +45,17 @@ class SegmentKey(NamedTuple):
 
 
 def timeline_prefix(cluster_id: str, timeline: int) -> str:
-    """Everything of one timeline."""
+    """Return the prefix of all objects of one timeline."""
     return f"{_encoded(cluster_id)}/{timeline}/"
 
 
 def wal_prefix(cluster_id: str, timeline: int) -> str:
-    """All WAL objects of one timeline."""
+    """Return the prefix of all WAL objects of one timeline."""
     return f"{timeline_prefix(cluster_id, timeline)}wal/"
 
 
 def segment_prefix(cluster_id: str, timeline: int) -> str:
-    """All segments of one timeline."""
+    """Return the prefix of all segments of one timeline."""
     return f"{timeline_prefix(cluster_id, timeline)}segments/"
 
 
@@ -68,7 +68,7 @@ def segment_key(
     incarnation: int,
     attempt: int,
 ) -> str:
-    """The name of a segment."""
+    """Return the key of a segment."""
     folder = f"{segment_prefix(cluster_id, timeline)}{topic_id.hex()}/{partition}"
     return f"{folder}/{base_offset:020}-{incarnation}-{attempt}"
 
@@ -99,17 +99,17 @@ def parse_segment_key(key: str) -> SegmentKey:
 
 
 def backup_prefix(cluster_id: str, timeline: int) -> str:
-    """All copies of the metadata log of one timeline."""
+    """Return the prefix of all copies of the metadata log of one timeline."""
     return f"{timeline_prefix(cluster_id, timeline)}backup/"
 
 
 def unplaced_key(cluster_id: str, timeline: int, key: str) -> str:
-    """Where a restore keeps a copy of an object some of whose records have no topic any more."""
+    """Return the key for a restore's copy of an object with records of topics that are gone."""
     return f"{timeline_prefix(cluster_id, timeline)}unplaced/{key.partition('/')[2]}"
 
 
 def timeline_key(timeline: int) -> str:
-    """The marker of a timeline that a restore opened."""
+    """Return the key of the marker of a timeline that a restore opened."""
     return f"{TIMELINE_FOLDER}{timeline:06}.json"
 
 
@@ -128,7 +128,7 @@ def parse_timeline_key(key: str) -> int:
 def wal_key(
     cluster_id: str, timeline: int, zone: str, node_id: int, incarnation: int, counter: int
 ) -> str:
-    """The name of a WAL object."""
+    """Return the key of a WAL object."""
     folder = f"{_encoded(zone)}/{node_id}-{incarnation}"
     return f"{wal_prefix(cluster_id, timeline)}{folder}/{counter:012}"
 
@@ -158,7 +158,7 @@ def parse_wal_key(key: str) -> WalKey:
 
 
 def _encoded(part: str) -> str:
-    """One part of a key, never empty, '.' or '..'.
+    """Return one part of a key, percent-encoded; never empty, '.' or '..'.
 
     Raises:
       ValueError: part is empty.

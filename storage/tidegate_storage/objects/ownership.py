@@ -1,9 +1,9 @@
 """Which cluster owns a prefix, and in which timeline: marker objects, created if absent.
 
-`tidegate-owner.json` names the cluster.  A restored or repaired metadata log opens a new timeline:
-a marker of its own, numbered; the highest number owns the prefix.  Creating a number is a
-compare-and-set, so two restores never get the same.  A gateway whose log is of an older timeline is
-refused at its start, and one that runs finds out before it deletes anything.
+`tidegate-owner.json` names the cluster.  A restored or repaired metadata log opens a new timeline
+with a numbered marker; the highest number owns the prefix.  Creating a number is a compare-and-set,
+so two restores never get the same.  A gateway whose log is of an older timeline refuses to start; a
+running one checks the timeline before each deletion.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .keys import OWNER_KEY, TIMELINE_FOLDER, parse_timeline_key, timeline_key
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """What the marker says; timeline is the one in which the prefix was claimed."""
+    """The owner marker's fields; timeline: the one in which the cluster claimed the prefix."""
 
     cluster_id: str
     timeline: int
@@ -30,19 +30,19 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class TimelineOver(StoreMisconfigured):
-    """A restore took the prefix over.  Delete nothing more, and stop."""
+    """A restore took the prefix over.  Stop, and delete nothing more."""
 
 
 async def claim_prefix(
     store: ObjectStore, cluster_id: str, *, timeline: int, created_by: str
 ) -> Owner:
-    """Claim the store's prefix for a cluster, or find that it has it; return the marker as stored.
+    """Claim the store's prefix for a cluster, if it has not claimed it; return the stored marker.
 
     Args:
-      created_by: release that claims, for people.
+      created_by: the release that claims, for people.
 
     Raises:
-      StoreMisconfigured: another cluster owns the prefix, or the marker is not ours.
+      StoreMisconfigured: another cluster owns the prefix, or Tidegate did not write the marker.
       TimelineOver: this cluster owns it, in a newer timeline.
       StoreUnavailable: repeat the same call.
     """
@@ -55,10 +55,10 @@ async def claim_prefix(
 
 
 async def read_owner(store: ObjectStore) -> Owner | None:
-    """Return the marker of a prefix, if it has one.
+    """Return the marker of a prefix; None if it has none.
 
     Raises:
-      StoreMisconfigured: the marker is not ours.
+      StoreMisconfigured: Tidegate did not write the marker.
       StoreUnavailable: repeat the same call.
     """
     try:
@@ -66,7 +66,7 @@ async def read_owner(store: ObjectStore) -> Owner | None:
     except NoSuchObject:
         return None
     except StoreMisconfigured:
-        # Bytes can be damaged on their way, and a person shall act on this.
+        # Read twice: an operator acts on this, and bytes can be damaged in transit.
         return _decoded(await store.get(OWNER_KEY))
 
 
@@ -82,12 +82,12 @@ def _decoded(marker: bytes) -> Owner:
 async def check_owner(
     store: ObjectStore, cluster_id: str, *, timeline: int, is_copy: bool = False
 ) -> Owner:
-    """See that the prefix belongs to this cluster in this timeline; return its marker.
+    """Check that the prefix belongs to this cluster in this timeline; return its marker.
 
-    is_copy: the prefix may hold no more than copies of the log, where no timeline was opened.
+    is_copy: the prefix may hold only copies of the log, where no restore opens a timeline.
 
     Raises:
-      StoreMisconfigured: another cluster owns the prefix, or nobody does, or the timeline was
+      StoreMisconfigured: another cluster owns the prefix, or no cluster does, or the timeline was
         opened in another prefix.
       TimelineOver: a newer timeline owns it.
       StoreUnavailable: repeat the same call.
@@ -95,7 +95,7 @@ async def check_owner(
     try:
         return await _check_owner_once(store, cluster_id, timeline, is_copy=is_copy)
     except StoreMisconfigured:
-        # A person must act on this, so it must not come of bytes that were damaged on their way.
+        # Check twice: an operator must act on this, and bytes can be damaged in transit.
         return await _check_owner_once(store, cluster_id, timeline, is_copy=is_copy)
 
 
@@ -104,7 +104,10 @@ async def _check_owner_once(
 ) -> Owner:
     owner = await read_owner(store)
     if owner is None:
-        raise StoreMisconfigured(f"{OWNER_KEY} is gone: this prefix belongs to nobody any more")
+        raise StoreMisconfigured(
+            f"{OWNER_KEY} is missing: no cluster owns this prefix any more. Check the object"
+            " store's URL"
+        )
     if owner.cluster_id != cluster_id:
         raise StoreMisconfigured(
             f"cluster {owner.cluster_id} owns this prefix, and this is cluster {cluster_id}:"
@@ -115,31 +118,31 @@ async def _check_owner_once(
         raise TimelineOver(
             f"the metadata log of cluster {cluster_id} was restored or repaired: timeline {newest}"
             f" owns this prefix, and this is the old log, of timeline {timeline}. Start the gateway"
-            " with the new log; the old one must not be used any more"
+            " with the new log, and never use the old one again"
         )
     if newest < timeline and not is_copy:
         raise StoreMisconfigured(
             f"the metadata log of cluster {cluster_id} was restored or repaired with another"
-            f" prefix: it is of timeline {timeline}, and this prefix of {newest}. Give the prefix"
+            f" prefix: it is of timeline {timeline}, and this prefix of {newest}. Use the prefix"
             " that it was restored with"
         )
     return owner
 
 
 async def see_mark_stays(store: ObjectStore) -> None:
-    """See that the store lets nobody mark a prefix anew that is marked.
+    """Check that the store refuses a second owner marker.
 
     Raises:
-      StoreMisconfigured: it would overwrite objects.
-      StoreUnavailable: nobody can tell now; repeat the same call.
+      StoreMisconfigured: the store overwrites objects.
+      StoreUnavailable: the outcome is unknown; repeat the same call.
     """
     try:
         marker, again = await store.get(OWNER_KEY), await store.get(OWNER_KEY)
     except NoSuchObject:
-        raise StoreUnavailable(f"{OWNER_KEY} was there a moment ago") from None
+        raise StoreUnavailable(f"{OWNER_KEY} has disappeared since it was read") from None
     if marker != again:
-        # A store that overwrites must not get what was damaged on its way.
-        raise StoreUnavailable(f"{OWNER_KEY} was damaged on its way")
+        # If the store overwrites, it must not get damaged bytes.
+        raise StoreUnavailable(f"two reads of {OWNER_KEY} differ: it was damaged in transit")
     await see_create_if_absent(store, OWNER_KEY, marker)
 
 
@@ -147,7 +150,7 @@ async def newest_timeline(store: ObjectStore, owner: Owner) -> int:
     """Return the timeline that owns the prefix.
 
     Raises:
-      StoreMisconfigured: something else lies where the markers are.
+      StoreMisconfigured: an object that is no marker lies among the markers.
       StoreUnavailable: repeat the same call.
     """
     newest, start_after = owner.timeline, ""
@@ -171,12 +174,12 @@ async def open_timeline(
     """Take the prefix over for a new timeline; return its number.
 
     Args:
-      above: a timeline that is over, whatever the store says.
-      nonce: tells this call's marker from another's, where the first answer was lost.
+      above: the new number is larger than this timeline, whatever the store holds.
+      nonce: distinguishes this call's marker from another's if the first reply was lost.
 
     Raises:
-      StoreMisconfigured: something else lies where the markers are.
-      StoreUnavailable: repeat the call; a number may be left unused.
+      StoreMisconfigured: an object that is no marker lies among the markers.
+      StoreUnavailable: repeat the call; a number may stay unused.
     """
     body = msgspec.json.encode(
         {"cluster_id": owner.cluster_id, "opened_by": opened_by, "nonce": nonce}

@@ -1,12 +1,12 @@
 """Stored batches made ready to be served: verified, with their final offsets.  Pure.
 
-The batches of a WAL object lie as clients sent them: base offset 0, and a leader epoch nobody set.
-Both stand outside the batch's CRC, so they are written in place, once.  For LogAppendTime the time
-stamp type and the max time stamp change too; they are inside the CRC, which is computed anew.
+A WAL object holds batches as clients sent them: base offset 0, and a leader epoch that is not set.
+Both lie outside the batch's CRC, so they are written in place, once.  For LogAppendTime the
+timestamp type and the max timestamp change too; they lie inside the CRC, which is computed again.
 
-Nothing is written before everything is verified: each batch's CRC-32C, that the batches tile the
-run, and the run's check, which holds only for the batches committed for this topic and partition
-(runs.py).  So bytes of others in a shared object can never be served.
+All checks come before the first write: each batch's CRC-32C, that the batches fill the run without
+gaps, and the run's check, which holds only for the batches committed for this topic and partition
+(runs.py).  So a shared object's bytes of other partitions are never served.
 
 A chunk of a segment is final already, and one CRC covers all of it.
 """
@@ -43,7 +43,7 @@ _unpack_first = Struct(">qiibIhi").unpack_from
 
 
 class CorruptBatches(Exception):
-    """Stored bytes are not those that were committed.  offset: where, about."""
+    """Stored bytes are not the committed ones.  offset: about where."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(f"offset {offset}: {reason}")
@@ -52,7 +52,7 @@ class CorruptBatches(Exception):
 
 
 class CommittedRun(NamedTuple):
-    """What the cluster state says of a run.
+    """The cluster state's facts about a run.
 
     append_time: ms, -1 where clients stamp records.  leader_epoch: that of all its offsets.
     """
@@ -72,9 +72,9 @@ class PreparedRun:
     """Batches as a consumer gets them.
 
     base_offsets[i], starts[i]: first offset and first byte of batch i; starts ends with the length
-    of the run.  Where compaction left a gap in front of a batch, its first offset is that of the
-    gap: whoever asks for an offset there wants the batch behind.  end_offset: the first behind the
-    last batch.  next_offset: the first behind the run.
+    of the run.  If compaction left a gap before a batch, its first offset is that of the gap,
+    because a fetch from an offset in the gap gets the batch after it.  end_offset: the first after
+    the last batch.  next_offset: the first after the run.
     """
 
     view: memoryview
@@ -85,7 +85,7 @@ class PreparedRun:
 
     @property
     def size_bytes(self) -> int:
-        """Return what it costs to keep."""
+        """Return the bytes of memory that it takes."""
         return (
             len(self.view) + _FIXED_BYTES_PER_RUN + _FIXED_BYTES_PER_BATCH * len(self.base_offsets)
         )
@@ -105,7 +105,7 @@ class PreparedRun:
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """A PreparedRun whose bytes lie in a file; only where its batches begin is in memory."""
+    """A PreparedRun whose bytes lie in a file; memory holds only where its batches begin."""
 
     view: FilePart
     base_offsets: array[int]
@@ -115,7 +115,7 @@ class FileRun:
 
     @property
     def size_bytes(self) -> int:
-        """Return what it costs to keep in memory."""
+        """Return the bytes of memory that it takes."""
         return 2 * _FIXED_BYTES_PER_RUN + _FIXED_BYTES_PER_BATCH * len(self.base_offsets)
 
     def find(self, offset: int) -> int:
@@ -124,13 +124,13 @@ class FileRun:
 
 
 def in_file(run: PreparedRun, view: FilePart) -> FileRun:
-    """Return a run whose bytes were found in a file, too."""
+    """Return a run whose bytes the given part of a file holds."""
     return FileRun(view, run.base_offsets, run.starts, run.next_offset, run.end_offset)
 
 
 @dataclass(slots=True)
 class _Walk:
-    """What the headers of a run say, in order; crcs: of batches that were verified one by one."""
+    """The fields of a run's headers, in order; crcs: of batches that were verified one by one."""
 
     base_offsets: array[int]
     starts: array[int]
@@ -199,8 +199,8 @@ def _verify(region: memoryview, run: CommittedRun) -> _Walk:
 def _walk(region: memoryview, offset: int, *, is_final: bool) -> _Walk:
     """Walk over all batches.  Once per batch that is read: it must be quick.
 
-    is_final: one CRC covered all, and the batches have their offsets, with gaps perhaps.  Else each
-    is verified, and they follow each other from offset on.
+    is_final: one CRC covered all, and the batches have their offsets, perhaps with gaps.  Else each
+    batch is verified, and they follow each other from offset on.
     """
     base_offsets, starts, crcs = array("q"), array("I"), list[int]()
     start, size = 0, len(region)

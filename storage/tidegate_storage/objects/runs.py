@@ -1,9 +1,9 @@
 """The check that ties a run's bytes to its topic and partition.
 
 The metadata log keeps 4 bytes for each run: CRC-32C over topic id, partition and the CRC fields of
-the run's batch headers, in order.  Every batch's own CRC covers its bytes.  So whoever has read a
-run back, verified each batch, and found the same check holds exactly the batches that were
-committed for that partition: a shared object's foreign bytes can never pass (decision 1).
+the run's batch headers, in order.  Every batch's own CRC covers its bytes.  So if a reader verifies
+each batch and finds the same check, it holds exactly the batches that were committed for that
+partition: a shared object's bytes of other partitions never pass (decision 1).
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@
 
 All numbers are big-endian.  A chunk is a stretch of whole batches, about CHUNK_BYTES long: the unit
 of reading, of caching, and of the search by offset and time.  Its CRC covers all of its bytes.  The
-trailer's CRC covers index and trailer before it; the cluster state keeps it, so an index can be
-none but the one that was published.  Readers start with the index, so it has versions of its own,
-the same as the header's.  The chunks stand for [base offset, next offset) without gaps;
-within one, compaction may have left some offsets out.
+trailer's CRC covers the index, and the trailer before that CRC.  The cluster state keeps it, so a
+reader accepts only the published index.  Readers start with the index, so it repeats the header's
+versions.  The chunks stand for [base offset, next offset) without gaps; within a chunk, compaction
+may have removed some offsets.
 
 Tag 1 holds the aborted transactions of the segment: producer id i64, first offset i64, last offset
 i64, each.  A minor version adds tags, which older readers pass over; a major version may change
@@ -58,8 +58,8 @@ _ABORTED = Struct(">qqq")
 class Chunk(NamedTuple):
     """Whole batches of a segment.
 
-    base_offset, next_offset: what it stands for.  position: of its first byte in the object.
-    max_timestamp: the largest of its batches', ms.
+    base_offset, next_offset: the offsets it stands for.  position: of its first byte in the object.
+    max_timestamp: the largest of its batches' max timestamps, ms.
     """
 
     base_offset: int
@@ -82,7 +82,7 @@ class AbortedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SegmentIndex:
-    """What a segment holds, and where.  check: what the cluster state keeps of the index."""
+    """What a segment holds, and where.  check: the index's CRC, which the cluster state keeps."""
 
     topic_id: bytes
     partition: int
@@ -94,7 +94,7 @@ class SegmentIndex:
 
     @property
     def size_bytes(self) -> int:
-        """Return about what it costs to keep in memory."""
+        """Return about how many bytes of memory it takes."""
         return 500 + 400 * len(self.chunks) + 200 * len(self.aborted)
 
 
@@ -105,7 +105,7 @@ def header_bytes(topic_id: bytes, partition: int, base_offset: int) -> bytes:
 
 
 def tail_bytes(index: SegmentIndex, position: int) -> tuple[bytes, int]:
-    """Return index and trailer, and the check; index.check is not looked at."""
+    """Return index and trailer, and the check; index.check is ignored."""
     what = (index.topic_id, index.partition, index.base_offset, index.next_offset)
     parts = [_WHAT.pack(MAJOR_VERSION, MINOR_VERSION, *what)]
     parts.append(_COUNT.pack(len(index.chunks)))
@@ -123,7 +123,7 @@ def read_tail(tail: Buffer, position: int) -> SegmentIndex:
     """Read index and trailer.
 
     Args:
-      tail: everything behind the batches.  position: of its first byte in the object.
+      tail: everything after the batches.  position: of its first byte in the object.
 
     Raises:
       CorruptObject: says what is wrong.
@@ -135,7 +135,7 @@ def read_tail(tail: Buffer, position: int) -> SegmentIndex:
 
 
 def check_tail(tail: Buffer, position: int) -> None:
-    """Check all but what the index says.  Args: as read_tail().
+    """Check everything but the index's content.  Args: as read_tail().
 
     Raises:
       CorruptObject, UnknownVersion: as read_tail().
@@ -151,7 +151,7 @@ def check_tail(tail: Buffer, position: int) -> None:
         raise CorruptObject("the trailer does not point at the index")
     if _tail_crc(footer, position) != check:
         raise CorruptObject("the CRC of the index is wrong")
-    # Behind the CRC: a damaged byte is no newer release.
+    # After the CRC check: a damaged byte must not look like a newer release.
     _check_major(_VERSIONS.unpack_from(view)[0])
 
 
@@ -185,7 +185,7 @@ def index_position(trailer: Buffer, size_bytes: int) -> int:
 
 
 def read_segment(body: Buffer) -> SegmentIndex:
-    """Read a whole segment and verify every byte of it, but not the batches' own headers.
+    """Read a whole segment and verify every byte of it; the batches' headers are not parsed.
 
     Raises:
       CorruptObject: says what is wrong.
@@ -199,9 +199,9 @@ def read_segment(body: Buffer) -> SegmentIndex:
 
 
 def segment_index(body: Buffer) -> SegmentIndex:
-    """Read what stands around the batches of a whole segment; raises as read_segment().
+    """Read header, index and trailer of a whole segment; raises as read_segment().
 
-    Whoever reads on verifies each chunk by its CRC, which stands in the index.
+    The caller verifies each chunk that it reads by the chunk's CRC in the index.
     """
     view = memoryview(body)
     what = read_head(view)[:3]
@@ -219,7 +219,7 @@ def _tail_crc(footer: Buffer, position: int) -> int:
 
 
 def _check_major(major: int) -> None:
-    """What follows may be different there."""
+    """Refuse another major version: its layout may differ."""
     if major != MAJOR_VERSION:
         raise UnknownVersion(
             f"a newer release wrote this segment: it has format {major}, this release reads format"
@@ -228,7 +228,7 @@ def _check_major(major: int) -> None:
 
 
 class SegmentHead(NamedTuple):
-    """What the first bytes say."""
+    """The fields of a segment's header."""
 
     topic_id: bytes
     partition: int
@@ -238,7 +238,7 @@ class SegmentHead(NamedTuple):
 
 
 def read_head(head: Buffer) -> SegmentHead:
-    """Read the first HEADER_BYTES; more is not looked at.
+    """Read the first HEADER_BYTES; later bytes are ignored.
 
     Raises:
       CorruptObject: says what is wrong.
@@ -286,7 +286,7 @@ def _tags(footer: memoryview, at: int) -> Iterator[tuple[int, memoryview]]:
 
 
 def _check_places(index: SegmentIndex, end_position: int) -> None:
-    """Chunks stand in order, without gaps in bytes and offsets, and fill the segment."""
+    """Check that the chunks fill the segment in order, without gaps in bytes and offsets."""
     offset, position = index.base_offset, HEADER_BYTES
     for chunk in index.chunks:
         if chunk.base_offset != offset or chunk.position != position:

@@ -20,9 +20,9 @@ from .segment_format import (
 
 
 class FinalBatch(NamedTuple):
-    """A batch as it is served, and what the index says of it.
+    """A batch as it is served, and its facts for the index.
 
-    next_offset: the first offset behind it, of those that were ever taken.
+    next_offset: the first offset after it, counting those that compaction removed.
     """
 
     data: Buffer
@@ -69,11 +69,11 @@ class SegmentBuilder:
 
     @property
     def length(self) -> int:
-        """Return the bytes of the batches so far."""
+        """Return the size of the batches so far, bytes."""
         return len(self._body) - HEADER_BYTES
 
     def add_aborted(self, transaction: AbortedTransaction) -> None:
-        """Take note of a transaction that was aborted, in this segment or beyond; again or not."""
+        """Add an aborted transaction, which may end after this segment; repeats are harmless."""
         self._aborted[transaction] = None
 
     def append(self, batch: FinalBatch) -> None:

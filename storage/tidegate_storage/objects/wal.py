@@ -1,6 +1,6 @@
 """The open WAL object: batches of many partitions, waiting to become one object.  Pure.
 
-wal_format.py says how the bytes lie.  Batches are opaque here: whoever appends has checked them.
+wal_format.py describes the layout.  Batches are opaque here: the caller of append() checks them.
 append() keeps a reference and copies nothing; seal() copies each byte once, into a bytearray,
 so that base offsets can be patched into the cached copy after the commit.
 """
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class PlacedBatch(NamedTuple):
-    """Where one appended batch came to stand; token is what its append() was given."""
+    """The place of one appended batch; token: as given to its append()."""
 
     topic_id: bytes
     partition: int
@@ -120,7 +120,7 @@ class OpenWal:
     def _joined(
         self, header: bytes, partitions: list[tuple[tuple[bytes, int], list[_Waiting]]]
     ) -> bytearray:
-        """Everything in one join; the tail is room for now, since it needs the slices' CRCs."""
+        """Join header, batches and room for the tail, which needs the slices' CRCs first."""
         parts: list[Buffer] = [header]
         for _, waiting in partitions:
             parts += [batch for batch, *_ in waiting]

@@ -39,7 +39,7 @@ _PLACE = Struct(">QI")
 
 
 class WalIdentity(NamedTuple):
-    """Names a WAL object for ever: a gateway, one of its lives, and a number within that."""
+    """Names a WAL object for ever: a gateway, its incarnation, and a counter within that."""
 
     node_id: int
     incarnation: int
@@ -72,12 +72,12 @@ def header_bytes(identity: WalIdentity) -> bytes:
 
 
 def tail_size_bytes(slice_count: int) -> int:
-    """Size of footer and trailer."""
+    """Return the size of footer and trailer, bytes."""
     return 2 * _COUNT.size + slice_count * _ENTRY.size + TRAILER.size
 
 
 def tail_bytes(header: bytes, footer_position: int, slices: Sequence[Slice]) -> bytes:
-    """Footer and trailer of an object without tags."""
+    """Return footer and trailer of an object without tags."""
     entries = b"".join([_ENTRY.pack(*entry) for entry in slices])
     footer = _COUNT.pack(len(slices)) + entries + _COUNT.pack(0)
     crc = _frame_crc(header, footer, footer_position)
@@ -85,7 +85,7 @@ def tail_bytes(header: bytes, footer_position: int, slices: Sequence[Slice]) -> 
 
 
 def read_frame(body: memoryview) -> tuple[WalIdentity, list[Slice]]:
-    """Read and check header, footer and trailer; the slices' own bytes are not looked at.
+    """Read and check header, footer and trailer; the slices' own bytes are not read.
 
     Raises:
       CorruptObject: says what is wrong.
@@ -102,7 +102,7 @@ def read_frame(body: memoryview) -> tuple[WalIdentity, list[Slice]]:
 
 
 class FooterPlace(NamedTuple):
-    """What the trailer says: where the footer is, and the CRC of both and the header."""
+    """The trailer's fields: where the footer is, and the CRC of header, footer and trailer."""
 
     position: int
     length: int
@@ -156,7 +156,7 @@ def check_frame(head: Buffer, footer: Buffer, place: FooterPlace) -> None:
 
 
 def read_footer(footer: Buffer, footer_position: int) -> list[Slice]:
-    """Read the slices; that they stand in order and fill the object is checked.
+    """Read the slices, and check that they are in order and fill the object.
 
     Raises:
       CorruptObject: says what is wrong.
@@ -180,7 +180,7 @@ def _read_slices(footer: memoryview) -> list[Slice]:
 
 
 def _skip_tags(footer: memoryview, position: int) -> int:
-    """Pass over what minor versions after this one add."""
+    """Skip the tags that later minor versions add."""
     (count,) = _COUNT.unpack_from(footer, position)
     position += _COUNT.size
     for _ in range(count):
@@ -190,7 +190,7 @@ def _skip_tags(footer: memoryview, position: int) -> int:
 
 
 def _check_places(slices: Sequence[Slice], footer_position: int) -> None:
-    """Slices stand in order, without gaps, and fill the object."""
+    """Check that the slices fill the object in order, without gaps."""
     end = HEADER.size
     for entry in slices:
         if entry.start_byte != end:

@@ -23,7 +23,7 @@ class WalContents:
     body: memoryview
 
     def bytes_of(self, entry: Slice) -> memoryview:
-        """The record batches of one slice, in the order they were appended."""
+        """Return the record batches of one slice, in the order they were appended."""
         return self.body[entry.start_byte : entry.start_byte + entry.size_bytes]
 
 

@@ -1,1 +1,1 @@
-"""Object stores: the interface, its implementations, and what they must promise."""
+"""Object stores: the interface, its implementations, and their contract."""

@@ -38,7 +38,7 @@ async def reads_what_was_put(store: ObjectStore, folder: str) -> None:
 
 
 async def takes_any_buffer(store: ObjectStore, folder: str) -> None:
-    """And keeps bytes of its own: we patch offsets into a WAL's buffer after its put."""
+    """The store copies the bytes: the gateway patches offsets into a WAL's buffer after its put."""
     bodies: tuple[Buffer, ...] = (bytearray(BODY), memoryview(BODY), memoryview(bytearray(BODY)))
     for number, body in enumerate(bodies):
         key = f"{folder}{number}"
@@ -57,7 +57,7 @@ async def creates_once(store: ObjectStore, folder: str) -> None:
 
 
 async def lets_one_creator_win(store: ObjectStore, folder: str) -> None:
-    """A loser may be told that the outcome is unknown, but never that it won."""
+    """The losers get ObjectExists or an unknown outcome, but never a success."""
     key = folder + "race"
     winners: list[bytes] = []
 
@@ -71,7 +71,7 @@ async def lets_one_creator_win(store: ObjectStore, folder: str) -> None:
     async with trio.open_nursery() as nursery:
         for number in range(16):
             nursery.start_soon(create, b"%d" % number * 10_000)
-    assert len(winners) == 1, f"{len(winners)} creators of one key were told that they won"
+    assert len(winners) == 1, f"{len(winners)} creators of one key got a success"
     assert await store.get(key) == winners[0]
 
 
@@ -139,7 +139,7 @@ async def lists_in_pages(store: ObjectStore, folder: str) -> None:
 
 
 async def lists_whole_parts_only(store: ObjectStore, folder: str) -> None:
-    """A prefix is whole parts: 'b/' has no business with 'ba/x'."""
+    """A prefix is whole parts: 'b/' does not match 'ba/x'."""
     for name in NAMES:
         await store.put(folder + name, b"")
     assert await _keys(store, folder + "b/") == [folder + "b/x", folder + "b/y"]

@@ -1,9 +1,9 @@
-"""Whether there are credentials for a store, so that no address of a cloud is asked for nothing.
+"""Checks for a store's credentials, so that obstore asks no metadata server without need.
 
-Where obstore finds none, it asks 169.254.169.254, or metadata.google.internal, for the role that
-this machine has in its cloud.  On other machines that address belongs to a stranger or to no one,
-and a person who forgot a key waits.  So a URL has to say that the machine has a role:
-`machine_role=true`.  boto3, which reads profile files for us, is held to the same.
+If obstore finds no credentials, it asks 169.254.169.254, or metadata.google.internal, for the role
+that this machine has in its cloud.  Outside a cloud that address belongs to another host or to
+none, and an operator who forgot a key waits for a timeout.  So the URL of a machine with a role
+says `machine_role=true`.  The same holds for boto3, which reads profile files for us.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _GOOGLE_FILE: Final = "~/.config/gcloud/application_default_credentials.json"
 _CLIENT: Final = frozenset({"AZURE_CLIENT_ID", "AZURE_TENANT_ID"})
 _ENOUGH: Final[Mapping[str, tuple[frozenset[str], ...]]] = {
     "s3": (
-        frozenset({"AWS_ACCESS_KEY_ID"}),  # without its secret key, it is said which is missing
+        frozenset(
+            {"AWS_ACCESS_KEY_ID"}
+        ),  # if only its secret key is missing, the message names that
         frozenset({"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"}),
         frozenset({"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"}),
         frozenset({"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"}),
@@ -66,19 +68,19 @@ _ADVICE: Final = {
 
 
 def taken_machine_role(config: dict[str, Any]) -> bool:
-    """Take machine_role out of a URL's settings, which are obstore's otherwise.
+    """Take machine_role out of a URL's settings; all others are obstore's.
 
     Raises:
-      StoreMisconfigured: it is neither true nor false.
+      StoreMisconfigured: the value is neither true nor false.
     """
     text = str(config.pop(MACHINE_ROLE, "false"))
     if text not in ("true", "false"):
-        raise StoreMisconfigured(f"{MACHINE_ROLE}={text} is neither true nor false")
+        raise StoreMisconfigured(f"{MACHINE_ROLE}={text}: write true or false")
     return text == "true"
 
 
 def has_credentials(scheme: str, config: Mapping[str, Any], environ: Mapping[str, str]) -> bool:
-    """Tell whether obstore has credentials for a store, or needs none.
+    """Return whether obstore has credentials for a store, or needs none.
 
     Args:
       config: the settings of its URL.
@@ -92,16 +94,16 @@ def has_credentials(scheme: str, config: Mapping[str, Any], environ: Mapping[str
 
 
 def no_credentials(scheme: str, url: str) -> StoreMisconfigured:
-    """Return what to tell a person who gave none."""
+    """Return the error of a store without credentials; its text says how to give some."""
     separator = "&" if "?" in url else "?"
     return StoreMisconfigured(
-        f"no credentials were found: {_ADVICE[scheme]}; where this machine has a role in its cloud,"
+        f"no credentials were found: {_ADVICE[scheme]}; if this machine has a role in its cloud,"
         f" add {separator}{MACHINE_ROLE}=true to the URL"
     )
 
 
 def has_profiles(environ: Mapping[str, str]) -> bool:
-    """Tell whether there are files of AWS's tools, which obstore does not read."""
+    """Return whether files of AWS's tools exist, which obstore does not read."""
     return any(
         os.path.exists(os.path.expanduser(environ.get(name, default)))
         for name, default in _PROFILE_FILES.items()
@@ -109,10 +111,10 @@ def has_profiles(environ: Mapping[str, str]) -> bool:
 
 
 def profile_credentials(*, machine_role: bool) -> Callable[[], Any] | None:
-    """Return what reads credentials by AWS's files; None where they hold none.
+    """Return a function that reads credentials from AWS's files; None if they hold none.
 
     Raises:
-      StoreMisconfigured: boto3 is missing, or cannot use them.
+      StoreMisconfigured: boto3 is missing, or cannot use the files.
     """
     if importlib.util.find_spec("boto3") is None:
         raise StoreMisconfigured("install boto3: it reads the credentials in ~/.aws")
@@ -131,7 +133,8 @@ def _boto3_provider(*, machine_role: bool) -> Callable[[], Any] | None:
 
     session: Any = Session()
     if not machine_role:
-        # The last of its chain.  A profile that names it as its source may still ask it.
+        # Remove the metadata server, the last of the chain.  A profile that names it as its source
+        # may still use it.
         session.get_component("credential_provider").remove("iam-role")
     if session.get_credentials() is None:
         return None

@@ -1,8 +1,8 @@
 """Objects as files below one folder: for one machine, or a file system that machines share.
 
-A key's parts are folders, so a key that continues another ('a' and 'a/b') cannot be stored; ours
-never do.  Folders are not removed when they become empty.  disk_recipes.py says which steps make
-an object durable.
+A key's parts are folders, so a key that continues another ('a' and 'a/b') cannot be stored;
+Tidegate has no such keys.  Empty folders stay.  disk/recipes.py has the steps that make an object
+durable.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PERSON_MUST_ACT = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno
 
 
 class FileObjectStore:
-    """Each object is a file.  Whoever opens the disk sweeps it first (sweep_temporary)."""
+    """Each object is a file.  Call sweep_temporary() on the disk before you open this store."""
 
     requests_cost_money = False
 
@@ -98,7 +98,7 @@ class FileObjectStore:
 
     @asynccontextmanager
     async def _door(self, what: str) -> AsyncGenerator[None, None]:
-        """Give the call its deadline; say in our words what the kernel said."""
+        """Give the call its deadline; translate the kernel's errors."""
         try:
             with trio.fail_after(self._deadline_seconds):
                 yield

@@ -6,8 +6,8 @@
     gs://BUCKET/PREFIX?endpoint=...
     az://CONTAINER/PREFIX?account_name=...
 
-Credentials are never part of the URL; they are found as the clouds' own tools find them.  Only
-with machine_role=true a cloud is asked for the role of this machine (credentials.py).
+Credentials are never part of the URL; obstore and boto3 find them as the clouds' own tools do.
+Only with machine_role=true does obstore ask the cloud for this machine's role (credentials.py).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def open_store(
     environ: Mapping[str, str] = os.environ,
     deadline_seconds: float = DEFAULT_DEADLINE_SECONDS,
 ) -> ObjectStore:
-    """Open the store that a URL names.  Blocks for a moment: for the start of a process.
+    """Open the store that a URL names.  Blocks briefly: call it only at a process's start.
 
     Raises:
       StoreMisconfigured: the sentence says what is wrong with the URL or the place.
@@ -84,7 +84,7 @@ def open_store(
 
 
 def requests_cost_money(url: str) -> bool:
-    """Tell it from a store's URL; see ObjectStore.requests_cost_money."""
+    """Return ObjectStore.requests_cost_money for the store of a URL."""
     return urlsplit(url).scheme in _SETTINGS
 
 
@@ -153,7 +153,7 @@ def _profile_options(environ: Mapping[str, str], *, machine_role: bool) -> dict[
 
 
 def _config(url: str, parts: SplitResult) -> Any:
-    """The settings in a URL's query; typed Any, since each cloud has a type of its own."""
+    """Return the settings in a URL's query; typed Any, since each cloud has its own type."""
     if not parts.netloc:
         place = f"{parts.scheme}://{'CONTAINER' if parts.scheme == 'az' else 'BUCKET'}/PREFIX"
         raise StoreMisconfigured(f"{url!r} names no bucket: write {place}")
@@ -168,9 +168,9 @@ def _config(url: str, parts: SplitResult) -> Any:
 
 
 def _endpoint_scheme(config: Mapping[str, Any]) -> str:
-    """Return "http" or "https", "" where the cloud's own endpoint is meant.
+    """Return "http" or "https", or "" for the cloud's own endpoint.
 
-    obstore panics at an endpoint without a scheme, once it is asked something.
+    obstore panics at its first request if the endpoint has no scheme.
     """
     endpoint = str(config.get("endpoint", ""))
     scheme = _scheme_of(endpoint)
@@ -182,7 +182,7 @@ def _endpoint_scheme(config: Mapping[str, Any]) -> str:
 
 
 def _scheme_of(url: str) -> str:
-    """Return "" for one without a host, or with a port or characters that no URL has."""
+    """Return "" if the endpoint has no host, an impossible port, or characters that no URL has."""
     try:
         parts = urlsplit(url)
         is_good = parts.hostname and parts.port != 0 and not any(map(str.isspace, url))
@@ -192,7 +192,7 @@ def _scheme_of(url: str) -> str:
 
 
 def _add_s3_settings(config: dict[str, Any], environ: Mapping[str, str]) -> None:
-    """Where the URL is silent, read what AWS's own tools read."""
+    """Take settings that the URL does not give from the variables that AWS's own tools read."""
     for setting, names in (
         ("endpoint", ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")),
         ("region", ("AWS_REGION", "AWS_DEFAULT_REGION")),
@@ -203,6 +203,7 @@ def _add_s3_settings(config: dict[str, Any], environ: Mapping[str, str]) -> None
         found = next((environ[name] for name in names if environ.get(name)), None)
         if found is not None:
             config.setdefault(setting, found)
-    # TLS guards the body on its way; hashing it with SHA-256 would cost twice what the rest does.
+    # TLS protects the body in transit; hashing it with SHA-256 would cost twice as much CPU as all
+    # other work of the request.
     config["unsigned_payload"] = True
     config["conditional_put"] = "etag"

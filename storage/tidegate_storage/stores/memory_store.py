@@ -20,7 +20,7 @@ from .object_store import (
 
 
 class MemoryObjectStore:
-    """Forgets everything with the process.  Copies each body, as a network would."""
+    """Keeps objects as long as the process runs.  Copies each body, as a network would."""
 
     requests_cost_money = False
 

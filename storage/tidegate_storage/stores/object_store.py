@@ -1,13 +1,13 @@
 """The object store the gateway needs: create, get, get a range, delete, list.
 
-Every key is written once.  Nothing is ever overwritten, and a deleted name is never used again,
+Every key is written once.  No object is ever overwritten, and a deleted key is never used again,
 so create-if-absent is the only condition a store has to keep (docs/architecture.md, "Objects").
 
 Implementations: MemoryObjectStore, FileObjectStore, RemoteObjectStore (S3, GCS, Azure).  All pass
-object_store_contract.py, which anyone can run on a store of their own.
+contract.py, which authors of other stores can run, too.
 
-Every call has a deadline of its own, given to the store's constructor; past it the call raises
-StoreUnavailable, and what it began may still happen.
+Every call has a deadline, given to the store's constructor.  After it the call raises
+StoreUnavailable, and the request may still take effect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_KEY_PART_BYTES = 255
 
 
 class ObjectInfo(NamedTuple):
-    """What list() says of an object; modified_at is in seconds since 1970, by the store's clock."""
+    """An object in list(); modified_at: seconds since 1970, by the store's clock."""
 
     key: str
     size_bytes: int
@@ -52,7 +52,7 @@ class ObjectStore(Protocol):
         """Read a whole object.
 
         Raises:
-          NoSuchObject: nothing has this key.
+          NoSuchObject: no object has this key.
           StoreUnavailable: try again later.
         """
         ...
@@ -61,16 +61,16 @@ class ObjectStore(Protocol):
         """Read exactly length bytes (1 or more) from byte start.  They never change.
 
         Raises:
-          NoSuchObject: nothing has this key.
-          StoreUnavailable: try again later; also when the object ends before start + length.
+          NoSuchObject: no object has this key.
+          StoreUnavailable: try again later; also if the object ends before start + length.
         """
         ...
 
     async def delete_many(self, keys: Sequence[str]) -> None:
-        """Delete objects; a missing one is fine.
+        """Delete objects; a missing one is no error.
 
         Raises:
-          StoreUnavailable: some may be deleted and some not; repeat the same call.
+          StoreUnavailable: some objects may be deleted; repeat the same call.
         """
         ...
 
@@ -79,8 +79,8 @@ class ObjectStore(Protocol):
     ) -> list[ObjectInfo]:
         """Return the first objects under prefix ('' or 'a/b/') after a key, in key order.
 
-        Key order compares whole keys, or part by part, as SeaweedFS does: they differ only where
-        a name of a folder continues another with a character below '/' ('a-b/c' and 'a/c').
+        Key order compares whole keys, or part by part, as SeaweedFS does.  The two differ only if
+        a folder's name continues another's with a character below '/' ('a-b/c' and 'a/c').
 
         Raises:
           StoreUnavailable: try again later.
@@ -88,30 +88,30 @@ class ObjectStore(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Let go of what the store holds.  Calls under way may fail."""
+        """Release the store's resources.  Calls under way may fail."""
         ...
 
 
 class ObjectExists(Exception):
-    """The key is taken: by another's object, or by our own earlier put whose answer was lost."""
+    """The key is taken: by another writer, or by the caller's earlier put whose reply was lost."""
 
 
 class NoSuchObject(Exception):
-    """Nothing has this key.  Retrying cannot help; plan again, since keys never return."""
+    """No object has this key.  Do not retry: keys never return, so plan the read again."""
 
 
 class StoreUnavailable(Exception):
-    """The store did not answer, or answered that it cannot now.  Repeat the same call later."""
+    """The store did not answer, or refused for now.  Repeat the same call later."""
 
 
 class StoreMisconfigured(Exception):
-    """A person must act: the sentence says what to do.  Retrying cannot help."""
+    """An operator must act: the sentence says how.  Do not retry."""
 
 
 async def put_idempotent(store: ObjectStore, key: str, body: Buffer) -> None:
-    """Put, and take an equal object that is there already for success.
+    """Put an object; if the key holds equal bytes already, succeed.
 
-    For a put that is repeated after StoreUnavailable and may meet its own first success.
+    For a put that is repeated after StoreUnavailable and may find its own first success.
 
     Raises:
       ObjectExists: the key holds other bytes.
@@ -120,7 +120,7 @@ async def put_idempotent(store: ObjectStore, key: str, body: Buffer) -> None:
     try:
         await store.put(key, body)
     except ObjectExists:
-        # Bytes damaged on their way here are no other object: only what differs twice is.
+        # A difference may be damage in transit: only if two reads differ is it another object.
         if not (await _holds(store, key, body) or await _holds(store, key, body)):
             raise
 
@@ -129,11 +129,11 @@ async def _holds(store: ObjectStore, key: str, body: Buffer) -> bool:
     try:
         return await store.get(key) == body
     except NoSuchObject as error:
-        raise StoreUnavailable(f"{key} exists, and cannot be read") from error
+        raise StoreUnavailable(f"{key} exists, but cannot be read") from error
 
 
 def check_key(key: str) -> None:
-    """Refuse a key that some store could not hold or would read as another.
+    """Refuse a key that some store could not hold or would read as another key.
 
     Raises:
       ValueError: a part is empty, '.', '..', too long, or holds a control character or backslash.
@@ -144,7 +144,7 @@ def check_key(key: str) -> None:
 
 
 def check_prefix(prefix: str) -> None:
-    """Refuse a prefix that is not whole parts: stores disagree on what half a part means.
+    """Refuse a prefix that is not whole parts: stores disagree about half a part.
 
     Raises:
       ValueError: prefix is neither empty nor a key followed by '/'.

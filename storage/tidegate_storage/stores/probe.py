@@ -1,7 +1,7 @@
-"""What an object store is asked: does it keep the promises we build on?
+"""Checks of an object store: does it keep the promises that Tidegate needs?
 
-`tidegate doctor` asks for all of them; a gateway at its start only for the one without which its
-records would be overwritten.
+`tidegate doctor` checks all of them.  A gateway that starts checks only create-if-absent, without
+which gateways would overwrite records.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _IGNORES_CREATE_IF_ABSENT = (
 class Finding(NamedTuple):
     """One promise: what it is, whether it is kept, and if not, what to do.
 
-    is_last: the store does not answer, or takes nothing: what it promises cannot be tried.
+    is_last: the store does not answer, or refuses all objects, so other promises cannot be tried.
     """
 
     ok: bool
@@ -44,13 +44,13 @@ class Finding(NamedTuple):
 
 
 async def see_create_if_absent(store: ObjectStore, key: str, body: Buffer) -> None:
-    """See that a store takes no second object of a name: it is offered the bytes that it holds.
+    """Check that a store refuses a second object of a key, by putting the bytes that it holds.
 
-    A store that takes them holds what it held, so that asking changes nothing.
+    If the store accepts them, it holds the same bytes as before, so the check changes nothing.
 
     Raises:
-      StoreMisconfigured: it took them.  Gateways would overwrite each other's objects there.
-      StoreUnavailable: nobody can tell now; repeat the same call.
+      StoreMisconfigured: it accepted them.  Gateways would overwrite each other's objects there.
+      StoreUnavailable: the outcome is unknown; repeat the same call.
     """
     try:
         await store.put(key, body)
@@ -62,7 +62,7 @@ async def see_create_if_absent(store: ObjectStore, key: str, body: Buffer) -> No
 async def probe_store(store: ObjectStore, *, nonce: str | None = None) -> list[Finding]:
     """Try each promise on keys below doctor/; leaves nothing behind if deleting works.
 
-    Ends early with a finding that is_last: what would be found behind it is only its consequence.
+    Ends early with a finding that is_last: all later ones would only follow from it.
 
     Args:
       nonce: keeps probes apart that run at the same time; random if not given.
@@ -74,7 +74,7 @@ async def probe_store(store: ObjectStore, *, nonce: str | None = None) -> list[F
         if found[-1].is_last:
             break
     if len(found) < len(_CHECKS) and found[0].ok:
-        # What fails here was told just now.
+        # A failure here was found by the checks already.
         with suppress(StoreUnavailable, StoreMisconfigured):
             await store.delete_many(_keys(folder))
     return found
@@ -86,8 +86,8 @@ async def _finding(what: str, check: Callable[[], Awaitable[str]]) -> Finding:
     except StoreUnavailable as error:
         return Finding(False, what, str(error), is_last=True)
     except StoreMisconfigured as error:
-        # Each right is given apart, so the others are tried; but without objects there is nothing
-        # to try them on.
+        # Each permission is granted separately, so the other checks go on; but without objects
+        # they have nothing to read.
         return Finding(False, what, str(error), is_last=what == _CHECKS[0][0])
     except NoSuchObject as error:
         advice = f"{error} was stored and cannot be found: this store is not consistent"
@@ -139,10 +139,10 @@ async def _create_at_once(store: ObjectStore, folder: str) -> str:
 
 
 def _nobody_won(failures: list[StoreUnavailable | StoreMisconfigured]) -> str:
-    """Nobody can tell what became of a put that was not answered: perhaps it won."""
+    """Return the advice if no put succeeded; raise if some outcome is unknown: it may have won."""
     if failures:
         raise failures[0]
-    return "it says that an object exists which nobody stored: this store is not consistent"
+    return "it says that an object exists which was never stored: this store is not consistent"
 
 
 async def _read(store: ObjectStore, folder: str) -> str:

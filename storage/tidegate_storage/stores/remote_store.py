@@ -1,12 +1,12 @@
-"""Objects in S3, Google Cloud Storage or Azure, or in what speaks like them, through obstore.
+"""Objects in S3, Google Cloud Storage, Azure, or stores with the same APIs, through obstore.
 
 obstore's blocking calls run in threads (its own async side is asyncio's).  They release the GIL.
 
-A put is one conditional request that obstore never repeats by itself: a hidden repeat would meet
-its own first success and report that the key is taken.  S3 answers 412 when the key is taken, and
-409 when it cannot tell yet because another request for the key is under way; obstore reports both
-as "already exists", so its text decides, and a 409 is asked again within the deadline.  (Azure
-says 409 BlobAlreadyExists for a taken key.)
+A put is one conditional request that obstore never repeats by itself: a hidden repeat would find
+its own first success and report that the key is taken.  S3 answers 412 if the key is taken, and 409
+if it does not know yet because another request for the key is under way.  obstore reports both as
+"already exists", so its text decides, and a 409 is repeated within the deadline.  (Azure says 409
+BlobAlreadyExists for a taken key.)
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ _ADVICE = {
     "InvalidAccessKeyId": _WRONG_KEY,
     "SignatureDoesNotMatch": _WRONG_KEY,
 }
-# Where a machine of AWS is asked for its role: obstore's last resort.
+# Paths of the AWS metadata server, which obstore asks for the machine's role last.
 _ROLE_PATHS = ("/latest/api/token", "/latest/meta-data/iam/")
 _NOBODY_THERE = "error sending request"
-# What obstore says of http:// where it was not told that TLS may be left out.
+# obstore's text for an http:// URL if the settings do not allow plain HTTP.
 _NOT_ALLOWED = "builder error"
 _NO_CREDENTIALS = (
     "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this"
@@ -71,8 +71,8 @@ _NO_CREDENTIALS = (
 class RemoteObjectStore:
     """One bucket, below a prefix.
 
-    writer must not retry by itself; reader may.  Both should give up after deadline_seconds, so
-    that a thread whose call was abandoned ends too.
+    writer must not retry by itself; reader may.  Both should end each call after deadline_seconds,
+    so that the thread of an abandoned call ends, too.
     """
 
     requests_cost_money = True
@@ -88,7 +88,7 @@ class RemoteObjectStore:
         self._writer = writer
         self._reader = reader
         self._deadline_seconds = deadline_seconds
-        # Apart, so that uploads that hang do not hold up reads.
+        # Separate limits, so that uploads that hang do not delay reads.
         self._write_limiter = trio.CapacityLimiter(max_threads)
         self._read_limiter = trio.CapacityLimiter(max_threads)
 
@@ -112,7 +112,7 @@ class RemoteObjectStore:
         check_key(key)
         async with self._door(f"get {key}"):
             part = await self._read(
-                # Not copied: who wants it copied, or a little of it, knows better how.
+                # Not copied: the caller knows whether it needs a copy, or a part of one.
                 lambda: memoryview(
                     obstore.get_range(self._reader, key, start=start, length=length)
                 ),
@@ -157,7 +157,7 @@ class RemoteObjectStore:
 
     @asynccontextmanager
     async def _door(self, what: str) -> AsyncGenerator[None, None]:
-        """Give the call its deadline; say in our words what obstore said."""
+        """Give the call its deadline; translate obstore's errors."""
         try:
             with trio.fail_after(self._deadline_seconds):
                 yield
@@ -168,7 +168,7 @@ class RemoteObjectStore:
 
 
 def _create(client: Client, key: str, body: Buffer) -> bool:
-    """Blocks.  False when the store cannot tell yet."""
+    """Create an object; return False if the store does not know yet.  Blocks."""
     try:
         obstore.put(client, key, body, mode="create", use_multipart=False)
     except AlreadyExistsError as error:
@@ -180,7 +180,7 @@ def _create(client: Client, key: str, body: Buffer) -> bool:
 
 
 def _delete(client: Client, keys: Sequence[str]) -> None:
-    """Blocks.  Where a missing key is an error, go on one by one."""
+    """Delete objects; if a missing key is an error, delete one by one.  Blocks."""
     try:
         obstore.delete(client, list(keys))
     except FileNotFoundError:
@@ -190,7 +190,10 @@ def _delete(client: Client, keys: Sequence[str]) -> None:
 
 
 def _list_page(client: Client, prefix: str, start_after: str, limit: int) -> list[ObjectInfo]:
-    """Blocks.  obstore's hints name Arrow tables, which need a package we do without."""
+    """List one page.  Blocks.
+
+    obstore's type hints name Arrow tables, which need a package that we do not require.
+    """
     pages = obstore.list(  # pyright: ignore[reportUnknownMemberType]
         client, prefix, offset=start_after or None, chunk_size=limit
     )
@@ -203,7 +206,7 @@ def _list_page(client: Client, prefix: str, start_after: str, limit: int) -> lis
 def _translated(what: str, error: Exception) -> Exception:
     text = _text(error)
     if any(each in text for each in _ROLE_PATHS):
-        # A machine that has a role may fail to say so for a moment: to be asked again.
+        # The metadata server of a machine that has a role may fail for a moment: retry.
         return StoreUnavailable(f"{_NO_CREDENTIALS} ({what}: {text})")
     advice = _advice(text)
     if not advice and isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
@@ -212,12 +215,12 @@ def _translated(what: str, error: Exception) -> Exception:
             " bucket's name"
         )
     if not advice and _NOT_ALLOWED in text and "http://" in text:
-        advice = "add endpoint=http://HOST:PORT to the URL: only so TLS is left out"
+        advice = "add endpoint=http://HOST:PORT to the URL: plain HTTP needs it"
     if advice:
         return StoreMisconfigured(f"{advice} ({what}: {text})")
     if _NOBODY_THERE in text:
         text = (
-            "nobody answers there; see to the network, or correct the URL, also http or https in"
+            "no server answers there; check the network, or correct the URL, also http or https in"
             f" its endpoint ({text})"
         )
     return StoreUnavailable(f"{what}: {text}")
@@ -228,5 +231,5 @@ def _advice(text: str) -> str:
 
 
 def _text(error: Exception) -> str:
-    """What the store said, without obstore's dump of its own state."""
+    """Return the store's message, without obstore's dump of its own state."""
     return str(error).partition("\n\nDebug source")[0][:MAX_MESSAGE_CHARACTERS]

@@ -1,4 +1,4 @@
-"""What `postgres:` promises beyond the contract: races, and waking those who wait."""
+"""Promises of `postgres:` beyond the contract: races, and waking waiting callers."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def _pump(source: trio.abc.Stream, target: trio.abc.Stream) -> None:
 async def test_an_append_paused_while_the_boundary_passes_it_is_refused(
     log: PostgresLog, url: str
 ) -> None:
-    """Its statement began when position 2 was held by an entry, and goes on when that is gone."""
+    """Its statement begins while an entry holds position 2, and continues when that is gone."""
     await fill(log, 3)
     results: list[AppendResult] = []
 
@@ -156,7 +156,7 @@ async def test_an_append_paused_while_the_boundary_passes_it_is_refused(
 
 
 async def test_a_trim_waits_for_an_append_under_way(log: PostgresLog, url: str) -> None:
-    """Else it could judge the end of the log by what is about to change."""
+    """Else it could take an end of the log that is about to change."""
     results: list[AppendResult] = []
     refused: list[LogMisuse] = []
 
@@ -322,4 +322,4 @@ async def test_an_append_ends_when_the_log_is_closed(log: PostgresLog, url: str)
                 await log.aclose()
             rival.rollback()
     assert len(ended) == 1
-    assert "nobody waits for it any more" in ended[0]
+    assert "the call was abandoned" in ended[0]

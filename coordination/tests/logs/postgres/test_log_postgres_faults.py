@@ -1,4 +1,4 @@
-"""A log in PostgreSQL among outages and damage: nothing is lost, and what is missing is noticed."""
+"""A log in PostgreSQL under outages and damage: no entry is lost, and missing ones are noticed."""
 
 from __future__ import annotations
 
@@ -132,10 +132,10 @@ async def test_statements_that_hang_are_given_up_with_their_threads(
     assert await log.read(2, 10) == [LogEntry(2, b"late")]
 
 
-async def test_what_looks_like_a_refusal_is_an_outage_once_it_was_open(
+async def test_once_open_a_refusal_counts_as_an_outage(
     postgres_server: PostgresServer, log: PostgresLog, url: str
 ) -> None:
-    """Servers that fail over say so too; opening it anew is refused."""
+    """Servers that fail over say so, too; a new opening is refused."""
     database = url.rpartition("/")[2]
     await fill(log, 1)
     postgres_server.sql(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
@@ -152,7 +152,7 @@ async def test_what_looks_like_a_refusal_is_an_outage_once_it_was_open(
 async def test_weak_commits_of_a_role_are_made_strong(
     postgres_server: PostgresServer, url: str
 ) -> None:
-    """What is acknowledged is flushed by then; a stronger setting is left."""
+    """Acknowledged entries are flushed by then; a stronger setting is kept."""
     database = url.rpartition("/")[2]
     for setting, used in (("off", "on"), ("remote_apply", "remote_apply")):
         postgres_server.sql(f"ALTER DATABASE {database} SET synchronous_commit = {setting}")
@@ -213,7 +213,7 @@ async def test_a_standby_that_lacked_entries_is_noticed(log: PostgresLog, url: s
 async def test_a_log_that_went_on_without_an_entry_is_noticed(
     log: PostgresLog, url: str, length: int
 ) -> None:
-    """As after a standby took over that lacked what a gateway had read, and others went on."""
+    """As after a standby took over that lacked entries already read, and others wrote."""
     await fill(log, 4)
     await end_connections(url)
     raw(url, "DELETE FROM entry WHERE position > 2")
@@ -226,7 +226,7 @@ async def test_a_log_that_went_on_without_an_entry_is_noticed(
     await other.aclose()
 
 
-async def test_what_was_trimmed_is_not_missed(log: PostgresLog, url: str) -> None:
+async def test_trimmed_entries_do_not_count_as_lost(log: PostgresLog, url: str) -> None:
     await fill(log, 4)
     other = await opened_log(url)
     assert await other.append(5, b"5") is AppendResult.APPENDED

@@ -1,4 +1,4 @@
-"""What `postgres:` says where a log cannot be opened: clear refusals, and outages."""
+"""Errors of `postgres:` if a log cannot be opened: clear refusals, and outages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ url, log = postgres_world.url, postgres_world.log
         (("127.0.0.1", "127.0.0.1:1,127.0.0.1"), None),
     ],
 )
-async def test_what_a_person_can_mend_is_a_sentence(
+async def test_errors_that_a_user_can_fix_are_one_sentence(
     postgres_server: PostgresServer,
     url: str,
     change: tuple[str, str],
@@ -54,7 +54,7 @@ async def test_what_a_person_can_mend_is_a_sentence(
     assert "\n" not in str(refused.value)
 
 
-async def test_a_role_without_rights_is_told_which(
+async def test_the_error_names_the_missing_rights_of_a_role(
     postgres_server: PostgresServer, url: str
 ) -> None:
     database = url.rpartition("/")[2]
@@ -77,7 +77,7 @@ async def test_a_role_without_rights_is_told_which(
     [("28P01", LogMisconfigured), ("3D000", LogMisconfigured), ("57P03", LogUnavailable)],
 )
 async def test_a_refusal_is_known_in_any_language(state: str, kind: type[Exception]) -> None:
-    """What is refused for now is an outage."""
+    """A temporary refusal is an outage."""
     fields = ["SFATAL", "VFATAL", f"C{state}", "Mça ne va pas", ""]
     refusal = b"".join(each.encode() + b"\0" for each in fields)
 
@@ -112,20 +112,22 @@ async def test_a_newer_layout_is_refused(log: PostgresLog, url: str) -> None:
         await open_log(url)
 
 
-async def test_tables_of_others_are_kept(url: str) -> None:
+async def test_tables_of_other_programs_are_kept(url: str) -> None:
     raw(url, "CREATE TABLE public.entry (precious text)")
-    with pytest.raises(LogMisconfigured, match="tables of others"):
+    with pytest.raises(LogMisconfigured, match="tables of other programs"):
         await open_log(f"{url}?schema=public")
     names = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
     assert raw(url, names) == [("entry",)]
 
 
-async def test_nobody_there_is_an_outage() -> None:
+async def test_an_unreachable_server_is_an_outage() -> None:
     with pytest.raises(LogUnavailable, match="refused"):
         await open_log("postgres://me:secret@127.0.0.1:1/db")
 
 
-async def test_without_psycopg_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_psycopg_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "tidegate_coordination.logs.postgres.log", None)
     with pytest.raises(LogMisconfigured, match=r"python\S* -m pip install 'psycopg\[binary\]'"):
         await open_log("postgres://h/db")

@@ -6,7 +6,7 @@ from tidegate_coordination.log.metadata_log import LogMisconfigured
 from tidegate_coordination.logs.postgres.url import parse_url
 
 
-def test_it_is_libpqs_with_a_schema() -> None:
+def test_the_url_is_libpqs_with_a_schema() -> None:
     address = parse_url("postgres://ann:p%40ss%2Fw@h1,h2:5433/db?sslmode=verify-full&schema=blue")
     found = {name: address.parameters[name] for name in ("user", "password", "host", "dbname")}
     assert found == {"user": "ann", "password": "p@ss/w", "host": "h1,h2", "dbname": "db"}
@@ -16,12 +16,12 @@ def test_it_is_libpqs_with_a_schema() -> None:
     assert "ss/w" not in address.shown + repr(address)
 
 
-def test_what_others_say_is_one_line_without_the_password() -> None:
+def test_shown_messages_are_one_line_without_the_password() -> None:
     address = parse_url("postgres://ann:hidden@h/db")
     assert address.hide("FATAL:  hidden\n\tis wrong\n") == "FATAL: *** is wrong"
 
 
-def test_what_it_leaves_out_is_libpqs_to_find() -> None:
+def test_missing_parts_of_the_url_are_left_to_libpq() -> None:
     address = parse_url("postgresql://")
     assert not {"user", "password", "host", "dbname"} & address.parameters.keys()
     assert (address.schema, address.parameters["connect_timeout"]) == ("tidegate", "5")
@@ -66,7 +66,7 @@ def test_a_question_mark_in_a_password_is_part_of_it() -> None:
         ("postgres://u:hidden@h/db?schema=", "schema is up to 40 small letters"),
     ],
 )
-def test_what_is_wrong_is_said_without_the_password(url: str, sentence: str) -> None:
+def test_errors_of_a_url_do_not_show_the_password(url: str, sentence: str) -> None:
     with pytest.raises(LogMisconfigured) as refused:
         parse_url(url)
     assert sentence in str(refused.value)

@@ -24,12 +24,12 @@ url, log = postgres_world.url, postgres_world.log
     [
         ("25P03", LogUnavailable),  # the process was stopped for longer than the server waits
         ("25P04", LogUnavailable),
-        ("XX000", LogUnavailable),  # what some proxies answer when they lose the server
+        ("XX000", LogUnavailable),  # the answer of some proxies when they lose the server
         ("XX001", LogCorrupt),
         ("42601", psycopg.errors.SyntaxError),  # a bug of ours
     ],
 )
-def test_what_the_server_cannot_do_now_is_an_outage(state: str, kind: type[Exception]) -> None:
+def test_an_error_that_may_pass_is_an_outage(state: str, kind: type[Exception]) -> None:
     address = Address({}, "tidegate")
     error = psycopg.errors.lookup(state)("it said so")
     assert type(translated(address, "append", error)) is kind

@@ -1,4 +1,4 @@
-"""Calls to PostgreSQL are given up at any moment, and nothing of them goes on."""
+"""Calls to PostgreSQL can be abandoned at any moment, and no part of them continues."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_a_server_that_lets_in_and_says_nothing_holds_no_thread(
         assert server.asked.is_set()
 
 
-async def test_a_call_given_up_while_it_connects_is_not_made_afterwards(
+async def test_a_call_abandoned_while_it_connects_is_not_made_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(postgres_lane, "CALL_SECONDS", 0.2)

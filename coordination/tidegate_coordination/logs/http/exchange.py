@@ -1,7 +1,7 @@
-"""One call of the `http:` log: named, checksummed, and its answer judged.
+"""One call of the `http:` log: named, checksummed, and its answer checked.
 
-Judging is pure. What another than the log answered (a proxy, another server) is a wrong address
-while the log is being opened, and an outage once it had been there.
+The check is pure. An answer of another server (a proxy) means a wrong address while the log is
+being opened, and an outage once the log has answered.
 """
 
 import json
@@ -78,7 +78,7 @@ class LogExchange:
 
 
 def judged(answer: HttpAnswer, name: str, where: str, *, is_opening: bool) -> HttpAnswer:
-    """Return an answer that is the log's and whole, and says what its caller handles."""
+    """Return an answer if it is the log's, whole, and of a status that the caller handles."""
     version = answer.header(wire.VERSION_HEADER)
     if version is None:
         raise _not_the_log(answer, where, is_opening=is_opening)
@@ -125,7 +125,7 @@ def _not_the_log(answer: HttpAnswer, where: str, *, is_opening: bool) -> Excepti
         return LogUnavailable(f"something answers for the log at {where} ({found})")
     if answer.status in (401, 403, 407):
         return LogMisconfigured(
-            f"something before the log at {where} lets nobody pass ({found}): see its settings"
+            f"a server before the log at {where} refuses the request ({found}): see its settings"
         )
     if answer.status == 421:
         return LogMisconfigured(
@@ -161,5 +161,5 @@ def whole(value: dict[str, object], name: str) -> int:
 
 
 def text_of(answer: HttpAnswer) -> str:
-    """What a refusal says, in one line."""
+    """Return the text of a refusal, in one line."""
     return " ".join(answer.body.decode("utf-8", "replace").split())[:_SHOWN_CHARS]

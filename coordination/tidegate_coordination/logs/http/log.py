@@ -1,8 +1,8 @@
 """The log behind `http:`: each call is one request, and none is repeated here.
 
 Waits and the upkeep of snapshots have connections of their own, so that neither delays an append.
-A snapshot travels as its frames, one behind the other, cut into parts; the server holds them apart
-until the last call names their length and checksum, so one that was cut short is never loaded.
+A snapshot is sent as its frames, one after the other, cut into parts. The server keeps them aside
+until the last call names their length and checksum, so an upload cut short is never loaded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ _APPENDED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Connections to one log, by what they are used for, and names that are given once."""
+    """Connections to one log, by their use, and request names that are used once."""
 
     names: Iterator[str]
     calls: LogExchange
@@ -55,11 +55,11 @@ class Lanes:
 
 
 async def open_lanes(lanes: Lanes) -> "HttpLog":
-    """Ask the log what it can do.
+    """Ask the log for its capabilities.
 
     Raises:
-        LogMisconfigured: what answers is no log, or refuses the token.
-        LogUnavailable: nothing answers now.
+        LogMisconfigured: the server is no log, or refuses the token.
+        LogUnavailable: the server does not answer now.
     """
     answer = await lanes.calls.call("GET", "log", timeout_seconds=_CALL_SECONDS, is_opening=True)
     said = json_of(answer)

@@ -1,7 +1,7 @@
 """`http://HOST:PORT/PREFIX` and `https://...`: a log behind a small REST contract.
 
 So a log can be written in any language; `tidegate log serve` serves any other log this way. The
-contract is in `coordination/http-log.openapi.json`, the bytes in `http_wire.py`. Parameters:
+contract is in `coordination/http-log.openapi.json`, the bytes in `wire.py`. Parameters:
 
     ?token-file=FILE   the bearer token; http://:TOKEN@HOST works too, and is seen in process lists
     ?ca-file=FILE      certificates to trust, of https, instead of the system's
@@ -27,8 +27,8 @@ async def open_log(url: str) -> HttpLog:
     """Open the log.
 
     Raises:
-        LogMisconfigured: the URL, its files, the token or what answers there are not fit for it.
-        LogUnavailable: nothing answers now.
+        LogMisconfigured: the URL, its files or the token are wrong, or the server is no log.
+        LogUnavailable: the server does not answer now.
     """
     place = await trio.to_thread.run_sync(parse_url, url)
     connect = tcp_connector(place.host, place.port, tls=place.tls)

@@ -1,7 +1,7 @@
 """The `http:` log's other end: serves any metadata log over HTTP, call by call.
 
 `http-log.openapi.json` describes the calls, `logs/http_wire.py` the bytes. Nothing here is needed
-for the log to be safe: whatever gets lost on the way, compare-and-set decides in the log behind it.
+for the log to be safe: if messages are lost, compare-and-set decides in the log that it serves.
 """
 
 import hmac
@@ -50,8 +50,8 @@ class LogService:
     ) -> None:
         """
         Args:
-            token: what clients must bear; None lets everybody in.
-            read_only: whatever would change the log is refused with 403.
+            token: the bearer token of clients; None admits every client.
+            read_only: calls that would change the log are refused with 403.
             prefix: of paths, before /v1/; "" or /SOMETHING.
             in_loop: without threads, as under simulation.
         """
@@ -79,15 +79,15 @@ class LogService:
 
     @property
     def calls(self) -> list[tuple[str, str]]:
-        """Method and path below /v1/ of every call; * stands for what a client chooses."""
+        """Method and path below /v1/ of every call; * stands for a part that a client chooses."""
         return list(self._calls)
 
     def takes_body(self, head: HttpRequest) -> bool:
-        """Tell whether what comes behind a request's head is read: not of strangers."""
+        """Return whether to read a request's body: not if its token is wrong."""
         return self._token is None or _bears(head, self._token)
 
     async def handle(self, request: HttpRequest) -> HttpAnswer:
-        """Answer a request; of a log that fails, with a status that says how to go on."""
+        """Answer a request; if the log fails, with a status that says how to proceed."""
         self._desk.forget_old()
         return _signed(await self._handled(request), request)
 
@@ -112,7 +112,7 @@ class LogService:
         return None
 
     def _found(self, method: str, ids: list[str]) -> tuple[Call | None, int]:
-        """Return the call of a path; or None and the status that says what is wrong."""
+        """Return the call of a path; or None and the status of the error."""
         patterns = ("/".join(ids), "/".join([ids[0], *("*" for _ in ids[1:])]))
         for pattern in patterns:
             if call := self._calls.get((method, pattern)):
@@ -192,7 +192,7 @@ async def _answered(call: Call, ids: list[str], query: Query, body: bytes) -> Ht
         _log.error("a client is behind or ahead of this log, or it is damaged", error=str(error))
         return said(412, str(error))
     except LogMisconfigured as error:
-        # This server's settings, not the client's: it waits until they are mended.
+        # This server's settings are wrong, not the client's: it waits until they are corrected.
         _log.error("the log cannot be used", error=str(error))
         return said(503, str(error))
 

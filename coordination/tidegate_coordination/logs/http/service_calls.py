@@ -1,4 +1,4 @@
-"""What the calls of `log_service.LogService` share: their form, their numbers, their answers."""
+"""Helpers of the calls of `service.LogService`: their form, their numbers, their answers."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,7 +9,7 @@ from tidegate_coordination.log.metadata_log import LogMisuse
 
 Query = dict[str, str]
 Call = Callable[[list[str], Query, bytes], Awaitable[HttpAnswer]]
-"""Gets what the path names behind its first word, the query, and the body."""
+"""Gets the path's parts after its first word, the query, and the body."""
 
 _MAX_DIGITS: Final = 18  # so that a number fits in 63 bits
 

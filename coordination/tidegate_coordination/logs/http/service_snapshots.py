@@ -1,7 +1,7 @@
-"""Snapshots on their way through a `LogService`: uploads not complete yet, and what is fetched.
+"""Snapshots in transit through a `LogService`: incomplete uploads, and downloads.
 
-Both are held in memory, bounded, and given up when nobody asked for them for a while: a client
-whose upload is gone saves again, one whose snapshot is gone asks for the newest again.
+Both are held in memory, bounded, and dropped if no client requested them for a while: a client
+whose upload is gone saves again, one whose download is gone requests the newest again.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ _Value = TypeVar("_Value", bound=_Held)
 class SnapshotDesk:
     """Its public methods but one are `log_service_calls.Call`s.
 
-    What takes time with a whole snapshot is done in a thread, or `in_loop`.
+    Long work on a whole snapshot runs in a thread, or `in_loop`.
     """
 
     def __init__(self, log: MetadataLog, *, in_loop: bool) -> None:
@@ -60,7 +60,7 @@ class SnapshotDesk:
         self._loaded: dict[tuple[int, str], _Loaded] = {}
 
     def forget_old(self) -> None:
-        """Give up what nobody asked for lately. For each request, whatever it asks for."""
+        """Drop snapshots that no client requested lately. Called for each request of any kind."""
         _forget(self._uploads, _MAX_UPLOADS)
         _forget(self._loaded, _MAX_LOADED)
 
@@ -114,7 +114,7 @@ class SnapshotDesk:
 
 
 def _forget(kept: dict[_Key, _Value], most: int) -> None:
-    """Give up what nobody asked for lately, and the oldest where there are too many."""
+    """Drop values that no client requested lately, and the oldest if there are too many."""
     since = trio.current_time() - _KEPT_SECONDS
     oldest_first = sorted(kept, key=lambda key: kept[key].used_at)
     for number_left, key in zip(range(len(oldest_first), 0, -1), oldest_first, strict=True):

@@ -15,7 +15,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class HttpPlace:
-    """Where a log is, and what opens it. `prefix` is "" or begins, and does not end, with /."""
+    """A log's address and token. `prefix` is "" or begins, and does not end, with /."""
 
     host: str
     port: int
@@ -29,15 +29,15 @@ class HttpPlace:
 
     @property
     def shown(self) -> str:
-        """What a person may see of it."""
+        """The URL without its token, for messages."""
         return f"{'http' if self.tls is None else 'https'}://{self.authority}{self.prefix}"
 
 
 def parse_url(url: str) -> HttpPlace:
-    """Take a URL apart, and read the files that it names: this blocks.
+    """Parse a URL, and read the files that it names: this blocks.
 
     Raises:
-        LogMisconfigured: with a sentence that says what to write instead.
+        LogMisconfigured: the text says what to write instead.
     """
     scheme, host, port, prefix = _located(url)
     parts = urlsplit(url)
@@ -48,7 +48,7 @@ def parse_url(url: str) -> HttpPlace:
             raise LogMisconfigured(f"an HTTP log has no parameter {name!r}; there are {known}")
     if parts.username:
         raise LogMisconfigured(
-            "an HTTP log has no user: write its token behind a colon, as in http://:TOKEN@HOST,"
+            "an HTTP log has no user: write its token after a colon, as in http://:TOKEN@HOST,"
             " or better ?token-file=FILE"
         )
     token = unquote(parts.password) if parts.password else None

@@ -1,7 +1,7 @@
 """The bytes of the `http:` log, for both of its ends; `http-log.openapi.json` describes the calls.
 
-Every request has a name that its client never gives again, and every answer repeats it, so that an
-answer that a proxy mixed up, cached or cut is never taken for one's own. In headers:
+Every request has a name that its client never uses again, and every answer repeats it, so a client
+never takes an answer that a proxy mixed up, cached or cut for its own. In headers:
 
     Tidegate-Log      1, the version of the contract
     Tidegate-Request  the request's name, up to 64 characters
@@ -9,7 +9,7 @@ answer that a proxy mixed up, cached or cut is never taken for one's own. In hea
                         in a request   "NAME METHOD TARGET\\n", TARGET from its last /v1/ on
                         in an answer   "NAME STATUS\\n"
 
-Entries that are read stand one behind the other, big-endian, as
+Entries follow one another in an answer, big-endian, as
 
     position u64 | length of payload u32 | crc32c of position and payload u32 | payload
 """

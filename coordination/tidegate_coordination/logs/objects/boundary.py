@@ -1,9 +1,9 @@
 """The trim boundary of a log of objects: a chain of objects, each created once and never deleted.
 
 Rise n of the boundary is an object that holds a position above that of rise n - 1. Creating it is
-a compare-and-set, so positions only rise, whoever trims. While no object n + 1 exists, n is the
-newest: so one GET that finds nothing tells that what is known here is still so, at that moment. It
-is asked each time and never remembered (decision 12 says what would happen).
+a compare-and-set, so positions only rise, even if several gateways trim. If the GET of rise n + 1
+finds nothing, rise n is current at that moment. Each check repeats the GET and never caches its
+result (decision 12 has the reason).
 """
 
 from functools import partial
@@ -34,10 +34,10 @@ class Boundary:
         await self.check()
 
     async def check(self) -> int:
-        """The position as it is at some moment after this call began.
+        """Return the position at some moment after this call began.
 
         Raises:
-            LogUnavailable: nobody can tell now.
+            LogUnavailable: the store does not answer now.
             LogCorrupt: a boundary is damaged.
         """
         while await self._learn(self._rise + 1):

@@ -1,7 +1,6 @@
-"""The door: the object store as a log of objects sees it, with the log's own errors.
+"""The object store for a log of objects: its calls, with the log's own errors.
 
-Nothing is repeated here but reads of what fails its checks, since bytes can be damaged on their
-way.
+Only reads that fail their check are repeated, since bytes can be damaged in transit.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -51,10 +50,10 @@ class LogObjects:
         return True
 
     async def get(self, name: str) -> bytes | None:
-        """Read an object, if there is one.
+        """Read an object; None if it does not exist.
 
         Raises:
-            LogUnavailable: nobody can tell now.
+            LogUnavailable: the store does not answer now.
         """
         with _translated_errors():
             try:
@@ -63,11 +62,11 @@ class LogObjects:
                 return None
 
     async def get_checked(self, name: str, check: Callable[[bytes], _T]) -> _T | None:
-        """What `check` makes of an object; of one that fails it, what it makes of it read again.
+        """Return the result of `check` on an object; if the check fails, read the object again.
 
         Raises:
-            LogUnavailable: nobody can tell now.
-            LogCorrupt: it fails the check twice.
+            LogUnavailable: the store does not answer now.
+            LogCorrupt: the object fails the check twice.
         """
         body = await self.get(name)
         if body is None:
@@ -79,10 +78,10 @@ class LogObjects:
             return None if again is None else check(again)
 
     async def page(self, folder: str, *, after: str = "", limit: int = LIST_LIMIT) -> list[Listed]:
-        """The first objects of a folder after a name, in order.
+        """Return the first objects of a folder after a name, in order.
 
         Raises:
-            LogUnavailable: nobody can tell now.
+            LogUnavailable: the store does not answer now.
         """
         start_after = self._prefix + after if after else ""
         with _translated_errors():
@@ -127,7 +126,10 @@ class LogObjects:
 
 @contextmanager
 def _translated_errors() -> Generator[None]:
-    """What a person must mend is an outage too, while the log is in use: credentials can expire."""
+    """Translate errors; while the log is in use, also those that an operator must fix are outages.
+
+    Credentials, for instance, can expire.
+    """
     try:
         yield
     except (StoreUnavailable, StoreMisconfigured) as error:
@@ -135,7 +137,7 @@ def _translated_errors() -> Generator[None]:
 
 
 def told(error: Exception) -> str:
-    """What the store said, on one line: servers answer with pages of markup."""
+    """Return the store's message on one line: servers answer with pages of markup."""
     return f"the log of objects: {' '.join(str(error).split())}"
 
 

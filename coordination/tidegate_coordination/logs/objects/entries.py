@@ -1,7 +1,7 @@
-"""Reading entries of a log of objects: some ahead, several at a time, and what is kept of them.
+"""Reads entries of a log of objects: ahead, several at a time, and keeps some of them.
 
-At the end of the log one GET tells that there is no more. Where entries are found, more and more
-of them are asked for at once; from a point on a LIST says first which there are and how large.
+At the end of the log one GET finds that there is no more. While entries are found, more and more of
+them are requested at once; from a point on, a LIST first finds their names and sizes.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from tidegate_coordination.logs.objects.names import (
 )
 
 _AT_ONCE: Final = 32
-_UNSEEN_AHEAD: Final = 8  # entries asked for at once before it is known how large they are
+_UNSEEN_AHEAD: Final = 8  # entries requested at once while their sizes are unknown
 _KEPT_BYTES: Final = 8 << 20
 
 Found: TypeAlias = bytes | LogUnavailable | LogCorrupt | None
@@ -63,11 +63,11 @@ class EntryReader:
         self._objects = objects
 
     async def get(self, position: int) -> bytes | None:
-        """The payload at a position, checked, if there is one.
+        """Return the payload at a position, checked; None if there is no entry.
 
         Raises:
-            LogUnavailable: nobody can tell now.
-            LogCorrupt: it is damaged.
+            LogUnavailable: the store does not answer now.
+            LogCorrupt: the entry is damaged.
         """
         check = partial(unframe, Kind.ENTRY, position)
         return await self._objects.get_checked(entry_name(position), check)
@@ -75,11 +75,10 @@ class EntryReader:
     async def get_ahead(
         self, position: int, max_bytes: int, *, first: bytes | None, known: int
     ) -> dict[int, Found]:
-        """What is found from a position on, until something is missing or `max_bytes` are there;
-        one entry at least, if there is one.
+        """Return the entries from a position on, up to the first missing one or `max_bytes`.
 
-        `first` is the entry there, if somebody got it already; `known` entries are there for
-        certain.
+        Returns one entry at least, if there is one. `first`: the entry there, if the caller has
+        read it already. `known`: so many entries certainly exist.
         """
         found: dict[int, Found] = {} if first is None else {position: first}
         window, got_bytes = min(max(known - len(found), 0) + 1, _UNSEEN_AHEAD), 0

@@ -1,10 +1,9 @@
 """The log behind `s3:`: an entry is an object, and creating it is the append.
 
 Create-if-absent forgets names that were deleted: a writer that was paused across a trim could
-create an old position anew. So the trim boundary rises before anything is deleted, and both who
-appends and who reads ask for it after all else: what lies below it does not count. Positions at or
-above the boundary were never deleted, so what was found there was the first to be created
-(decision 12).
+create an old position again. So the trim boundary rises before any deletion, and both appends and
+reads check it last: entries below it do not count. Positions at or above the boundary were never
+deleted, so an entry found there was the first one created (decision 12).
 
 An append is a PUT and a GET that finds nothing.
 """
@@ -94,7 +93,7 @@ class ObjectLog:
         return CAPABILITIES
 
     async def find_boundary(self) -> None:
-        """For who opens it: what lies below need not be asked for."""
+        """Read the boundary when the log is opened, so that no call asks for entries below it."""
         await self._boundary.find()
         self._note(self._boundary.position - 1)
 
@@ -108,7 +107,7 @@ class ObjectLog:
         name = entry_name(position)
         created = await self._objects.create(name, frame(Kind.ENTRY, position, payload))
         if position < await self._checked_boundary():
-            if created:  # a name that had been deleted: nobody counts it, and a trim would find it
+            if created:  # a name that had been deleted: the entry does not count
                 await self._objects.delete([name])
             return AppendResult.TRIMMED
         if created:
@@ -157,7 +156,7 @@ class ObjectLog:
     def _delivered(
         self, from_position: int, payloads: list[bytes], max_bytes: int
     ) -> list[LogEntry]:
-        """What is asked for of what is there; the rest is kept."""
+        """Return the requested ones of the entries found; keep the rest."""
         self._note(from_position + len(payloads) - 1)
         entries = _fitting(from_position, payloads, max_bytes)
         for position in range(from_position + len(entries), from_position + len(payloads)):
@@ -167,7 +166,7 @@ class ObjectLog:
     async def _look_closer(
         self, from_position: int, found: dict[int, Found]
     ) -> list[LogEntry] | Trimmed:
-        """What to answer where nothing was found; the log may end here."""
+        """Return the answer if no entry was found; the log may end here."""
         is_within = (
             from_position <= self._last_seen
             or any(isinstance(each, bytes) for each in found.values())
@@ -184,10 +183,10 @@ class ObjectLog:
         return self._delivered(from_position, [payload], len(payload))
 
     async def _is_followed(self, position: int) -> bool:
-        """Whether the log goes on after a position; looks only until it is seen not to.
+        """Return whether the log has entries after a position; checks only until it once has none.
 
-        At a start this tells the end of the log from an entry that was lost, before anything is
-        appended in its place.
+        At a start this distinguishes the end of the log from a lost entry, before an append could
+        take its place.
         """
         if not self._end_is_known:
             listed = await self._objects.page(ENTRIES, after=entry_name(position), limit=1)
@@ -291,5 +290,5 @@ def _check_append(position: int, payload: bytes) -> None:
 
 def _too_far(position: int) -> LogCorrupt:
     return LogCorrupt(
-        f"position {position} was asked for, but entry {position - 1} is not in the log of objects"
+        f"position {position} was requested, but entry {position - 1} is not in the log of objects"
     )

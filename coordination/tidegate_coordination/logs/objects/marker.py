@@ -1,7 +1,7 @@
-"""The marker of a log of objects: says which layout it has, and that the store keeps its word.
+"""The marker of a log of objects: its layout, and the test of the store's create-if-absent.
 
-Everything rests on create-if-absent. A second creation of the marker has to be refused; so each
-start proves that at the price of one request, and leaves nothing behind.
+The log's safety rests on create-if-absent. The store must refuse a second creation of the marker,
+so each start proves that at the price of one request, and leaves no object.
 """
 
 from contextlib import suppress
@@ -30,11 +30,11 @@ _MARKER: Final = msgspec.json.encode(_Marker(FORMAT))
 
 
 async def check_marker(store: ObjectStore, prefix: str) -> None:
-    """Mark the prefix as a log if it is none yet, and see that the store can hold one.
+    """Mark the prefix as a log if it is none yet, and check that the store can hold one.
 
     Raises:
-        LogMisconfigured: it cannot, or what is there is not of this release.
-        LogUnavailable: nobody can tell now.
+        LogMisconfigured: the store cannot, or the marker is not of this release.
+        LogUnavailable: the store does not answer now.
     """
     try:
         await _check(store, prefix + FORMAT_NAME)

@@ -1,4 +1,4 @@
-"""The layout of a log of objects: names, and the frame around what is in them.
+"""The layout of a log of objects: names, and the frame around their content.
 
     format.json                                       which layout this is
     entries/POSITION                                  one entry each; creating it is the append
@@ -9,7 +9,7 @@
 Numbers have leading zeros, so that lists are in their order. Boundaries count down: the first one
 listed is the newest.
 
-Entries and boundaries are framed, big-endian, so that what is damaged or misplaced shows:
+Entries and boundaries are framed, big-endian, so that damage and misplacement are detected:
 
     magic "TdOL" | version u16 | kind u16 | number u64 | payload bytes u32 | crc32c u32 | payload
 
@@ -106,9 +106,10 @@ def snapshot_id(name: str) -> SnapshotId:
 
 
 def oldest_kept(complete: Sequence[SnapshotId]) -> SnapshotId | None:
-    """What sorts before this one may go: older snapshots, and chunks of saves that were cut short.
+    """Return the first snapshot to keep: all names that sort before it may be deleted.
 
-    Chunks above it may be of a save under way.
+    Those are older snapshots, and chunks of saves cut short. Chunks above it may be of a save under
+    way.
     """
     newest = sorted(complete)[-SNAPSHOTS_KEPT:]
     return newest[0] if newest else None

@@ -43,7 +43,7 @@ def _open_store(url: str) -> ObjectStore:
     try:
         return open_store(url, deadline_seconds=_DEADLINE_SECONDS)
     except StoreMisconfigured as error:
-        # Of what somebody wrote, any part may be a secret.
+        # Any part of a malformed URL may be a secret.
         text = str(error).replace(repr(url), "the URL")
         raise LogMisconfigured(f"the log of objects: {text}") from error
 

@@ -1,4 +1,4 @@
-"""When to look for what others append: soon at first, later and later while nothing comes."""
+"""When to look for other gateways' entries: soon at first, later and later while none come."""
 
 from math import inf
 from typing import Final
@@ -15,7 +15,7 @@ class Pace:
         self.due_at = -inf
 
     def looked(self, now: float) -> None:
-        """Somebody looked anyway."""
+        """Note that a read looked for entries."""
         self.due_at = now + self._pause_seconds
 
     def looked_in_vain(self, now: float) -> None:

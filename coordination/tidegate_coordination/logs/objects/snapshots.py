@@ -1,7 +1,7 @@
 """Snapshots in a log of objects: chunks first, then the head that makes them count.
 
-A name is used once: it carries a nonce. What was cut short has no head, so it is never loaded; it
-goes, like older snapshots, once two newer ones are complete.
+A name is used once: it carries a nonce. A save that was cut short has no head, so it is never
+loaded; it is deleted, like older snapshots, once two newer ones are complete.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -65,11 +65,11 @@ class ObjectSnapshots:
         return SnapshotId(position, max(numbers, default=0) + 1, self._new_nonce())
 
     async def load(self) -> Snapshot | None:
-        """The newest that agrees with its checksums.
+        """Return the newest snapshot that matches its checksums.
 
         Raises:
-            LogUnavailable: nobody can tell now.
-            LogCorrupt: there are complete ones, and none agrees.
+            LogUnavailable: the store does not answer now.
+            LogCorrupt: there are complete snapshots, and none matches.
         """
         while True:
             complete = await self._complete()
@@ -79,7 +79,7 @@ class ObjectSnapshots:
                     return await self._load(snapshot)
                 except LogCorrupt as error:
                     damage = damage or error
-            # What was dropped for newer ones while it was read is not damaged.
+            # A snapshot that was dropped for newer ones while it was read is not damaged.
             if complete == await self._complete():
                 if damage:
                     raise damage

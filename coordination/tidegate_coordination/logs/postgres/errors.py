@@ -1,6 +1,6 @@
-"""The door: errors of psycopg leave as errors of a metadata log, and as sentences.
+"""Translates errors of psycopg into errors of a metadata log, with sentences.
 
-What is no refusal that a person must mend is an outage, whose outcome nobody knows.
+An error that is no refusal for an operator to fix is an outage: the call's outcome is unknown.
 """
 
 import re
@@ -21,7 +21,7 @@ _MISCONFIGURED: Final = {
     "42501": "let the role have a schema of its own:"
     " CREATE SCHEMA {schema} AUTHORIZATION the role, as a superuser",
     "42P05": "connect to PostgreSQL itself, or to a pooler in session mode",
-    "42P07": "the schema {schema} holds tables of others; name another one, as ?schema=NAME",
+    "42P07": "the schema {schema} holds tables of other programs: name another with ?schema=NAME",
 }
 _CORRUPT: Final = {
     "42P01": "; its tables were dropped: restore it with `tidegate log restore`, unless a pooler"
@@ -36,7 +36,7 @@ _REFUSED_BY_SERVER: Final = {
     "3D000": "create the database first, as with createdb",
     "42501": "GRANT CONNECT ON DATABASE ... TO the role",
 }
-# What libpq itself refuses has no SQLSTATE. Its sentences are English here, since Python leaves the
+# Refusals of libpq itself have no SQLSTATE. Its sentences are English here, since Python leaves the
 # locale of messages alone.
 _REFUSED_BY_LIBPQ: Final = (
     (
@@ -63,7 +63,7 @@ def translated_errors(address: Address, doing: str) -> Generator[None]:
     try:
         yield
     except psycopg.Error as error:
-        # Not `from error`: what psycopg says of a connection may hold more than may be shown.
+        # Not `from error`: psycopg's text may hold secrets of the connection.
         raise translated(address, doing, error) from None
 
 

@@ -1,8 +1,8 @@
-"""Whether a server still has the log that it had.
+"""Checks that a server still has the entries that this gateway has seen.
 
-A standby that takes over may lack the last entries, if it did not have to confirm them. Others may
-go on from there, so the log's length does not tell. Whoever has seen an entry looks for it on every
-new connection, since no other server is met without one.
+A standby that takes over may lack the last entries, if it did not have to confirm them. Other
+gateways may append from there, so the log's length proves nothing. So a gateway looks for the last
+entry that it has seen on every new connection; it reaches another server only by a new connection.
 """
 
 from tidegate_coordination.log.metadata_log import LogCorrupt, LogEntry

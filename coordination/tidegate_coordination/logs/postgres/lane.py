@@ -13,14 +13,14 @@ from tidegate_coordination.logs.postgres.session import Connection, Session
 from tidegate_coordination.logs.postgres.url import Address
 
 CALL_SECONDS: Final = 10.0
-# One works; others may still be connecting for calls that were given up.
+# One works; others may still be connecting for abandoned calls.
 _THREADS: Final = 4
 
 _T = TypeVar("_T")
 
 
 class Lane:
-    """A session that raised or was given up is replaced by a new one at the next call.
+    """The next call replaces a session that raised or was abandoned by a new one.
 
     `is_patient`: the log was opened once, so what looks like a refusal is an outage: servers say
     the same while they fail over, or while a password is being changed. `greet`: see Session.
@@ -70,7 +70,7 @@ class Lane:
                         connection.pgconn, statement, values, session.prepared
                     )
                 except trio.ClosedResourceError:
-                    raise psycopg.OperationalError("nobody waits for it any more") from None
+                    raise psycopg.OperationalError("the call was abandoned") from None
                 finally:
                     self._waits_on = None
 

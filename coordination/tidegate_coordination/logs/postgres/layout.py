@@ -43,8 +43,8 @@ def make_tables(connection: Connection, schema: str) -> None:
     """
     if _is_made(connection):
         return
-    # Of the session, since a transaction would not look again for what others made meanwhile. It
-    # is let go with the connection, should anything fail.
+    # Locked for the session, since a transaction would not see tables that others made meanwhile.
+    # If a statement fails, the lock ends with the connection.
     lock = ("tidegate " + schema,)
     connection.execute("SELECT pg_advisory_lock(hashtext(%s))", lock)
     if not _is_made(connection):

@@ -1,7 +1,7 @@
-"""Growth of a PostgreSQL log, heard by LISTEN: an idle gateway asks nothing.
+"""Growth of a PostgreSQL log by LISTEN: an idle gateway sends no queries.
 
-A notification is a hint: whoever may connect to the database may send one, of anything. When one is
-lost, or the connection that should bring it, growth is seen by asking after a few seconds.
+A notification is a hint: every user of the database may send one with any text. If one is lost, or
+its connection, the gateway finds the growth by a query after a few seconds.
 """
 
 from typing import Final
@@ -35,7 +35,7 @@ class Listener:
         """Wait for a sign of growth; return a position that the log has, perhaps a known one.
 
         Raises:
-            LogUnavailable: nobody can tell now.
+            LogUnavailable: the server does not answer now.
         """
         if self._ear is None:
             self._ear, position = await self._lane.call("listen", self._listen)
@@ -50,7 +50,7 @@ class Listener:
         return await self._ask()
 
     def _listen(self, connection: Connection) -> tuple[PGconn, int]:
-        # What comes beside the answer of a statement psycopg hands over here.
+        # psycopg calls this for notifications that come with the answer of a statement.
         connection.add_notify_handler(self._overheard.append)
         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         return connection.pgconn, last_position(connection)

@@ -1,10 +1,10 @@
 """The log behind `postgres:`: statements on few connections, made when needed.
 
-All but appends and reads are asked in threads.
+All calls but appends and reads run in threads.
 
 Appends, reads, listening, and the upkeep of snapshots and trimming have a connection each, so that
-a snapshot delays no append. A call that takes too long, or is cancelled, is given up together with
-its connection: its outcome is unknown, as the contract allows. Nothing is repeated here.
+a snapshot delays no append. A call that takes too long, or is cancelled, is abandoned together with
+its connection: its outcome is unknown, as the contract allows. No call is repeated here.
 """
 
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ class PostgresLog:
         self._listener = Listener(listening, self._channel)
         self._last_seen = FIRST_POSITION - 1
         self._grown = trio.lowlevel.ParkingLot()
-        # One listens for all who wait.
+        # One task listens for all waiting callers.
         self._is_listening = False
 
     @property
@@ -108,7 +108,7 @@ class PostgresLog:
         rows = await self._reads.ask("read", tables.READ, values)
         found = tables.read_result(rows, from_position)
         if found == [] and self._last_seen == told >= from_position:
-            # What was told before the read began, and was not found, was not true.
+            # A position notified before the read began, and not found, was false.
             self._last_seen = from_position - 1
         if isinstance(found, list) and found:
             self._history.note(found[-1])

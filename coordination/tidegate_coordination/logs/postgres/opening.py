@@ -5,7 +5,7 @@ out comes from where libpq looks: PGPASSWORD, the password file, the service fil
 each log is a schema of its own (`tidegate` if none is named), so that several share a database, and
 one is granted, dumped and dropped by itself. Schema and tables are made at first use.
 
-psycopg comes with the extra `postgres`, so this door imports the rest only when it is opened.
+psycopg comes with the extra `postgres`, so this module imports the rest only when a log is opened.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Why a server refuses a connection: libpq tells no SQLSTATE of that, only the server's sentence.
+"""The SQLSTATE of a refused connection: libpq reports only the server's sentence.
 
 The sentence is in the server's language, so the connection is tried once more under libpq's own
 trace, which has the fields of the protocol as they came. The trace may hold a password; it is kept
@@ -22,7 +22,7 @@ _ERROR: Final = re.compile(rb'\tErrorResponse\t[^\n]*? C "([0-9A-Z]{5})"')
 
 
 def state_of_refusal(address: Address, deadline_seconds: float) -> str:
-    """Connect once more; return the SQLSTATE the server refuses with, "" if nothing tells it."""
+    """Connect once more; return the SQLSTATE of the server's refusal, "" if it is unknown."""
     if sys.platform != "linux":  # psycopg traces nowhere else
         return ""
     with os.fdopen(os.memfd_create("tidegate-trace"), "rb") as trace:

@@ -1,7 +1,7 @@
-"""One connection to PostgreSQL, used by one thread at a time, that can be given up at any moment.
+"""One connection to PostgreSQL, used by one thread at a time, that can be abandoned at any moment.
 
-Given up, its socket is shut down, so the thread that waits on it ends at once. The connection is
-then closed, and never used again: nobody knows what state it is in.
+To abandon it, its socket is shut down, so the thread that waits on it ends at once. The connection
+is then closed, and never used again: its state is unknown.
 """
 
 import select
@@ -20,7 +20,7 @@ from tidegate_coordination.logs.postgres.url import Address
 Connection = psycopg.Connection[tuple[Any, ...]]
 _T = TypeVar("_T")
 
-# The server gives up before the caller does (postgres_lane.CALL_SECONDS), so locks are not held on.
+# The server ends a statement before the caller's deadline (lane.CALL_SECONDS), which frees locks.
 _SETTINGS: Final = {
     "statement_timeout": "8s",
     "lock_timeout": "5s",
@@ -42,11 +42,11 @@ def _connect(address: Address) -> Connection:
 
 
 def _set_up(connection: Connection, address: Address) -> None:
-    """See that what is committed here stays.
+    """Check that commits on this connection are durable.
 
     Raises:
-        psycopg.Error: to be translated.
-        LogMisconfigured: it would not stay, or cannot be committed at all.
+        psycopg.Error: the caller translates it.
+        LogMisconfigured: commits are not durable, or the server accepts none.
     """
     connection.execute(_SET_UP.encode(), (address.schema,))
     _make_durable(connection, address)
@@ -74,7 +74,7 @@ def _make_durable(connection: Connection, address: Address) -> None:
 class Session:
     """Connects when it is first used.
 
-    `greet`: looks at a new connection before it is used.
+    `greet`: checks a new connection before it is used.
     """
 
     def __init__(self, address: Address, greet: Callable[[Connection], None]) -> None:
@@ -139,7 +139,7 @@ class Session:
         return connection
 
     def _unwanted(self) -> LogUnavailable:
-        return LogUnavailable(f"{self._address.shown}: nobody waits for it any more")
+        return LogUnavailable(f"{self._address.shown}: the call was abandoned")
 
     def _close(self) -> None:
         if self._connection is not None:

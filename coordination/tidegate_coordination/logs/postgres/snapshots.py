@@ -32,7 +32,7 @@ def complete_snapshot(connection: Connection, snapshot: int) -> None:
 
 
 def drop_old_snapshots(connection: Connection) -> None:
-    """Keep the newest complete two, and what is still being saved at or above the newest."""
+    """Keep the newest two complete ones, and saves under way at or above the newest."""
     newest = complete_snapshots(connection)[:_SNAPSHOTS_KEPT]
     if not newest:
         return

@@ -35,11 +35,11 @@ async def ask(
 ) -> list[Row]:
     """Return the rows.
 
-    prepared: names of what this connection has prepared; grows.
+    prepared: names of this connection's prepared statements; grows.
 
     Raises:
-        psycopg.Error: the connection is of no more use.
-        trio.ClosedResourceError: it was closed meanwhile.
+        psycopg.Error: the connection cannot be used again.
+        trio.ClosedResourceError: the connection was closed meanwhile.
     """
     if statement.name not in prepared:
         line.send_prepare(statement.name, statement.sql, statement.types)

@@ -1,13 +1,13 @@
 """The SQL behind `postgres:`: no retries, one statement for each step.
 
 Every call of the hot path is one round trip of a prepared statement that commits by itself, under
-READ COMMITTED: APPEND and READ, asked in the loop. `postgres_layout.py` says what the tables are.
+READ COMMITTED: APPEND and READ, which run in the event loop. `layout.py` describes the tables.
 
 Append against trim. An append locks the boundary row (FOR SHARE) and only then inserts; raising the
-boundary waits for such locks, and a lock that waited for it sees the raised boundary, however old
-the rest of what the statement sees is. So a position is inserted before the boundary passes it, or
-refused for ever. That the predecessor is there may be looked up in the older view: whoever asks has
-read that entry, and if it was trimmed since, the boundary tells.
+boundary waits for such locks, and a lock that waited for it sees the raised boundary, even if the
+rest of the statement's view is older. So a position is inserted before the boundary passes it, or
+refused for ever. The check for the predecessor may use the older view: the writer has read that
+entry, and if it was trimmed since, the boundary shows it.
 """
 
 from typing import Final
@@ -137,7 +137,7 @@ def raise_boundary(connection: Connection, before_position: int) -> None:
     """Raises LogMisuse if the boundary lies beyond the end."""
     upto = before_position - 1
     with connection.transaction():
-        # Locked first: what the next statement sees is then all that appends may still change.
+        # Locked first: then the next statement sees all entries that appends may still change.
         trimmed = _number(connection, "SELECT trimmed FROM boundary FOR UPDATE")
         if upto <= trimmed:
             return
@@ -170,4 +170,4 @@ def checksum_of(entry: LogEntry) -> int:
 
 
 def too_far(position: int, last: int) -> LogCorrupt:
-    return LogCorrupt(f"position {position} was asked for, but the PostgreSQL log ends at {last}")
+    return LogCorrupt(f"position {position} was requested, but the PostgreSQL log ends at {last}")

@@ -19,7 +19,7 @@ _QUOTING: Final = (
 )
 # So long connecting may last, in all; shorter than a call.
 _HOSTS_SECONDS: Final = 8
-# A server that went away without a word is noticed in about as long as a call lasts.
+# TCP detects a server that vanished silently in about the time limit of a call.
 _DEFAULTS: Final = {
     "keepalives_idle": "10",
     "keepalives_interval": "3",
@@ -43,7 +43,7 @@ class Address:
         return f"the PostgreSQL log {self.schema!r}" + (f" at {host}" if host else "")
 
     def hide(self, text: str) -> str:
-        """One line of what a server or driver said, without the password."""
+        """Return a message of server or driver on one line, without the password."""
         password = self.parameters.get("password", "")
         line = " ".join(text.split())
         return line.replace(password, "***") if password else line

@@ -1,7 +1,7 @@
-"""The file under an open SQLite log: is it still the one at its path?
+"""Checks that the file of an open SQLite log is still the one at its path.
 
-SQLite goes on writing to a file that was deleted or replaced, and every entry it acknowledges then
-is lost.  So the path is looked at after each statement, before its answer counts.
+SQLite continues to write to a file that was deleted or replaced, and every entry that it then
+acknowledges is lost.  So the path is checked after each statement, before its answer counts.
 """
 
 import os
@@ -18,16 +18,16 @@ class OpenedFile:
         self._identity = self._look()
 
     def check(self) -> None:
-        """See that the file is there.
+        """Check that the file is still at its path.
 
         Raises:
-            LogCorrupt: it was deleted or replaced.
-            LogUnavailable: nobody can tell now.
+            LogCorrupt: the file was deleted or replaced.
+            LogUnavailable: the path cannot be checked now.
         """
         if self._look() != self._identity:
             raise LogCorrupt(
                 f"its file {self._path} was replaced while it was open. If that was a restore,"
-                " start again; what was not answered since is not in the new file"
+                " start again; entries without an answer since are not in the new file"
             )
 
     def _look(self) -> tuple[int, int]:
@@ -39,5 +39,5 @@ class OpenedFile:
                 " restore it with `tidegate log restore`"
             ) from None
         except OSError as error:
-            raise LogUnavailable(f"{self._path} cannot be looked at: {error.strerror}") from error
+            raise LogUnavailable(f"{self._path} cannot be checked: {error.strerror}") from error
         return found.st_dev, found.st_ino

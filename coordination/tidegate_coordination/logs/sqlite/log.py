@@ -6,7 +6,7 @@ Several gateways and processes may open one file on a local disk (never on a net
 WAL needs shared memory).
 
 An fsync blocks, so statements run one at a time in a worker thread. A call that takes too long is
-given up and its thread left to finish: its outcome is unknown, as the contract allows. Under
+abandoned while its thread finishes: its outcome is unknown, as the contract allows. Under
 simulation `in_loop` runs the statements where they are called.
 
 Growth by others is seen by polling `PRAGMA data_version`, growth by this object at once.
@@ -103,9 +103,9 @@ class StatementWorker:
             return await self._in_thread(doing, lambda: self._checked(work))
 
     def _checked(self, work: Callable[[], _T]) -> _T:
-        """A statement runs, and its outcome counts, only while the file is where it was opened.
+        """Run a statement; its outcome counts only if the file is still where it was opened.
 
-        Of a file that went away SQLite may also say that it is damaged, or other than it was.
+        If the file has gone, SQLite may also report that it is damaged or has changed.
         """
         if self.file is None:
             return work()
@@ -132,7 +132,7 @@ class SqliteLog:
         self._worker = worker
         self._last_seen = FIRST_POSITION - 1
         self._grown = trio.lowlevel.ParkingLot()
-        # One poll serves all who wait, however often they begin to wait anew.
+        # One poll serves all waiting callers, also those that start to wait again.
         self._polled_at = -_POLL_SECONDS
 
     @property

@@ -1,4 +1,4 @@
-"""The SQL behind `sqlite:`: one connection, blocking, no retries. `sqlite.py` says when it runs.
+"""The SQL of `sqlite:`: one connection, blocking, no retries. `log.py` decides when it runs.
 
     entry(position, payload, crc)           the primary key is the compare-and-set
     boundary(trimmed)                       one row: positions up to it are gone for ever
@@ -56,7 +56,7 @@ _TRIM: Final = (
     f" AND (:upto <= {_LAST} OR {_LAST} = 0)"
 )
 
-# What a primary result code means to the caller; the rest is a bug and stays a sqlite3.Error.
+# The log's error for a primary result code; any other code is a bug and stays a sqlite3.Error.
 _UNAVAILABLE: Final = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
@@ -124,7 +124,7 @@ def _make_durable(connection: sqlite3.Connection) -> None:
 
 
 def check_durable(connection: sqlite3.Connection) -> None:
-    """Believe only what the pragmas read back: SQLite ignores what it cannot do."""
+    """Check the pragmas by reading them back: SQLite ignores those that it cannot apply."""
     mode = _pragma(connection, "journal_mode")
     if mode != "wal":
         raise LogMisconfigured(
@@ -153,7 +153,7 @@ def _make_tables(connection: sqlite3.Connection) -> None:
 
 
 def _is_ours(connection: sqlite3.Connection) -> bool:
-    """Whether the tables are there; refuses files of others and of newer releases."""
+    """Return whether the tables exist; refuse files of other programs and of newer releases."""
     owner, version = _pragma(connection, "application_id"), _pragma(connection, "user_version")
     if owner == APPLICATION_ID:
         if version != FORMAT:
@@ -273,7 +273,7 @@ class SqliteTables:
             raise LogUnavailable("a newer snapshot was completed while this one was being saved")
 
     def drop_old_snapshots(self) -> None:
-        """Keep the newest complete two, and what is still being saved above them."""
+        """Keep the newest two complete ones, and saves under way above them."""
         newest = self.complete_snapshots()[:_SNAPSHOTS_KEPT]
         if not newest:
             return
@@ -310,4 +310,4 @@ def _crc(position: int, payload: bytes) -> int:
 
 
 def _too_far(position: int, last: int) -> LogCorrupt:
-    return LogCorrupt(f"position {position} was asked for, but the SQLite log ends at {last}")
+    return LogCorrupt(f"position {position} was requested, but the SQLite log ends at {last}")

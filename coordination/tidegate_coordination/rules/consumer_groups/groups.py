@@ -1,4 +1,4 @@
-"""What the holder of a group's claim writes about the group itself."""
+"""Proposals about a group itself by the holder of the group's claim."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...events.groups import GroupChanged, GroupDeleted
 from ..proposal import Decided, View, claim_scope
 
 GROUP_CLAIMS = "group/"
-"""What the names of all groups' claims begin with."""
+"""The prefix of the names of all groups' claims."""
 
 
 def group_claim(group_id: str) -> str:
@@ -56,7 +56,7 @@ class ChangeGroup:
             return Decided((), False)
         last = view.state.groups.get(self.record.group_id)
         if last is not None and self.record.generation < last.generation:
-            # Its machine is behind what is durable: like one that lost its claim, it starts anew.
+            # Its machine lacks durable entries: like one that lost its claim, it is restored.
             return Decided((), False)
         return Decided((self.record,), True)
 
@@ -74,8 +74,8 @@ class Deletion(Enum):
 class DeleteGroup:
     """Delete a group without members, its offsets and its claim.
 
-    The caller knows that no member is about to join.  Only the holder of the claim may do it, or
-    anybody when no live gateway holds it.
+    The caller knows that no member is about to join.  Only the holder of the claim may propose it,
+    or any gateway if no live gateway holds the claim.
     """
 
     group_id: str
@@ -105,9 +105,9 @@ class DeleteGroup:
 
 @dataclass(frozen=True, slots=True)
 class ForgetGroup:
-    """Give up the writer's claim on a group that never became durable.  Answer: None.
+    """Release the writer's claim on a group that never became durable.  Answer: None.
 
-    Else every made-up group id would leave a claim behind for ever.
+    Else every made-up group id would leave a claim for ever.
     """
 
     group_id: str

@@ -1,12 +1,12 @@
 """When committed offsets, and groups, expire (`offsets.retention.minutes`).
 
 Kafka's rules (KIP-211): offsets of a group without members expire when it has had none for the
-retention; those of a group with members only for topics that nobody subscribes to, counted from the
-commit; those of a consumer that never joined a group, counted from the commit.  A group without
-members and offsets goes too.
+retention; those of a group with members only for topics that no member subscribes to, counted from
+the commit; those of a consumer that never joined a group, counted from the commit.  A group without
+members and offsets is deleted, too.
 
-A rebalance under way is not in the state.  A group that begins one out of emptiness is written anew
-by its gateway, so that `empty_since_ms` is recent (KAFKA-13636).
+A rebalance under way is not in the state.  When an empty group begins one, its gateway writes the
+group again, so that `empty_since_ms` is recent (KAFKA-13636).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .offsets import group_subscription
 EMPTY_GROUP_GRACE_MS = 10 * 60 * 1000
 """How long a group without members and offsets stays: Kafka's interval between two checks."""
 MAX_EXPIRED = 5_000
-"""What one event names: 25 bytes each, so that others have room in the entry."""
+"""Offsets in one event: 25 bytes each, so that other events have room in the entry."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ class DeleteOffsets:
     """Delete committed offsets of topics that no member subscribes to (KIP-496).
 
     partitions: (topic id, partition).  Answer: a refusal, or per partition False when its topic is
-    subscribed to.  What was never committed counts as deleted.
+    subscribed to.  Offsets that were never committed count as deleted.
     """
 
     group_id: str
@@ -137,7 +137,7 @@ def is_subscribed(state: ClusterState, group: Group, topic_id: bytes) -> bool:
 
 
 def group_subscription(group: Group) -> frozenset[str] | None:
-    """Return the topics that a group's members subscribe to; None when that cannot be told."""
+    """Return the topics that a group's members subscribe to; None if they are unknown."""
     if not group.members:
         return frozenset()
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:

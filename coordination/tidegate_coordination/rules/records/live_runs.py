@@ -1,4 +1,4 @@
-"""Whether runs that somebody has looked at are still those of a partition."""
+"""Checks that the runs of an earlier view are still those of a partition."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class ExpireProducers:
     writes: frozenset[str] = field(default=NOTHING, init=False)
 
     def decide(self, view: View) -> Decided[None]:
-        """Nothing when nobody is that old, so that an idle cluster writes no entries."""
+        """Return no event if no producer is that old, so an idle cluster writes no entries."""
         before_ms = view.log_time_ms - self.expiration_ms
         old = any(
             producer.last_write_ms < before_ms

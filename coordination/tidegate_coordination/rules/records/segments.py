@@ -1,8 +1,8 @@
-"""Publishing segments: what was merged or compacted takes the place of what it was made from.
+"""Publication of segments: merged or compacted segments replace the runs they were made from.
 
-A unit is published only if its parents still are the live runs they were when it was planned; else
-it is dropped, and whoever planned it plans again.  So two drivers, a task that ran twice, and a
-driver that slept for an hour can harm nobody.  Its objects are then orphans
+A unit is published only if its parents still are the live runs that they were when it was planned;
+else it is dropped, and its driver plans again.  So two drivers, a task that ran twice, and a driver
+that slept for an hour do no harm.  The objects of a dropped unit are orphans
 (docs/architecture.md, "The pipeline").
 """
 
@@ -31,7 +31,7 @@ _WRITES = frozenset({OBJECTS, SEGMENTS})
 
 
 class Publication(Enum):
-    """What became of a unit."""
+    """The result of a unit."""
 
     PUBLISHED = "published"
     NO_PARTITION = "its topic was deleted"
@@ -45,8 +45,8 @@ class Publication(Enum):
 class SegmentUnit:
     """Segments for a stretch of a partition, and the runs they were made from.
 
-    parents: neighbours, as the plan found them, one at least.  records, digest: of what was
-    written.  removed: how many records compaction left out.
+    parents: neighbours, as the plan found them, one at least.  records, digest: of the written
+    batches.  removed: how many records compaction removed.
     """
 
     partition: int
@@ -71,9 +71,9 @@ class SegmentUnit:
 
 @dataclass(frozen=True, slots=True)
 class PublishSegments:
-    """Publish units, which do not overlap.  Answer: what became of each.
+    """Publish units, which do not overlap.  Answer: the result of each.
 
-    incarnation: in whose name the segments were written; nothing of it is published once it ended.
+    incarnation: the driver's that wrote the segments; once it has ended, no unit is published.
     """
 
     incarnation: int
@@ -97,12 +97,12 @@ class PublishSegments:
 
 @dataclass(frozen=True, slots=True)
 class PublishCompaction:
-    """Publish a round of compaction in one partition, or a part of it.  Answer: what became of it.
+    """Publish a round of compaction in one partition, or a part of it.  Answer: its result.
 
-    stretches: what it rewrote; the rest of what lies below its end it found as it should be.  Each
-    of them may be published by itself, since what is removed has a newer record of its key behind
-    it, or is a tombstone of earlier rounds.  end: of the round, which counts only if all stretches
-    were taken; None for a part that more is to follow.
+    stretches: the rewritten ones; all other runs below the round's end need no change.  Each
+    stretch may be published by itself, since a removed record has a newer one of its key after it,
+    or is a tombstone of earlier rounds.  end: of the round, which counts only if all stretches were
+    accepted; None for a part that is not the last.
     """
 
     incarnation: int
@@ -170,7 +170,7 @@ def _judge(view: View, unit: SegmentUnit, taken: set[tuple[int, int]]) -> Public
 
 
 def _is_sound(unit: SegmentUnit) -> bool:
-    """Tell whether the fold can take the segments: what executors return is not trusted."""
+    """Return whether the fold can take the segments: results of executors are not trusted."""
     numbers = (unit.digest, unit.records, unit.removed)
     if not all(0 <= number < 1 << 64 for number in numbers):
         return False

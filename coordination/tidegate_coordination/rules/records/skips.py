@@ -1,8 +1,8 @@
 """Skipping runs that cannot be read: `tidegate topic repair` leaves a hole where they were.
 
-Only the very runs that the command looked at are taken out.  If they are live no more, since they
-were merged or expired meanwhile, their records may well be readable: nothing is skipped then, and
-whoever asked looks again.
+Only the very runs that the command checked are removed.  If they are no longer live, since they
+were merged or expired meanwhile, their records may be readable: then no run is skipped, and the
+command checks again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .segments import SEGMENTS
 
 
 class Skip(Enum):
-    """What became of a stretch."""
+    """The result of a stretch."""
 
     SKIPPED = "skipped"
     NO_PARTITION = "its topic was deleted"
@@ -39,7 +39,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class SkipRuns:
-    """Skip stretches, which do not overlap.  Answer: what became of each."""
+    """Skip stretches, which do not overlap.  Answer: the result of each."""
 
     incarnation: int
     stretches: tuple[Unreadable, ...]

@@ -61,9 +61,9 @@ class Refusal(Enum):
 
 
 class BatchOutcome(NamedTuple):
-    """What became of one batch.
+    """The result of one batch.
 
-    base_offset: -1 when refused, or when only its being committed is still known.
+    base_offset: -1 if refused, or if only the fact of its commit is still known.
     append_time_ms: -1 unless the topic has LogAppendTime.
     """
 
@@ -219,8 +219,8 @@ class _Judge:
     def _out_of_offsets(self) -> BatchOutcome:
         """Refuse a batch whose last record would have no offset; a smaller one may have.
 
-        A batch claims how many records it has, and nobody counts them: so 2^32 small requests can
-        bring a partition here.  Below the level, who asked may not know this answer.
+        A batch claims its number of records, and no gateway counts them: so 2^32 small requests can
+        bring a partition here.  Below the level, the author's release may not know this answer.
         """
         is_told = self._view.state.metadata_version >= WIDE_NUMBERS
         return _REFUSED[Refusal.OFFSETS_RUN_OUT if is_told else Refusal.ABANDONED]
@@ -247,14 +247,14 @@ class _Judge:
         return None
 
     def _not_next(self, batch: BatchFacts, known: ProducerState) -> Refusal:
-        """Tell a repeat that is older than all kept batches from a gap.
+        """Distinguish a repeat that is older than all kept batches from a gap.
 
-        A Java producer whose answers are lost goes on at another gateway, and repeats what had no
-        answer up to request.timeout.ms later.  It takes DUPLICATE_SEQUENCE for success; at
-        OUT_OF_ORDER_SEQUENCE it repeats until delivery.timeout.ms, then tells of a loss that is
-        none, and the partition stands still for so long.
+        A Java producer whose answers are lost continues at another gateway, and repeats unanswered
+        batches up to request.timeout.ms later.  It takes DUPLICATE_SEQUENCE for success.  At
+        OUT_OF_ORDER_SEQUENCE it repeats until delivery.timeout.ms and then reports a loss although
+        the batch was written, and the partition stands still for so long.
 
-        Below the level, who asked may be of a release that cannot read this answer.
+        Below the level, the author's release may not be able to read this answer.
         """
         if self._view.state.metadata_version < DUPLICATES_TOLD:
             return Refusal.OUT_OF_ORDER_SEQUENCE
@@ -325,7 +325,7 @@ def _append_time(view: View) -> int:
 class AbandonWal:
     """Refuse a WAL id for ever, so that its object may be collected.
 
-    Answer: False when it was committed before, so nothing was given up.
+    Answer: False if it was committed before, so it is not abandoned.
     """
 
     name: WalName

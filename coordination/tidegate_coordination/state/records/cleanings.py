@@ -1,13 +1,13 @@
-"""What the pipeline has compacted of a partition, and when.  Pure.
+"""The rounds of compaction of a partition, with their times.  Pure.
 
-A tombstone goes only `delete.retention.ms` after the first round that removed all older records of
-its key, so that whoever reads meanwhile learns that the key is gone (Kafka keeps that time in the
-batch, KIP-534; here records stay as they are).  Each round is kept as where it ended and when.
+A tombstone is removed only `delete.retention.ms` after the first round that removed all older
+records of its key, so that readers meanwhile learn that the key is gone (Kafka keeps that time in
+the batch, KIP-534; here records stay unchanged).  For each round, its end and its time are kept.
 
-Rounds may come every minute and tombstones may have to wait for months, so not all are kept: of
-those that are old enough for tombstones to go the newest says all; of the younger ones, whoever
-leaves the least gap behind gives way.  What is forgotten makes tombstones wait longer, by a part of
-that time.
+Rounds may come every minute and tombstones may have to wait for months, so not all are kept.  Of
+the rounds old enough for tombstones to be removed, the newest suffices; of the younger ones, the
+one that leaves the smallest gap is dropped.  A dropped round makes tombstones wait longer, by a
+part of that time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Cleanings: TypeAlias = tuple[Cleaning, ...]
 
 
 def with_cleaning(cleanings: Cleanings, new: Cleaning, retention_ms: int) -> Cleanings:
-    """Add a round.  retention_ms: how long tombstones stay behind a round that saw them."""
+    """Add a round.  retention_ms: how long tombstones stay after a round that covered them."""
     every = (*cleanings, new)
     ripe = sum(each.log_time_ms <= new.log_time_ms - retention_ms for each in every)
     every = every[max(ripe - 1, 0) :]

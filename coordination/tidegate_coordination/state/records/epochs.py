@@ -1,7 +1,7 @@
 """Leader epochs: where in a partition each one began.  Pure.
 
 As in Kafka (KIP-101, KIP-320), a leader epoch names one history of writes: a record keeps its
-offset in it for ever.  Nobody is elected here, so epochs only change where offsets are given anew:
+offset in it for ever.  Tidegate elects no leaders, so epochs change only if offsets are reassigned:
 when a log is restored (decision 25).
 
 Most partitions have no history: () is epoch 0 from offset 0 on, and costs nothing.
@@ -21,7 +21,7 @@ class EpochStart(NamedTuple):
 
 
 Epochs: TypeAlias = tuple[EpochStart, ...]
-"""In order; both fields rise.  Offsets in front of the first are of epoch 0."""
+"""In order; both fields rise.  Offsets before the first are of epoch 0."""
 
 NO_EPOCHS: Final[Epochs] = ()
 _BEGINNING: Final = EpochStart(0, 0)
@@ -49,7 +49,7 @@ def with_epoch(epochs: Epochs, epoch: int, offset: int) -> Epochs:
 
 
 def end_of(epochs: Epochs, asked: int, *, log_start: int, next_offset: int) -> EpochStart | None:
-    """Return the largest epoch up to the one asked for, and the first offset behind it.
+    """Return the largest epoch up to the requested one, and the first offset after it.
 
     As Kafka answers OffsetForLeaderEpoch.  None: the epoch is unknown: none, or later than all.
     """
@@ -64,7 +64,7 @@ def end_of(epochs: Epochs, asked: int, *, log_start: int, next_offset: int) -> E
 
 
 def _from(epochs: Epochs, log_start: int) -> Epochs:
-    """Return the epochs of what is left, as if the first of them began at the log start.
+    """Return the epochs of the remaining offsets, as if the first began at the log start.
 
     Kafka's history is cut so when the log start moves (LeaderEpochFileCache.truncateFromStart).  An
     epoch that ends below it would send a consumer to an offset that is gone.

@@ -1,8 +1,8 @@
-"""Rows of numbers by a number that only rises: most live briefly, a few for ever.
+"""Rows of numbers by a number that only rises: most exist briefly, a few for ever.
 
-A page holds the rows of 4,096 numbers in columns.  What was removed stays in it until that is half
-of the page; then the page is written anew.  So a few old rows hold nothing back, a removal never
-takes long, and what is left costs little more than its columns.
+A page holds the rows of 4,096 numbers in columns.  Removed rows stay in it until they are half of
+the page; then the page is rewritten.  So a few old rows keep little memory, a removal never takes
+long, and the remaining rows cost little more than their columns.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Page:
         return at
 
     def shrink(self) -> None:
-        """Let go of what was removed, if that is half of all."""
+        """Drop the removed rows, if they are half of all."""
         if len(self.gone) * 2 < len(self.numbers):
             return
         stays = [number not in self.gone for number in self.numbers]
@@ -134,9 +134,9 @@ class ObjectRows:
             yield from (number for number in list(page.numbers) if number not in gone)
 
     def encode(self, codes: str = "", number_code: str = _NUMBER) -> dict[str, object]:
-        """Return all of it as builtins.
+        """Return all rows as builtins.
 
-        codes, number_code: of what older releases read; all numbers must fit.
+        codes, number_code: the columns' types for older releases; all numbers must fit.
         """
         pages = self._pages.values()
         narrow = codes or self._codes

@@ -1,8 +1,8 @@
-"""Objects by their dense number: who wrote them, and how many live runs they still hold.
+"""Objects by their dense number: their writers, and how many live runs they still hold.
 
 An object without live runs is dead from that log time on; it may be collected after a grace period
-and is forgotten by the event that says so.  A WAL id is committed, abandoned or unknown, and is
-remembered per incarnation as a counter and its exceptions.  A segment is remembered by its place.
+and an event then removes it from the state.  A WAL id is committed, abandoned or unknown; each
+incarnation has a counter and its exceptions.  A segment is identified by its place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .object_rows import ObjectRows
 
 
 class WalStatus(Enum):
-    """What the log says of a WAL id."""
+    """The status of a WAL id in the log."""
 
     UNKNOWN = "unknown"
     COMMITTED = "committed"
@@ -33,7 +33,7 @@ class WalName(NamedTuple):
 
 
 class SegmentName(NamedTuple):
-    """What names a segment.  attempt: tells apart all that one incarnation's tasks wrote."""
+    """The name of a segment.  attempt: unique among all segments of an incarnation's tasks."""
 
     incarnation: int
     attempt: int
@@ -194,7 +194,7 @@ class ObjectTable:
         return number
 
     def supersede(self, number: int, log_time_ms: int) -> None:
-        """One run of the object lives on in a segment."""
+        """Fold that a segment replaces one run of the object."""
         self._superseded.add(number)
         self.release(number, log_time_ms)
 
@@ -203,7 +203,7 @@ class ObjectTable:
         return number in self._superseded
 
     def release(self, number: int, log_time_ms: int) -> None:
-        """One run of the object lives no more."""
+        """Fold that one run of the object is no longer live."""
         live = self._rows.get(number, _LIVE)
         expect(live > 0, f"object {number} has no live runs left")
         self._rows.set(number, _LIVE, live - 1)
@@ -232,7 +232,7 @@ class ObjectTable:
         self._counters.pop(incarnation, None)
 
     def encode(self, *, is_wide: bool) -> object:
-        """Return all of it as builtins; is_wide: with 64 bits for what rises for ever."""
+        """Return all objects as builtins; is_wide: with 64 bits for numbers that only rise."""
         rows = self._rows
         return {
             **(rows.encode() if is_wide else rows.encode(_NARROW_COLUMNS, _NARROW_NUMBER)),
@@ -264,7 +264,7 @@ class ObjectTable:
             self._homes[number] = _Home(topic_id, index, segments)
 
     def _decode_rows_without_gaps(self, table: Mapping[str, Any]) -> None:
-        """Up to format 3 a row stayed until all in front of it were gone."""
+        """Decode rows of formats up to 3, in which a row stayed until all before it were gone."""
         columns: list[array[int]] = [array(code) for code in _NARROW_COLUMNS]
         for column, data in zip(columns, table["columns"], strict=False):
             column.frombytes(data)

@@ -21,7 +21,7 @@ _NO_RUNS = Runs()
 class Partition:
     """One partition.
 
-    next_offset is the high watermark: what is not committed has no offset.  size_bytes: of all
+    next_offset is the high watermark: uncommitted records have no offset.  size_bytes: of all
     live runs.  cleanings: the rounds of compaction it has been through.  epochs: its leader epochs.
     """
 
@@ -78,7 +78,7 @@ class Partition:
         )
 
     def fold_log_start(self, offset: int) -> list[RunRow]:
-        """Move the log start up; return the runs that fell away."""
+        """Move the log start up; return the removed runs."""
         expect(
             self.log_start <= offset <= self.next_offset,
             f"partition {self.number}: log start {offset} outside {self.log_start}"

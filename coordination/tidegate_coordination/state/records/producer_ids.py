@@ -1,9 +1,9 @@
-"""Which producer ids were given out, and roughly when.
+"""The producer ids that were assigned, and roughly when.
 
-A cluster gives out the ids of one range of 2^40, and counts no others: a client can write with any
-id, also with one that it made up.  The range is drawn when the cluster begins, so that two clusters
-hardly share ids, and records of one can be told from those of the other, or moved there.  Clusters
-from before metadata.version 3 have the first one.
+A cluster assigns the ids of one range of 2^40, and counts no others: a client can write with any
+id, also with one that it made up.  The range is drawn when the cluster is created, so that two
+clusters hardly share ids, and records of one can be distinguished from those of the other, or moved
+there.  Clusters from before metadata.version 3 have the first range.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ProducerIdTable:
         return range(first, first + (1 << _RANGE_BITS))
 
     def was_given(self, producer_id: int) -> bool:
-        """Tell whether an id can have been given out: others are made up, or another cluster's."""
+        """Return whether an id can have been assigned: others are made up, or another cluster's."""
         return self.own.start <= producer_id < self.next_id
 
     def fold_begun(self, first: int) -> None:
@@ -55,9 +55,9 @@ class ProducerIdTable:
         self._blocks.append((event.first, log_time_ms))
 
     def fold_skipped(self, first: int) -> None:
-        """Never give out ids below `first`; no id so far counts as young any more.
+        """Never assign ids below `first`; no id so far counts as young any more.
 
-        What is younger than a backup may have written what the restored state does not know.
+        Producers younger than a backup may have written batches that the restored state lacks.
         """
         self.next_id = max(self.next_id, first)
         self._blocks = []

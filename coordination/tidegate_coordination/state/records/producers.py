@@ -1,4 +1,4 @@
-"""What a partition remembers of an idempotent producer: its epoch and last five batches."""
+"""A partition's state of an idempotent producer: its epoch and last five batches."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class ProducerState(NamedTuple):
         return None
 
     def has_forgotten(self, first_sequence: int, last_sequence: int) -> bool:
-        """Tell whether a batch with these sequences lies before all that are kept.
+        """Return whether a batch with these sequences lies before all kept batches.
 
         It was accepted then, if the producer began at zero: each batch follows the one before it.
-        Near the wrap nobody can tell it from one that is far ahead, so it counts as that.
+        Near the wrap it cannot be distinguished from a batch far ahead, and counts as that.
         """
         if len(self.batches) < KEPT_BATCHES:
             return False

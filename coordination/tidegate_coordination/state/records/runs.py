@@ -1,15 +1,15 @@
 """The runs of one partition: where its batches lie, 34 bytes a run.
 
-Rows are in offset order, appended at the end and cut at the front, and stretches of them replaced
-by segments, or taken out.  The cut only moves an index; the columns shrink once half of them is
+Rows are in offset order, appended at the end and cut at the front.  Segments replace stretches of
+rows, and skips remove some.  The cut only moves an index; the columns shrink once half of them is
 dead.  Base offsets are a column of their own, to be searched; the rest of a row is packed, since it
 is written and read as a whole, and a partition with few runs should cost few objects.
 
-Numbers of objects have 40 bits: 32, as they always had, and 8 behind all else, which snapshots up
-to format 5 leave out, as they are zero there.
+Numbers of objects have 40 bits: 32, as they always had, and 8 after all other fields, which
+snapshots up to format 5 omit, as they are zero there.
 
-A run ends where the next one begins, or at end_offset.  Only in front of a hole, where runs were
-taken out, this is not so; where such a run ends is kept apart, for there are few.
+A run ends where the next one begins, or at end_offset.  Only before a hole, where runs were
+removed, this does not hold; the ends of such runs are kept separately, since they are few.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...events.cluster import Run
 
 
 class RunRow(NamedTuple):
-    """One run.  next_offset: the first offset behind it."""
+    """One run.  next_offset: the first offset after it."""
 
     base_offset: int
     next_offset: int
@@ -46,7 +46,7 @@ _unpack = _REST.unpack_from
 
 
 class Runs:
-    """All live runs of a partition; end_offset is the first offset behind the last one."""
+    """All live runs of a partition; end_offset is the first offset after the last one."""
 
     __slots__ = ("_base", "_ends", "_first", "_rest", "end_offset")
 
@@ -109,13 +109,13 @@ class Runs:
         return at if at < len(self) and self._base[self._first + at] == base_offset else None
 
     def index_from(self, offset: int) -> int:
-        """Return the index of the first run that begins there or behind; len() if none does."""
+        """Return the index of the first run that begins there or later; len() if none does."""
         return bisect_left(self._base, offset, self._first) - self._first
 
     def replace(self, start: int, stop: int, rows: Sequence[RunRow]) -> list[RunRow]:
-        """Put other rows in the place of the runs from index start to stop; return those.
+        """Replace the runs from index start to stop by other rows; return the replaced ones.
 
-        Where nothing takes the place of what goes, a hole is left.
+        If there are no other rows, a hole is left.
         """
         dropped = [self[index] for index in range(start, stop)]
         before = [self[start - 1]] if start else []
@@ -153,7 +153,7 @@ class Runs:
         return dropped
 
     def encode(self, *, is_wide: bool) -> object:
-        """Return the live rows, column by column; then where runs in front of holes end, if any.
+        """Return the live rows, column by column; then the ends of runs before holes, if any.
 
         is_wide: with all bits of the objects' numbers; else they must be low.
         """

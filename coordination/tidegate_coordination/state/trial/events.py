@@ -1,15 +1,15 @@
-"""Whether events can be folded, before they are written: an entry that cannot stops every replica.
+"""Checks that events can be folded, before they are written: a bad entry stops every replica.
 
-A rule should never decide on such an event, as none should ask for more than the level there is.
-Should one do so all the same, it costs its own proposal, not the cluster its life (decision 24).
+A rule should never decide on such an event, nor on one above the cluster's level.  If a rule does
+so by mistake, only its own proposal fails, and the cluster does not stop (decision 24).
 
-One Trial goes with one entry under construction.  It looks at the state, which it does not change,
-and remembers what earlier events of the entry will have changed of what it looks at.  Scopes keep
-all but WAL commits from meeting earlier changes (../rules/proposal.py), so that is little: where
-partitions end, and what may happen only once.
+One Trial belongs to one entry under construction.  It reads the state, which it does not change,
+and records the changes by earlier events of the entry that it must respect.  Scopes keep all but
+WAL commits from reading earlier changes (../rules/proposal.py), so these are few: where partitions
+end, and facts that may occur only once.
 
-It is no second fold: it knows what the fold expects, and what fits in its columns.  Tests hold the
-two against each other: what passes here can be folded.
+It is no second fold: it knows the fold's expectations, and the bounds of its columns.  Tests
+compare the two: events that pass here can be folded.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Trial:
         self._acknowledged: Final[dict[int, int]] = {}
 
     def check(self, events: Iterable[ev.Event]) -> None:
-        """See that the events can be folded behind those of earlier calls.
+        """Check that the events can be folded after those of earlier calls.
 
         Raises:
-          StateBroken, LookupError, struct.error, TypeError: they cannot.  Check no more: what the
-            call had noted already is not taken back.
+          StateBroken, LookupError, struct.error, TypeError: they cannot.  Do not use the trial
+            again: the changes that the call has recorded are not undone.
         """
         for event in events:
             if isinstance(event, ev.WalCommitted):  # often the only one, and large
@@ -69,7 +69,7 @@ class Trial:
 
     @cached_property
     def checks(self) -> Mapping[type[ev.Event], Callable[[Any], None] | None]:
-        """Return what looks at each type of event."""
+        """Return the check of each type of event."""
         runs = self._runs
         return {
             ev.ClusterCreated: self._cluster_created,
@@ -261,7 +261,7 @@ class Trial:
             last is None or event.generation >= last.generation,
             f"group {event.group_id}: generation {event.generation} after a later one",
         )
-        # Its generation, and whether it has members, is what other events are checked against.
+        # Other events are checked against its generation, and whether it has members.
         self._only_once("group", event.group_id)
 
     def _offsets_deleted(self, event: gev.OffsetsDeleted) -> None:

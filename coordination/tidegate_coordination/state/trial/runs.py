@@ -43,7 +43,7 @@ class RunTrial:
         self._is_wide: Final = state.metadata_version >= WIDE_NUMBERS
 
     def wal_committed(self, event: ev.WalCommitted) -> None:
-        """Each run goes on where its partition ends, and fits in its columns."""
+        """Check that each run begins where its partition ends, and fits in its columns."""
         self._settle(WalName(event.incarnation, event.counter))
         expect(0 <= event.size_bytes <= MAX_UINT32, f"an object of {event.size_bytes} bytes")
         ends, partitions = self._next_offsets, self._state.partitions
@@ -152,7 +152,7 @@ class RunTrial:
             self._add_objects(len(each.segments))
 
     def runs_skipped(self, event: ev.RunsSkipped) -> None:
-        """What is given up are whole runs."""
+        """Check that only whole runs are skipped."""
         for each in event.stretches:
             self._skipped.add(each.partition)
             self._replace(each.partition, each.base_offset, each.next_offset)

@@ -1,7 +1,7 @@
-"""Bytes of a file, as a part of a reply: the kernel sends them, Python never sees them.
+"""Bytes of a file as a part of a reply: the kernel sends them, Python never sees them.
 
-What a file holds was verified once, in this process.  Before each use its stamp is compared with
-the one of that moment, so a file that somebody cut or wrote to since is not served.
+This process verified the file's content once.  Before each use it compares the file's stamp with
+the stamp of that moment, so a file that another program cut or wrote to since is not served.
 """
 
 from __future__ import annotations
@@ -13,45 +13,45 @@ from typing import Protocol
 from .steps import OpenFile
 
 _READ_BYTES = 128 << 10
-# What sending says of the file; all else is the socket's.
+# Errors of sendfile that concern the file; all others concern the socket.
 _OF_FILES = (errno.EIO, errno.EINVAL, errno.EOVERFLOW, errno.ESTALE, errno.ESPIPE)
 
 
 class FileChanged(Exception):
-    """A file is not what it was when it was verified.
+    """A file changed, or cannot be read, since it was verified.
 
-    If a part of it may be out already, close the connection; else read the bytes elsewhere.
+    If the client may have got a part of it, close the connection; else read the bytes elsewhere.
     """
 
 
 class FileUse(Protocol):
-    """Who lends the file hears what becomes of it."""
+    """Callbacks to the cache that lends the file."""
 
     def used(self) -> None:
-        """Take note that it is wanted."""
+        """Count a use of the file."""
         ...
 
     def sent(self, size_bytes: int) -> None:
-        """Take note that bytes went out."""
+        """Count bytes that were sent."""
         ...
 
     def changed(self, reason: str) -> None:
-        """Give the file up."""
+        """Drop the file from the cache."""
         ...
 
     async def in_thread(self, step: Callable[[], None]) -> None:
-        """Do a step that may wait for the disk, with a deadline.
+        """Run a step that may wait for the disk, in a thread and with a deadline.
 
         Raises:
-          FileChanged: the disk failed, or does not answer.
+          FileChanged: the disk failed, or did not answer before the deadline.
         """
         ...
 
 
 class FilePart:
-    """Whole or a slice of a file that was verified; len() and slices work as those of bytes.
+    """A verified file or a slice of it; len() and slices work as those of bytes.
 
-    Whoever holds a part keeps the file open.
+    The file stays open as long as any part of it exists.
     """
 
     __slots__ = ("_file", "_length", "_stamp", "_start", "_use")
@@ -75,7 +75,10 @@ class FilePart:
         )
 
     def is_ready(self) -> bool:
-        """Tell whether it can be sent as it is, without waiting for the disk; counts as a use."""
+        """Return whether it is unchanged and in memory, so that sending waits for no disk.
+
+        Counts as a use.
+        """
         self._use.used()
         try:
             is_same = self._file.stamp() == self._stamp
@@ -84,31 +87,31 @@ class FilePart:
             return False
 
     def is_in_memory(self) -> bool:
-        """Guess, without waiting, whether it can be sent without waiting for the disk."""
+        """Guess, without blocking, whether sending it would wait for the disk."""
         try:
             return self._file.is_in_memory(self._start, self._length)
         except OSError:
             return False
 
     async def bring(self) -> None:
-        """Have the kernel read it from the disk, so that sending it waits for nothing.
+        """Have the kernel read it into memory, so that sending it does not wait for the disk.
 
         Raises:
-          FileChanged: see there.
+          FileChanged: the disk failed, or did not answer before the deadline.
         """
         await self._use.in_thread(self._read_through)
 
     def _read_through(self) -> None:
-        """Read it and keep nothing."""
+        """Read all bytes, which fills the kernel's page cache, and drop them."""
         end = self._start + self._length
         for at in range(self._start, end, _READ_BYTES):
             self._file.read_at(at, min(_READ_BYTES, end - at))
 
     def read(self) -> bytes:
-        """Return all of it.
+        """Return all bytes.
 
         Raises:
-          FileChanged: see there.
+          FileChanged: the file changed, or cannot be read.
         """
         try:
             self._check()
@@ -123,18 +126,18 @@ class FilePart:
         """Return the first bytes for a transport that is no socket; they count as sent.
 
         Raises:
-          FileChanged: see there.
+          FileChanged: the file changed, or cannot be read.
         """
         body = self[:max_bytes].read()
         self._use.sent(len(body))
         return body
 
     def send_to(self, socket: int) -> int:
-        """Let the kernel send what it can without waiting; return how many bytes that was.
+        """Have the kernel send as much as it can without blocking; return the number of bytes.
 
         Raises:
-          OSError: what a socket raises.
-          FileChanged: see there.
+          OSError: the socket failed.
+          FileChanged: the file changed, or cannot be read.
         """
         try:
             self._check()
@@ -150,7 +153,7 @@ class FilePart:
 
     def _check(self) -> None:
         if self._file.stamp() != self._stamp:
-            raise self._given_up("somebody wrote to it")
+            raise self._given_up("another program wrote to it")
 
     def _given_up(self, reason: str) -> FileChanged:
         self._use.changed(reason)

@@ -16,20 +16,20 @@ from .steps import DiskEntry, DiskSteps, OpenFile
 
 T = TypeVar("T")
 
-# Linux alone can look without waiting; elsewhere every file counts as in memory.
+# Only Linux can check without blocking; elsewhere every file counts as in memory.
 _NOWAIT = getattr(os, "RWF_NOWAIT", -1)
-# The kernel reads and forgets files in stretches, so not every page must be looked at.
+# The kernel reads and evicts files in stretches, so checking some of the pages is enough.
 _LOOK_BYTES = 128 << 10
 
 
 class RealDiskSteps:
-    """The kernel's calls, below a root folder."""
+    """The kernel's calls on paths below a root folder."""
 
     def __init__(self, root: str) -> None:
         self._root = os.path.abspath(root)
 
     def make_root(self) -> None:
-        """Make the root folder durably, with those above it that are missing."""
+        """Make the root folder, and missing folders above it, durably."""
         missing: list[str] = []
         folder = self._root
         while not os.path.isdir(folder):
@@ -111,7 +111,7 @@ class RealFile:
         return part + self.read_at(start + len(part), length - len(part))
 
     def is_in_memory(self, start: int, length: int) -> bool:
-        """See OpenFile.  Where the file system cannot tell, it counts as on the disk."""
+        """See OpenFile.  If the file system cannot answer, the bytes count as not in memory."""
         if _NOWAIT < 0:
             return True
         try:
@@ -146,7 +146,7 @@ class RealDisk:
 
 @cache
 def _is_memory(device: int) -> bool:
-    """Tell whether a file system has no disk at all (tmpfs)."""
+    """Return whether a file system lies in memory only (tmpfs)."""
     number = f"{os.major(device)}:{os.minor(device)}"
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
@@ -174,7 +174,7 @@ def _read_up_to(handle: int, length: int) -> bytes:
 
 
 def _entry(entry: os.DirEntry[str]) -> DiskEntry | None:
-    """What a name is; None if it went away while we looked."""
+    """Return a name's entry; None if the name was removed during the scan."""
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:

@@ -4,13 +4,13 @@ To create: write a temporary file, sync it, link it to its name (which fails if 
 so two creators have one winner), sync the folder, remove the temporary name.  A name therefore
 never holds half an object, and a create that returned survives a power cut.
 
-A folder's own name must be durable too.  Who finds a folder made by another cannot know that the
-other has synced it, so the first use of each folder in each process syncs all folders above it.
-For the same reason a taken name is reported only after its folder was synced: the caller may take
-an equal object there for its own success.
+A folder's own name must be durable too.  A process that finds a folder of another process cannot
+know whether that process has synced it, so the first use of each folder in each process syncs all
+folders above it.  For the same reason a taken name is reported only after its folder was synced:
+the caller may take an equal object there for its own success.
 
-If a folder cannot be synced, the kernel may drop what it could not write and report success the
-next time.  So after one such failure nothing more is promised: see DurableFolders.refuse_if_failed.
+If a folder cannot be synced, the kernel may drop the unwritten changes and report success the next
+time.  So after one such failure the store refuses all writes: see DurableFolders.refuse_if_failed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TEMP_FOLDER = ".tidegate-tmp"
 
 
 class DurableFolders:
-    """The folders whose names are known to survive; shared by the threads of one store."""
+    """The folders whose names this process has synced; shared by the threads of one store."""
 
     def __init__(self) -> None:
         self._durable: set[str] = {""}
@@ -57,7 +57,7 @@ class DurableFolders:
 
 
 class TempNames:
-    """Names for temporary files; a name left by another process is passed over."""
+    """Names for temporary files; a name that another process left is skipped."""
 
     def __init__(self) -> None:
         self._numbers = count()
@@ -101,7 +101,10 @@ def remove(steps: DiskSteps, folders: DurableFolders, paths: list[str]) -> None:
 
 
 def sweep_temporary(steps: DiskSteps, modified_before: float) -> None:
-    """Remove temporary files that a power cut left; young ones may be another process's."""
+    """Remove temporary files that a power cut left.
+
+    Younger ones stay: another process may be writing them.
+    """
     with suppress(FileNotFoundError):
         for entry in steps.scan(TEMP_FOLDER):
             if entry.modified_at < modified_before:
@@ -110,7 +113,7 @@ def sweep_temporary(steps: DiskSteps, modified_before: float) -> None:
 
 
 def walk(steps: DiskSteps, folder: str, start_after: str) -> Iterator[ObjectInfo]:
-    """The files below folder ('' or 'a/') after a key, in key order."""
+    """Yield the files below folder ('' or 'a/') after a key, in key order."""
     for key, entry in _sorted_entries(steps, folder):
         if not entry.is_folder:
             if key > start_after:
@@ -135,7 +138,7 @@ def _link_durably(steps: DiskSteps, folders: DurableFolders, temp_path: str, pat
 
 
 def _sorted_entries(steps: DiskSteps, folder: str) -> list[tuple[str, DiskEntry]]:
-    """A folder sorts as its name with '/', so that the walk meets keys in key order."""
+    """Sort a folder as its name with '/', so that the walk yields keys in key order."""
     try:
         entries = steps.scan(folder.removesuffix("/"))
     except (FileNotFoundError, NotADirectoryError):

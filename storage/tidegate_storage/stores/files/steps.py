@@ -1,8 +1,8 @@
-"""What file store and disk cache ask of a disk.
+"""The disk operations that the file store and the disk cache need.
 
-A DiskSteps is one step each: the calls a kernel offers, none of which is durable by itself.
-disk_recipes.py puts them in an order that survives a power cut.  A Disk runs a recipe whole:
-RealDisk in one thread, MemoryDisk in place, so that both take the same steps in the same order.
+The methods of DiskSteps are the calls of a kernel, none of which is durable by itself.  recipes.py
+puts them in an order that survives a power cut.  A Disk runs a whole recipe: RealDisk in one
+thread, MemoryDisk in place, so both take the same steps in the same order.
 
 Paths are relative to the disk's root folder, with '/' between parts; '' is the root itself.
 Steps raise OSError as the kernel would.
@@ -30,12 +30,12 @@ class DiskEntry(NamedTuple):
 class OpenFile(Protocol):
     """A file open for reading.
 
-    It stays what it is, whatever becomes of its name, and is closed when the last who holds it lets
-    go: so no eviction closes it under somebody who is sending it.
+    Its content stays readable after its name is removed.  It closes when its last holder drops the
+    reference, so an eviction never closes a file that a connection is sending.
     """
 
     def stamp(self) -> tuple[int, int]:
-        """Size in bytes, and a number that a write to the file changes."""
+        """Return the size in bytes, and a number that a write to the file changes."""
         ...
 
     def read_at(self, start: int, length: int) -> bytes:
@@ -49,7 +49,7 @@ class OpenFile(Protocol):
     def send_to(self, socket: int, start: int, length: int) -> int:
         """Send up to length bytes to a socket's descriptor; return how many; 0 at the end.
 
-        Raises BlockingIOError, and OSError for the socket's troubles and the file's.
+        Raises BlockingIOError, and OSError for errors of the socket and of the file.
         """
         ...
 
@@ -70,17 +70,17 @@ class DiskSteps(Protocol):
         ...
 
     def sync_file(self, handle: int) -> None:
-        """On return the content will survive a power cut; its name may not."""
+        """Make the content survive a power cut; the file's name may still be lost."""
         ...
 
     def close(self, handle: int) -> None: ...
 
     def link_new(self, source: str, target: str) -> None:
-        """Give a file a second name; raises FileExistsError when that is taken."""
+        """Give a file a second name; raises FileExistsError if that name is taken."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name, which may be taken; raises FileNotFoundError."""
+        """Give a file another name, replacing a file there; raises FileNotFoundError."""
         ...
 
     def remove(self, path: str) -> None:
@@ -88,7 +88,7 @@ class DiskSteps(Protocol):
         ...
 
     def sync_folder(self, path: str) -> None:
-        """On return the names in this folder, and the lack of others, will survive a power cut."""
+        """Make the folder's present names, and its removals, survive a power cut."""
         ...
 
     def read(self, path: str, start: int, length: int | None) -> bytes:
@@ -100,7 +100,7 @@ class DiskSteps(Protocol):
         ...
 
     def scan(self, path: str) -> list[DiskEntry]:
-        """The names in a folder, in no order; raises FileNotFoundError, NotADirectoryError."""
+        """Return a folder's names in no order; raises FileNotFoundError, NotADirectoryError."""
         ...
 
 
@@ -108,7 +108,7 @@ class Disk(Protocol):
     """Runs recipes."""
 
     async def run(self, recipe: Callable[[DiskSteps], T]) -> T:
-        """Run a recipe to its end.  If this is cancelled, the recipe may still go on."""
+        """Run a recipe to its end.  If the caller is cancelled, the recipe may still continue."""
         ...
 
     async def aclose(self) -> None: ...
