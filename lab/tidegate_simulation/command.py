@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from .plans.zone_plan import MAX_ZONES
+from .plans.bounds import MAX_ZONES
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 

@@ -32,7 +32,6 @@ PARTITION_KINDS: Final = (
     f"{PREFIX}clients",
     *BETWEEN_ZONES,
 )
-MAX_ZONES: Final = 9
 GATEWAYS: Final = 3
 _MAX_MORE_GATEWAYS: Final = 3
 _SHARE: Final = 0.25

@@ -15,8 +15,9 @@ from tidegate_gateway.fetch import object_owners, zone_reads
 from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_gateway.zones.read_steering import ReadSteering
 from tidegate_simulation.command import app
+from tidegate_simulation.plans.bounds import MAX_ZONES
 from tidegate_simulation.plans.faults import FaultPlan
-from tidegate_simulation.plans.zone_plan import MAX_ZONES, PARTITION_KINDS, draw_zones
+from tidegate_simulation.plans.zone_plan import PARTITION_KINDS, draw_zones
 from tidegate_simulation.run import plan_of, simulate
 from tidegate_simulation.world.cuts import Cuts
 from tidegate_storage.stores.object_store import StoreUnavailable
