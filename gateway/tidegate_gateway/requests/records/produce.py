@@ -1,6 +1,7 @@
 """Produce: versions 3-13.  (0-2 are announced, as Kafka does for old librdkafka, and refused.)
 
-Stage one checks each batch and appends it to the open WAL object, in the order of the request;
+Stage one checks each batch (produce_rules.py) and appends it to the open WAL object, in the order
+of the request;
 stage two fills the reply slot once all of its batches are settled.  One bad batch fails its
 partition only.
 
@@ -24,19 +25,18 @@ from tidegate_coordination.coordinator.coordinator import Coordinator, Coordinat
 from tidegate_coordination.rules.records.wal import BatchOutcome, Refusal
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode, error_text
-from tidegate_protocol.errors import InvalidBatch, InvalidReason
 from tidegate_protocol.headers import RequestHeader, response_header
 from tidegate_protocol.messages import produce as messages
 from tidegate_protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
-    ProduceRequest,
     ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
 )
-from tidegate_protocol.records import BatchHeader, check_batch
+from tidegate_protocol.plain_produce import TOPIC_IDS_FROM
+from tidegate_protocol.records import BatchHeader
 
 from ...network.arenas import Arena
 from ...network.call import Peer
@@ -50,26 +50,23 @@ from ...produce.produce_deadlines import ProduceDeadlines
 from ...produce.refusals import BatchRefused
 from ...produce.wal_writer import WalWriter
 from ...refused_features import RefusedFeatures
-from ...topics.internal_topics import INTERNAL_TOPICS
 from ...unserved import TRANSACTIONS
+from .produce_rules import (
+    NO_ANSWER,
+    accepted_header,
+    find_topic,
+    request_error,
+    writable_topic,
+)
 
 _log = structlog.get_logger("tidegate.produce")
 
-TOPIC_IDS_FROM: Final = 13
-ZSTD_FROM: Final = 7
-ZSTD: Final = 4
-VALID_ACKS: Final = (-1, 0, 1)
 # A client waits about as long by default (request.timeout.ms).
 ROOM_SECONDS: Final = 30.0
 
 # What it costs to take a batch, in rows (turns.py).
 ROWS_A_BATCH: Final = 5
 UNANSWERABLE: Final = "the answer to a produce request could not be given"
-_REASON_CODES = {
-    InvalidReason.CORRUPT: ErrorCode.CORRUPT_MESSAGE,
-    InvalidReason.INVALID_RECORD: ErrorCode.INVALID_RECORD,
-    InvalidReason.INVALID_TIMESTAMP: ErrorCode.INVALID_TIMESTAMP,
-}
 _REFUSAL_CODES = {
     Refusal.UNKNOWN_TOPIC: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     Refusal.STALE_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -275,13 +272,13 @@ class Produce:
         else:
             request = messages.decode_request(body, header.api_version)
         turns = Turns()
-        slot = None if request.acks == 0 else connection.open_slot()
+        slot = None if request.acks == NO_ANSWER else connection.open_slot()
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
         received = _Received(header.api_version, connection.peer, arena, pending, room_by)
         if request.transactional_id is not None:
             self.refused.note(connection.peer, TRANSACTIONS)
-        whole = _error_of_all(request)
+        whole = request_error(request.transactional_id, request.acks)
         if whole is None:
             whole = self._error_here()
         for topic_data in request.topic_data:
@@ -313,13 +310,13 @@ class Produce:
     async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:
         """Find the topic, reading the log to its end before calling it unknown."""
         topics = self.coordinator.state.topics
-        by_id = version >= TOPIC_IDS_FROM
-        topic = topics.by_id.get(data.topic_id) if by_id else topics.by_name.get(data.name)
+        key = data.topic_id if version >= TOPIC_IDS_FROM else data.name
+        topic = find_topic(topics, key)
         highest = max((each.index for each in data.partition_data), default=0)
         if topic is not None and highest < len(topic.partition_numbers):
             return topic
         await self._catch_up()
-        return topics.by_id.get(data.topic_id) if by_id else topics.by_name.get(data.name)
+        return find_topic(topics, key)
 
     async def _catch_up(self) -> None:
         try:
@@ -335,13 +332,7 @@ class Produce:
         answer: PartitionProduceResponse,
     ) -> None:
         try:
-            if topic is None or not 0 <= data.index < len(topic.partition_numbers):
-                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if topic is None and received.version >= TOPIC_IDS_FROM:
-                    unknown = ErrorCode.UNKNOWN_TOPIC_ID
-                raise BatchRefused(unknown, "")
-            if topic.name in INTERNAL_TOPICS:
-                raise BatchRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is internal")
+            topic = writable_topic(topic, data.index, received.version)
             records = cast("memoryview | None", data.records)  # a decoded field is never else
             batch, batch_header = await self._checked(topic, records, received.version)
             if not self.writer.has_room:
@@ -371,54 +362,10 @@ class Produce:
         self, topic: Topic, records: memoryview | None, version: int
     ) -> tuple[Buffer, BatchHeader]:
         settings = self.settings_of(topic)
-        batch_header = _checked_header(records, settings, version)
+        now_ms = self.now_ms()
+        batch_header = accepted_header(records, settings, version, now_ms)
         assert records is not None
-        self._check_timestamp(settings, batch_header)
         if not self.deep_check.is_needed(settings, batch_header):
             return records, batch_header
         batch = await self.deep_check.check(settings, records)
-        return batch, _checked_header(memoryview(batch), settings, version)
-
-    def _check_timestamp(self, settings: TopicSettings, header: BatchHeader) -> None:
-        if settings.timestamp_type_is_append or header.max_timestamp < 0:
-            return
-        if header.max_timestamp > self.now_ms() + settings.timestamp_after_max_ms:
-            raise BatchRefused(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"the time stamp {header.max_timestamp} is more than"
-                f" message.timestamp.after.max.ms={settings.timestamp_after_max_ms} ahead",
-            )
-
-
-def _error_of_all(request: ProduceRequest) -> tuple[ErrorCode, str] | None:
-    """Return what is wrong with the request as a whole."""
-    if request.transactional_id is not None:
-        return (
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "transactions are not supported yet",
-        )
-    if request.acks not in VALID_ACKS:
-        return ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}; use -1, 0 or 1"
-    return None
-
-
-def _checked_header(
-    records: memoryview | None, settings: TopicSettings, version: int
-) -> BatchHeader:
-    if records is None:
-        raise BatchRefused(ErrorCode.INVALID_RECORD, "the partition has no records")
-    if len(records) > settings.max_message_bytes:
-        raise BatchRefused(ErrorCode.MESSAGE_TOO_LARGE, "")
-    try:
-        header = check_batch(records)
-    except InvalidBatch as invalid:
-        raise BatchRefused(_REASON_CODES[invalid.reason], str(invalid)) from invalid
-    if header.is_transactional:
-        raise BatchRefused(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet"
-        )
-    if header.codec == ZSTD and version < ZSTD_FROM:
-        raise BatchRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "")
-    if len(records) > settings.segment_bytes:
-        raise BatchRefused(ErrorCode.RECORD_LIST_TOO_LARGE, "")
-    return header
+        return batch, accepted_header(memoryview(batch), settings, version, now_ms)
