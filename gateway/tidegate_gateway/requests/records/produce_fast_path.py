@@ -41,7 +41,8 @@ from ...network.arenas import Arena
 from ...network.connection import Connection, fill
 from ...network.replies import ReplySlot
 from ...produce.refusals import BatchRefused
-from .produce import UNANSWERABLE, Produce, settle_answer
+from .produce import Produce
+from .produce_answers import UNANSWERABLE, settle_answer
 from .produce_rules import ANSWERED_ACKS, accepted_header, find_topic, writable_topic
 
 # Room is looked for once a request: a larger one could make an object much larger than it may be.
