@@ -72,6 +72,7 @@ class Dispatcher:
             return False
         if not self._plain_produce.start(connection, frame, arena):
             return False
+        connection.receiver.produce_received()
         self._counter.count(PRODUCE)
         return True
 
@@ -86,6 +87,7 @@ class Dispatcher:
         try:
             if facts.key == PRODUCE:
                 await self._produce.start(connection, header, body, arena)
+                connection.receiver.produce_received()
             else:
                 await self._answer(connection, header, body, arena)
         except RemoteProtocolError as error:

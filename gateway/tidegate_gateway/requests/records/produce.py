@@ -134,7 +134,6 @@ class Produce:
                 else:
                     await self._start_partition(received, topic, data, partition)
                 await turns.count(ROWS_A_BATCH)
-        connection.receiver.inflow.whole_at = connection.receiver.received_at
         pending.stage_one_done(request.timeout_ms)
 
     def _error_here(self) -> tuple[ErrorCode, str] | None:

@@ -245,7 +245,8 @@ class PlainProducePath:
         me = self._live_gateways.get(coordinator.incarnation)
         if me is None or me.draining or coordinator.is_cut_off:
             return False
-        position = connection.plain_prefix_end
+        peer = connection.peer
+        position = peer.plain_prefix_end
         route = self._routes.get(bytes(frame[_HEAD.size : position])) if position else None
         if route is None or self._routes_as_of != (self._topics.version, self._configs.version):
             return self._start_unknown(connection, frame, arena)
@@ -253,19 +254,19 @@ class PlainProducePath:
         place = read_records(frame, position)
         if place is None or head != route.head:
             return self._start_unknown(connection, frame, arena)
-        batch = frame[place[0] : place[1]]
+        start, end = place
+        batch = frame[start:end]
         produce, topic = self._produce, route.topic
         try:
             header = accepted_header(batch, route.settings, route.version, produce.now_ms())
         except BatchRefused:
             return False
         lone = _Lone(self, route, correlation_id, connection)
-        produce.on_topic_bytes(topic.name, len(batch))
-        connection.peer.produced_bytes += len(batch)
-        produce.writer.pin(arena)
-        produce.writer.append(topic.topic_id, route.index, batch, header, lone)
-        receiver = connection.receiver
-        receiver.inflow.whole_at = receiver.received_at
+        produce.on_topic_bytes(topic.name, end - start)
+        peer.produced_bytes += end - start
+        writer = produce.writer
+        writer.pin(arena)
+        writer.append(topic.topic_id, route.index, batch, header, lone)
         self.deadlines.add(lone, route.timeout_ms)
         return True
 
@@ -285,8 +286,6 @@ class PlainProducePath:
             produce.on_topic_bytes(topic.name, len(batch))
             connection.peer.produced_bytes += len(batch)
             produce.writer.append(topic.topic_id, partition, batch, header, request.token())
-        receiver = connection.receiver
-        receiver.inflow.whole_at = receiver.received_at
         self.deadlines.add(request, plain.timeout_ms)
         return True
 
@@ -333,4 +332,4 @@ class PlainProducePath:
         settings = self._produce.settings_of(topic)
         route = _Route(head, plain, topic, settings)
         self._routes[bytes(frame[_HEAD.size : position])] = route
-        connection.plain_prefix_end = position
+        connection.peer.plain_prefix_end = position
