@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 
@@ -19,12 +19,15 @@ from tidegate_protocol.apis import APIS, ApiFacts, ApiKey
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.headers import RequestHeader, decode_request_header, response_header
 
+from .gateway_counters import GatewayCounters
 from .network.arenas import Arena
 from .network.call import Call, Handler
 from .network.connection import Connection, ReplyFlusher, fill
 from .network.large_requests import LARGE_BODY_BYTES, LargeRequests
 from .network.receiver import CloseConnection
 from .refused_features import RefusedFeatures
+from .requests.records.produce import Produce
+from .requests.records.produce_fast_path import PlainProducePath
 from .topics.client_acts import note_acts
 from .unserved import Refusal, unserved_api, unserved_version
 
@@ -52,42 +55,16 @@ BRIEF: Final = frozenset(
 )
 
 
-class ProduceHandler(Protocol):
-    """The one handler of two stages; see requests/produce.py."""
-
-    async def start(
-        self, connection: Connection, header: RequestHeader, body: memoryview, arena: Arena
-    ) -> None:
-        """Fix the request's place in the log; its reply slot is filled later."""
-        ...
-
-
-class PlainProduceHandler(Protocol):
-    """What takes produce requests without waiting; see requests/records/produce_fast_path.py."""
-
-    def start(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
-        """Take the request in a frame, or leave it alone and return False."""
-        ...
-
-
-class RequestCounter(Protocol):
-    """Counts requests, for metrics."""
-
-    def count(self, api_key: int) -> None:
-        """One request of the API was read."""
-        ...
-
-
 class Dispatcher:
     """Handles the frames of all connections."""
 
     def __init__(
         self,
-        plain_produce: PlainProduceHandler,
-        produce: ProduceHandler,
+        plain_produce: PlainProducePath,
+        produce: Produce,
         handlers: Sequence[Handler],
         flusher: ReplyFlusher,
-        counter: RequestCounter,
+        counter: GatewayCounters,
         refused: RefusedFeatures,
         large: LargeRequests | None = None,
     ) -> None:
@@ -105,6 +82,7 @@ class Dispatcher:
             return False
         if not self._plain_produce.start(connection, frame, arena):
             return False
+        connection.receiver.produce_received()
         self._counter.count(_PRODUCE)
         return True
 
@@ -119,6 +97,7 @@ class Dispatcher:
         try:
             if facts.key == _PRODUCE:
                 await self._produce.start(connection, header, body, arena)
+                connection.receiver.produce_received()
             else:
                 await self._answer(connection, header, body, arena)
         except RemoteProtocolError as error:

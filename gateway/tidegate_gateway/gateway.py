@@ -58,6 +58,7 @@ from .handlers import make_handlers
 from .network.arenas import ArenaPool
 from .network.call import Peer
 from .network.connection import Connection, ReplyFlusher
+from .network.inflow import Inflow
 from .network.large_requests import LargeRequests
 from .network.proxied import source_of
 from .network.receiver import PATIENCE_STEP_SECONDS
@@ -76,7 +77,6 @@ from .peers.peer_service import PeerService
 from .peers.peers import Dial, GatewayPeers
 from .produce.produce_deadlines import ProduceDeadlines
 from .produce.record_checks import RecordChecks
-from .produce.seal_pace import Inflow
 from .produce.wal_writer import WalWriter
 from .refused_features import RefusedFeatures
 from .requests.records.produce import Produce

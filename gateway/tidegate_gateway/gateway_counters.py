@@ -16,7 +16,7 @@ class GatewayCounters:
     topic_bytes_in: Counter[str] = field(default_factory=Counter[str])
 
     def count(self, api_key: int) -> None:
-        """See dispatch.RequestCounter."""
+        """One request of the API was read."""
         self.requests[api_key] += 1
 
     def add_bytes_in(self, topic: str, size_bytes: int) -> None:

@@ -10,10 +10,10 @@ from trio.testing import MockClock
 from tidegate_gateway.network.arenas import Arena, ArenaPool
 from tidegate_gateway.network.call import Peer
 from tidegate_gateway.network.connection import Connection, fill
+from tidegate_gateway.network.inflow import Inflow
 from tidegate_gateway.network.memory_transport import memory_transport_pair
 from tidegate_gateway.network.receiver import ConnectionLimits
 from tidegate_gateway.network.reply_memory import ReplyMemory
-from tidegate_gateway.produce.seal_pace import Inflow
 from tidegate_protocol.frames import frame
 
 LARGE_REPLY = bytes(100_000)

@@ -16,6 +16,7 @@ from tidegate_gateway.admin.metrics import gateway_metrics
 from tidegate_gateway.network.arenas import LARGE_BYTES, Arena, ArenaPool
 from tidegate_gateway.network.call import Peer
 from tidegate_gateway.network.connection import SEND_TIMEOUT_SECONDS, Connection, fill
+from tidegate_gateway.network.inflow import Inflow
 from tidegate_gateway.network.memory_transport import (
     PIPE_BYTES,
     MemoryTransport,
@@ -23,7 +24,6 @@ from tidegate_gateway.network.memory_transport import (
 )
 from tidegate_gateway.network.receiver import ConnectionLimits
 from tidegate_gateway.network.reply_memory import MIN_BYTES, MIN_REPLY_BYTES, SHARES, ReplyMemory
-from tidegate_gateway.produce.seal_pace import Inflow
 from tidegate_protocol.frames import frame
 from tidegate_protocol.messages.fetch import (
     FetchPartition,

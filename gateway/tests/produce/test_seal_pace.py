@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tidegate_gateway.network.inflow import Inflow
 from tidegate_gateway.produce.put_budget import PutBudget
-from tidegate_gateway.produce.seal_pace import LEAST_SECONDS, MOST_SECONDS, Inflow, SealPace
+from tidegate_gateway.produce.seal_pace import LEAST_SECONDS, MOST_SECONDS, SealPace
 
 MIB = 1 << 20
 EFFICIENT = 7 * MIB

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+from tidegate_gateway.network.inflow import Inflow
 from tidegate_gateway.produce.put_budget import PutBudget
-from tidegate_gateway.produce.seal_pace import Inflow, SealPace
+from tidegate_gateway.produce.seal_pace import SealPace
 
 FREE_BYTES = 7 << 20
 

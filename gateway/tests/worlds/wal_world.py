@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
-from tidegate_gateway.produce.seal_pace import Inflow
+from tidegate_gateway.network.inflow import Inflow
 from tidegate_gateway.produce.wal_writer import WalSettings, WalWriter
 from tidegate_storage.stores.object_store import ObjectStore
 

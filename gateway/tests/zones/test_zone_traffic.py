@@ -23,6 +23,7 @@ from tidegate_gateway.admin.metrics import render_metrics
 from tidegate_gateway.cli.command import app
 from tidegate_gateway.cli.zones import NOT_TOLD, run_zones, text_of
 from tidegate_gateway.network.call import Peer
+from tidegate_gateway.network.client_zone import NOWHERE, ClientZone, Source
 from tidegate_gateway.zones import zone_traffic
 from tidegate_gateway.zones.zone_report import advice, zone_report
 from tidegate_gateway.zones.zone_traffic import (
@@ -32,7 +33,6 @@ from tidegate_gateway.zones.zone_traffic import (
     Kind,
     ZoneTraffic,
 )
-from tidegate_gateway.zones.zones import NOWHERE, ClientZone, Source
 
 BATCH = records_batch(b"v" * 100)
 

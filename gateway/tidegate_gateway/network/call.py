@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
 from ..unserved import Refusal
-from ..zones.zones import NOWHERE, ClientZone
+from .client_zone import NOWHERE, ClientZone
 
 
 @dataclass(slots=True)
@@ -19,6 +19,7 @@ class Peer:
     client_id: of its first request; None before that.
     origin: the zone of its listener or address.  said_rack: see client_racks.py.
     produced_bytes, fetched_bytes: see zone_traffic.py.
+    plain_prefix_end: how far its produce requests begin alike; see produce_fast_path.py.
     """
 
     host: str
@@ -29,6 +30,7 @@ class Peer:
     said_rack: tuple[str, str] | None = None
     produced_bytes: int = 0
     fetched_bytes: int = 0
+    plain_prefix_end: int = 0
 
 
 def _tell_nobody(refusal: Refusal) -> None:

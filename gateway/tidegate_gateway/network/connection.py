@@ -22,9 +22,9 @@ import trio
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.frames import split_frames
 
-from ..produce.seal_pace import Inflow
 from .arenas import Arena, ArenaPool
 from .call import Peer
+from .inflow import Inflow
 from .receiver import CloseConnection, ConnectionLimits, Receiver
 from .replies import ReplyLine, ReplySlot
 from .reply_memory import ReplyMemory
@@ -72,7 +72,6 @@ class Connection:
     ) -> None:
         self.peer = peer
         self.receiver = Receiver(transport, pool, limits, inflow)
-        self.plain_prefix_end = 0  # a hint of requests/records/produce_fast_path.py to itself
         self._transport = transport
         self._handler = handler
         self._limits = limits

@@ -13,8 +13,8 @@ import trio
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.frames import LENGTH_BYTES, Frames
 
-from ..produce.seal_pace import Inflow
 from .arenas import LARGE_BYTES, SMALL_BYTES, Arena, ArenaPool
+from .inflow import Inflow
 from .transport import Transport
 
 # A receive of this size is followed by another without waiting, a few times.
@@ -49,16 +49,13 @@ class CloseConnection(Exception):
 
 
 class Receiver:
-    """Receives for one connection.
-
-    received_at: trio's time of the last bytes.  inflow: told of produce requests under way.
-    """
+    """Receives for one connection.  inflow: told of produce requests under way."""
 
     def __init__(
         self, transport: Transport, pool: ArenaPool, limits: ConnectionLimits, inflow: Inflow
     ) -> None:
-        self.received_at = 0.0
-        self.inflow = inflow
+        self._received_at = 0.0
+        self._inflow = inflow
         self._transport = transport
         self._pool = pool
         self._limits = limits
@@ -92,7 +89,7 @@ class Receiver:
             if not arena.end:
                 self.drop_arena()  # a connection that waits holds none
         self._has_received = True
-        self.received_at = trio.current_time()
+        self._received_at = trio.current_time()
         arena.end += size
         self._wants_large = arena.end == arena.size_bytes
         self._keep_flowing(size)
@@ -165,6 +162,10 @@ class Receiver:
             self._tell_of_partial(NOTHING)
             self.drop_arena()
 
+    def produce_received(self) -> None:
+        """The last produce request was received to its end, and taken."""
+        self._inflow.whole_at = self._received_at
+
     def holds(self, arena: Arena) -> bool:
         """Tell whether the arena is still being received into."""
         return self._arena is arena
@@ -225,10 +226,10 @@ class Receiver:
         """Tell whether a produce request is under way; head is what has come of a frame."""
         is_partial = len(head) >= KEY_END and _is_produce(head)
         if is_partial:
-            self.inflow.partial_at = self.received_at
+            self._inflow.partial_at = self._received_at
         if is_partial != self._is_produce_partial:
             self._is_produce_partial = is_partial
-            (self.inflow.begin if is_partial else self.inflow.end)()
+            (self._inflow.begin if is_partial else self._inflow.end)()
 
     def _emptied(self, arena: Arena) -> None:
         if not arena.is_pinned or arena.size_bytes - arena.end < arena.size_bytes // 4:

@@ -17,10 +17,10 @@ can make a seal wait, and a full object waits for none of them:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp
 
+from ..network.inflow import Inflow
 from .put_budget import PutBudget
 
 # An object takes some milliseconds of CPU: no more than a hundred or so of them a second.
@@ -38,41 +38,6 @@ MOST_QUIET_SECONDS = 0.005
 # How fast the measured PUT duration and byte rate follow.
 PUT_WEIGHT = 0.2
 RATE_SECONDS = 0.5
-
-
-class Inflow:
-    """What the connections tell of produce requests.
-
-    whole_at: when a request was last received to its end.  partial_at: when a part was.
-    on_end: called when no request is under way any more.
-    """
-
-    __slots__ = ("_under_way", "on_end", "partial_at", "whole_at")
-
-    def __init__(self) -> None:
-        self._under_way = 0
-        self.on_end: Callable[[], None] = _nobody
-        self.partial_at = -1.0
-        self.whole_at = -1.0
-
-    @property
-    def is_under_way(self) -> bool:
-        """Tell whether a request has begun and not ended."""
-        return self._under_way > 0
-
-    def begin(self) -> None:
-        """The first part of a request was received, and not all of it."""
-        self._under_way += 1
-
-    def end(self) -> None:
-        """It was received to its end, or will never be."""
-        self._under_way -= 1
-        if not self._under_way:
-            self.on_end()
-
-
-def _nobody() -> None:
-    pass
 
 
 @dataclass(slots=True)

@@ -47,10 +47,11 @@ from tidegate_storage.stores.object_store import (
 )
 
 from ..network.arenas import Arena
+from ..network.inflow import Inflow
 from ..network.transport import Buffer
 from ..upkeep.upkeep import Upkeep
 from .put_budget import PutBudget
-from .seal_pace import Inflow, SealPace
+from .seal_pace import SealPace
 
 _log = structlog.get_logger("tidegate.wal")
 
@@ -130,7 +131,7 @@ class WalWriter:
     """Gathers batches of all connections into shared objects.
 
     Args:
-      inflow: when produce requests come in; see seal_pace.py.
+      inflow: when produce requests come in.
       key_of: object key of a WAL identity.
       is_append_time: tells if a topic has LogAppendTime.
       on_stored: called with the identity and body of an object once it is stored, before its commit

@@ -20,8 +20,9 @@ from typing import Final
 from tidegate_coordination.state.topics import Topic
 
 from ..network.call import Call
+from ..network.client_zone import Source
 from .cluster_view import ClusterView, ListenerView
-from .zones import MAX_ZONE, Source
+from .zones import MAX_ZONE
 
 RACK_FROM: Final = 11
 STAY: Final = -1

@@ -7,9 +7,10 @@ from typing import Final
 from tidegate_coordination.state.gateways import GatewayTable
 
 from ..network.call import Peer
+from ..network.client_zone import NOWHERE, ClientZone, Source
 from .client_racks import ClientRacks
 from .zone_settings import ZoneMaps
-from .zones import MAX_LOOKED_AT, NOWHERE, ClientZone, Source, said_in_client_id, without_suffixes
+from .zones import MAX_LOOKED_AT, said_in_client_id, without_suffixes
 
 MAX_REMEMBERED: Final = 2000
 

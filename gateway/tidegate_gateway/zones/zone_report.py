@@ -9,8 +9,8 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from itertools import combinations
 
+from ..network.client_zone import Source
 from .zone_traffic import OTHERS, ClientTraffic, Kind, ZoneTraffic
-from .zones import Source
 
 
 def zone_report(

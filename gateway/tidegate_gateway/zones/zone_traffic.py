@@ -17,8 +17,8 @@ from heapq import heappop, heappush, heapreplace
 from typing import Final
 
 from ..network.call import Peer
+from ..network.client_zone import NOWHERE, ClientZone
 from .zone_finder import ZoneFinder
-from .zones import NOWHERE, ClientZone
 
 MAX_CLIENTS: Final = 1000
 MAX_NAME: Final = 256

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import unquote
 
 KEYS: Final = frozenset(
@@ -38,26 +37,6 @@ MAX_LOOKED_AT: Final = 1024
 MAX_ZONE: Final = 255
 """Characters of a zone that a client says; what it says is kept and shown."""
 _SEPARATORS = re.compile(r"[, |&;]")
-
-
-class Source(Enum):
-    """What told the zone."""
-
-    CLIENT_ID = "client.id"
-    RACK = "client.rack"
-    LISTENER = "listener"
-    ADDRESS = "address"
-    NOTHING = "nothing"
-
-
-class ClientZone(NamedTuple):
-    """zone: "" where it is not known."""
-
-    zone: str
-    source: Source
-
-
-NOWHERE: Final = ClientZone("", Source.NOTHING)
 
 
 def said_in_client_id(client_id: str) -> str:

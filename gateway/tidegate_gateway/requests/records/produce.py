@@ -1,8 +1,8 @@
 """Produce: versions 3-13.  (0-2 are announced, as Kafka does for old librdkafka, and refused.)
 
-Stage one checks each batch and appends it to the open WAL object, in the order of the request;
-stage two fills the reply slot once all of its batches are settled.  One bad batch fails its
-partition only.
+Stage one checks each batch (produce_rules.py) and appends it to the open WAL object, in the order
+of the request; stage two (produce_answers.py) fills the reply slot once all of its batches are
+settled.  One bad batch fails its partition only.
 
 Differs from Kafka: acks=1 waits for the commit like acks=all.  Batches stay as sent; their records
 are looked at only where a topic's settings force it, and then the connection waits for that before
@@ -14,223 +14,56 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 import structlog
 import trio
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.rules.records.wal import BatchOutcome, Refusal
 from tidegate_coordination.state.topics import Topic
-from tidegate_protocol.apis import ApiKey
-from tidegate_protocol.error_codes import ErrorCode, error_text
-from tidegate_protocol.errors import InvalidBatch, InvalidReason
-from tidegate_protocol.headers import RequestHeader, response_header
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.headers import RequestHeader
 from tidegate_protocol.messages import produce as messages
 from tidegate_protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
 )
-from tidegate_protocol.records import BatchHeader, check_batch
+from tidegate_protocol.plain_produce import TOPIC_IDS_FROM
+from tidegate_protocol.records import BatchHeader
 
 from ...network.arenas import Arena
 from ...network.call import Peer
-from ...network.connection import Connection, ReplyFlusher, fill
+from ...network.connection import Connection, ReplyFlusher
 from ...network.large_requests import LARGE_BODY_BYTES, read_batches
 from ...network.receiver import CloseConnection
-from ...network.replies import ReplySlot
 from ...network.transport import Buffer
 from ...network.turns import Turns
 from ...produce.produce_deadlines import ProduceDeadlines
+from ...produce.record_checks import RecordChecks
 from ...produce.refusals import BatchRefused
 from ...produce.wal_writer import WalWriter
 from ...refused_features import RefusedFeatures
-from ...topics.internal_topics import INTERNAL_TOPICS
 from ...unserved import TRANSACTIONS
+from .produce_answers import Pending, Token, refuse
+from .produce_rules import (
+    NO_ANSWER,
+    accepted_header,
+    find_topic,
+    request_error,
+    writable_topic,
+)
 
 _log = structlog.get_logger("tidegate.produce")
 
-TOPIC_IDS_FROM: Final = 13
-ZSTD_FROM: Final = 7
-ZSTD: Final = 4
-VALID_ACKS: Final = (-1, 0, 1)
 # A client waits about as long by default (request.timeout.ms).
 ROOM_SECONDS: Final = 30.0
 
 # What it costs to take a batch, in rows (turns.py).
 ROWS_A_BATCH: Final = 5
-UNANSWERABLE: Final = "the answer to a produce request could not be given"
-_REASON_CODES = {
-    InvalidReason.CORRUPT: ErrorCode.CORRUPT_MESSAGE,
-    InvalidReason.INVALID_RECORD: ErrorCode.INVALID_RECORD,
-    InvalidReason.INVALID_TIMESTAMP: ErrorCode.INVALID_TIMESTAMP,
-}
-_REFUSAL_CODES = {
-    Refusal.UNKNOWN_TOPIC: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    Refusal.STALE_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
-    Refusal.OUT_OF_ORDER_SEQUENCE: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-    Refusal.DUPLICATE_SEQUENCE: ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
-    # No offset is left for it, and trying again gives it none.
-    Refusal.OFFSETS_RUN_OUT: ErrorCode.INVALID_RECORD,
-    # Nothing was written and nothing will be: the client may send the batch again.
-    Refusal.ABANDONED: ErrorCode.NOT_ENOUGH_REPLICAS,
-}
-
-
-class DeepCheck(Protocol):
-    """Looks at the records of a batch where a topic's settings force it; see record_checks.py."""
-
-    def is_never_needed(self, settings: TopicSettings) -> bool:
-        """Tell whether is_needed() is False for all batches."""
-        ...
-
-    def is_needed(self, settings: TopicSettings, header: BatchHeader) -> bool:
-        """Tell whether check() must be called."""
-        ...
-
-    async def check(self, settings: TopicSettings, batch: memoryview) -> Buffer:
-        """Return the batch to store, recompressed where the topic says so.
-
-        Raises:
-          BatchRefused: a record breaks a rule of its topic.
-        """
-        ...
-
-
-class Pending:
-    """A request whose batches are on their way; answered once, when all are settled or in time."""
-
-    __slots__ = (
-        "_connection",
-        "_deadlines",
-        "_flusher",
-        "_header",
-        "_in_stage_one",
-        "_slot",
-        "_waiting",
-        "response",
-    )
-
-    def __init__(
-        self,
-        connection: Connection,
-        header: RequestHeader,
-        slot: ReplySlot | None,
-        flusher: ReplyFlusher,
-        deadlines: ProduceDeadlines,
-    ) -> None:
-        self._connection = connection
-        self._header = header
-        self._slot = slot
-        self._flusher = flusher
-        self._deadlines = deadlines
-        self._waiting: set[_Token] | None = set()
-        self._in_stage_one = True
-        self.response = ProduceResponse()
-
-    def add(self, token: _Token) -> None:
-        """One batch more to wait for."""
-        assert self._waiting is not None
-        self._waiting.add(token)
-
-    def stage_one_done(self, timeout_ms: int) -> None:
-        """All batches have their place; those before the last may be settled already."""
-        self._in_stage_one = False
-        if not self._waiting:
-            self._answer()
-        elif self._slot is not None:
-            # Without an answer (acks=0) there is nobody to tell that it took too long.
-            self._deadlines.add(self, timeout_ms)
-
-    def settled(self, token: _Token) -> bool:
-        """One batch less; False when the answer has gone out already."""
-        if self._waiting is None:
-            return False
-        self._waiting.discard(token)
-        return True
-
-    def answer_if_done(self) -> None:
-        """Send the answer once nothing is waited for, and nothing will be."""
-        if not self._waiting and not self._in_stage_one:
-            self._deadlines.remove(self)
-            self._answer()
-
-    def abort(self) -> None:
-        """Close the connection of who asked."""
-        self._connection.abort(UNANSWERABLE)
-
-    def time_out(self) -> None:
-        """See produce_deadlines.Expirable."""
-        for token in self._waiting or ():
-            settle_answer(token.answer, None)
-        self._answer()
-
-    def _answer(self) -> None:
-        self._waiting = None
-        if self._slot is None:
-            self._close_on_error()
-            return
-        header = self._header
-        body = messages.encode_response(self.response, header.api_version)
-        fill(
-            self._slot,
-            response_header(header.correlation_id, ApiKey.PRODUCE, header.api_version),
-            body,
-        )
-        self._flusher.add(self._connection)
-
-    def _close_on_error(self) -> None:
-        """acks=0 has no answer: a closed connection is how its client learns of an error."""
-        for topic in self.response.responses:
-            for partition in topic.partition_responses:
-                if partition.error_code:
-                    code = ErrorCode(partition.error_code).name
-                    self._connection.abort(f"a produce request with acks=0 failed: {code}")
-                    return
-
-
-@dataclass(slots=True, eq=False)
-class _Token:
-    """Fills in one partition's answer."""
-
-    pending: Pending
-    answer: PartitionProduceResponse
-
-    def settle(self, outcome: BatchOutcome) -> None:
-        """See wal_writer.BatchToken."""
-        if not self.pending.settled(self):
-            return
-        settle_answer(self.answer, outcome)
-        self.pending.answer_if_done()
-
-    def abort(self) -> None:
-        """See wal_writer.BatchToken."""
-        self.pending.abort()
-
-
-def settle_answer(answer: PartitionProduceResponse, outcome: BatchOutcome | None) -> None:
-    """Fill in what became of a partition's batch; None when that is not known in time."""
-    if outcome is None:
-        refuse(answer, ErrorCode.REQUEST_TIMED_OUT, "")
-    elif outcome.refusal is None:
-        answer.base_offset = outcome.base_offset
-        answer.log_append_time_ms = outcome.append_time_ms
-        answer.log_start_offset = outcome.log_start_offset
-    else:
-        refuse(answer, _REFUSAL_CODES[outcome.refusal], outcome.refusal.value)
-
-
-def refuse(answer: PartitionProduceResponse, code: ErrorCode, message: str) -> None:
-    """Turn a partition's answer into an error."""
-    answer.error_code = code
-    answer.error_message = message or error_text(code)
-    answer.base_offset = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +92,7 @@ class Produce:
     flusher: ReplyFlusher
     settings_of: Callable[[Topic], TopicSettings]
     now_ms: Callable[[], int]
-    deep_check: DeepCheck
+    deep_check: RecordChecks
     deadlines: ProduceDeadlines
     on_topic_bytes: Callable[[str, int], None]
     refused: RefusedFeatures
@@ -273,20 +106,20 @@ class Produce:
     async def start(
         self, connection: Connection, header: RequestHeader, body: memoryview, arena: Arena
     ) -> None:
-        """Stage one; see dispatch.ProduceHandler."""
+        """Stage one: fix the request's place in the log; its reply slot is filled later."""
         if len(body) > LARGE_BODY_BYTES:
             work = messages.decode_request_in_turns(body, header.api_version)
             request = await read_batches(work)
         else:
             request = messages.decode_request(body, header.api_version)
         turns = Turns()
-        slot = None if request.acks == 0 else connection.open_slot()
+        slot = None if request.acks == NO_ANSWER else connection.open_slot()
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
         received = _Received(header.api_version, connection.peer, arena, pending, room_by)
         if request.transactional_id is not None:
             self.refused.note(connection.peer, TRANSACTIONS)
-        whole = _error_of_all(request)
+        whole = request_error(request.transactional_id, request.acks)
         if whole is None:
             whole = self._error_here()
         for topic_data in request.topic_data:
@@ -301,7 +134,6 @@ class Produce:
                 else:
                     await self._start_partition(received, topic, data, partition)
                 await turns.count(ROWS_A_BATCH)
-        connection.receiver.inflow.whole_at = connection.receiver.received_at
         pending.stage_one_done(request.timeout_ms)
 
     def _error_here(self) -> tuple[ErrorCode, str] | None:
@@ -318,13 +150,13 @@ class Produce:
     async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:
         """Find the topic, reading the log to its end before calling it unknown."""
         topics = self.coordinator.state.topics
-        by_id = version >= TOPIC_IDS_FROM
-        topic = topics.by_id.get(data.topic_id) if by_id else topics.by_name.get(data.name)
+        key = data.topic_id if version >= TOPIC_IDS_FROM else data.name
+        topic = find_topic(topics, key)
         highest = max((each.index for each in data.partition_data), default=0)
         if topic is not None and highest < len(topic.partition_numbers):
             return topic
         await self._catch_up()
-        return topics.by_id.get(data.topic_id) if by_id else topics.by_name.get(data.name)
+        return find_topic(topics, key)
 
     async def _catch_up(self) -> None:
         try:
@@ -340,13 +172,7 @@ class Produce:
         answer: PartitionProduceResponse,
     ) -> None:
         try:
-            if topic is None or not 0 <= data.index < len(topic.partition_numbers):
-                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if topic is None and received.version >= TOPIC_IDS_FROM:
-                    unknown = ErrorCode.UNKNOWN_TOPIC_ID
-                raise BatchRefused(unknown, "")
-            if topic.name in INTERNAL_TOPICS:
-                raise BatchRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is internal")
+            topic = writable_topic(topic, data.index, received.version)
             records = cast("memoryview | None", data.records)  # a decoded field is never else
             batch, batch_header = await self._checked(topic, records, received.version)
             if not self.writer.has_room:
@@ -357,7 +183,7 @@ class Produce:
                 BatchIndexAndErrorMessage(*each) for each in refused.record_errors
             ]
             return
-        token = _Token(received.pending, answer)
+        token = Token(received.pending, answer)
         received.pending.add(token)
         self.on_topic_bytes(topic.name, len(batch))
         received.peer.produced_bytes += len(batch)
@@ -376,54 +202,10 @@ class Produce:
         self, topic: Topic, records: memoryview | None, version: int
     ) -> tuple[Buffer, BatchHeader]:
         settings = self.settings_of(topic)
-        batch_header = _checked_header(records, settings, version)
+        now_ms = self.now_ms()
+        batch_header = accepted_header(records, settings, version, now_ms)
         assert records is not None
-        self._check_timestamp(settings, batch_header)
         if not self.deep_check.is_needed(settings, batch_header):
             return records, batch_header
         batch = await self.deep_check.check(settings, records)
-        return batch, _checked_header(memoryview(batch), settings, version)
-
-    def _check_timestamp(self, settings: TopicSettings, header: BatchHeader) -> None:
-        if settings.timestamp_type_is_append or header.max_timestamp < 0:
-            return
-        if header.max_timestamp > self.now_ms() + settings.timestamp_after_max_ms:
-            raise BatchRefused(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"the time stamp {header.max_timestamp} is more than"
-                f" message.timestamp.after.max.ms={settings.timestamp_after_max_ms} ahead",
-            )
-
-
-def _error_of_all(request: ProduceRequest) -> tuple[ErrorCode, str] | None:
-    """Return what is wrong with the request as a whole."""
-    if request.transactional_id is not None:
-        return (
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "transactions are not supported yet",
-        )
-    if request.acks not in VALID_ACKS:
-        return ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}; use -1, 0 or 1"
-    return None
-
-
-def _checked_header(
-    records: memoryview | None, settings: TopicSettings, version: int
-) -> BatchHeader:
-    if records is None:
-        raise BatchRefused(ErrorCode.INVALID_RECORD, "the partition has no records")
-    if len(records) > settings.max_message_bytes:
-        raise BatchRefused(ErrorCode.MESSAGE_TOO_LARGE, "")
-    try:
-        header = check_batch(records)
-    except InvalidBatch as invalid:
-        raise BatchRefused(_REASON_CODES[invalid.reason], str(invalid)) from invalid
-    if header.is_transactional:
-        raise BatchRefused(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet"
-        )
-    if header.codec == ZSTD and version < ZSTD_FROM:
-        raise BatchRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "")
-    if len(records) > settings.segment_bytes:
-        raise BatchRefused(ErrorCode.RECORD_LIST_TOO_LARGE, "")
-    return header
+        return batch, accepted_header(memoryview(batch), settings, version, now_ms)

@@ -1,8 +1,8 @@
 """Produce as nearly all requests are, as cheaply as it can be done.
 
-Only requests of which every batch is fine so far, and is stored as it came, are taken; any other is
-left to produce.py, untouched, which knows all rules and all error codes.  So nothing is refused
-here, and nothing is accepted here that is not accepted there.
+Only requests of which every batch is accepted by the rules (produce_rules.py), and is stored as it
+came, are taken; any other is left to produce.py, untouched, which asks the same rules and answers
+their errors.  So nothing is refused here, and nothing is accepted here that is not accepted there.
 
 Stage one (see produce.py) never waits, which spares it all coroutines.  A client that sends one
 partition a request, as librdkafka does, sends the same bytes again and again up to the length of
@@ -18,7 +18,6 @@ from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.rules.records.wal import BatchOutcome
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.apis import ApiKey
-from tidegate_protocol.errors import InvalidBatch
 from tidegate_protocol.headers import response_header
 from tidegate_protocol.messages import produce as messages
 from tidegate_protocol.messages.produce import (
@@ -37,13 +36,15 @@ from tidegate_protocol.plain_produce import (
     read_plain,
     read_records,
 )
-from tidegate_protocol.records import BatchHeader, check_batch
+from tidegate_protocol.records import BatchHeader
 
 from ...network.arenas import Arena
 from ...network.connection import Connection, fill
 from ...network.replies import ReplySlot
-from ...topics.internal_topics import INTERNAL_TOPICS
-from .produce import UNANSWERABLE, Produce, settle_answer
+from ...produce.refusals import BatchRefused
+from .produce import Produce
+from .produce_answers import UNANSWERABLE, settle_answer
+from .produce_rules import ANSWERED_ACKS, accepted_header, find_topic, writable_topic
 
 # Room is looked for once a request: a larger one could make an object much larger than it may be.
 MAX_FRAME_BYTES: Final = 2 << 20
@@ -51,7 +52,6 @@ MAX_PARTS: Final = 500
 MAX_ROUTES: Final = 10_000
 MAX_ROUTE_BYTES: Final = 500
 _PRODUCE: Final = ApiKey.PRODUCE
-_ACKS: Final = (-1, 1)
 # API key and version together, correlation id; what follows does not change with each request.
 _HEAD = Struct(">ii")
 
@@ -59,12 +59,13 @@ _HEAD = Struct(">ii")
 class _Route:
     """What requests that begin with the same bytes have in common."""
 
-    __slots__ = ("head", "index", "key", "reply", "settings", "timeout_ms", "topic")
+    __slots__ = ("head", "index", "key", "reply", "settings", "timeout_ms", "topic", "version")
 
     def __init__(
         self, head: int, plain: PlainProduce, topic: Topic, settings: TopicSettings
     ) -> None:
         self.head = head
+        self.version = plain.version
         [(self.key, [(self.index, _, _)])] = plain.topics
         self.timeout_ms = plain.timeout_ms
         self.topic = topic
@@ -115,9 +116,8 @@ class _Lone:
     def _answer_late(self, slot: ReplySlot, outcome: BatchOutcome | None) -> None:
         self._slot = None
         route = self._route
-        version = route.head & 0xFFFF
         response = _response([(route.key, [(route.index, 0, 0)])], [outcome])
-        _fill(slot, response, self._correlation_id, version)
+        _fill(slot, response, self._correlation_id, route.version)
         self._path.flusher.add(self._connection)
 
 
@@ -246,7 +246,8 @@ class PlainProducePath:
         me = self._live_gateways.get(coordinator.incarnation)
         if me is None or me.draining or coordinator.is_cut_off:
             return False
-        position = connection.plain_prefix_end
+        peer = connection.peer
+        position = peer.plain_prefix_end
         route = self._routes.get(bytes(frame[_HEAD.size : position])) if position else None
         if route is None or self._routes_as_of != (self._topics.version, self._configs.version):
             return self._start_unknown(connection, frame, arena)
@@ -254,24 +255,25 @@ class PlainProducePath:
         place = read_records(frame, position)
         if place is None or head != route.head:
             return self._start_unknown(connection, frame, arena)
-        batch = frame[place[0] : place[1]]
-        header = self._checked(route.settings, batch)
-        if header is None:
-            return False
+        start, end = place
+        batch = frame[start:end]
         produce, topic = self._produce, route.topic
+        try:
+            header = accepted_header(batch, route.settings, route.version, produce.now_ms())
+        except BatchRefused:
+            return False
         lone = _Lone(self, route, correlation_id, connection)
-        produce.on_topic_bytes(topic.name, len(batch))
-        connection.peer.produced_bytes += len(batch)
-        produce.writer.pin(arena)
-        produce.writer.append(topic.topic_id, route.index, batch, header, lone)
-        receiver = connection.receiver
-        receiver.inflow.whole_at = receiver.received_at
+        produce.on_topic_bytes(topic.name, end - start)
+        peer.produced_bytes += end - start
+        writer = produce.writer
+        writer.pin(arena)
+        writer.append(topic.topic_id, route.index, batch, header, lone)
         self.deadlines.add(lone, route.timeout_ms)
         return True
 
     def _start_unknown(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
         plain = read_plain(frame)
-        if plain is None or plain.acks not in _ACKS:
+        if plain is None or plain.acks not in ANSWERED_ACKS:
             return False
         batches = self._batches(plain, frame)
         if batches is None:
@@ -285,8 +287,6 @@ class PlainProducePath:
             produce.on_topic_bytes(topic.name, len(batch))
             connection.peer.produced_bytes += len(batch)
             produce.writer.append(topic.topic_id, partition, batch, header, request.token())
-        receiver = connection.receiver
-        receiver.inflow.whole_at = receiver.received_at
         self.deadlines.add(request, plain.timeout_ms)
         return True
 
@@ -294,39 +294,25 @@ class PlainProducePath:
         self, plain: PlainProduce, frame: memoryview
     ) -> list[tuple[Topic, int, memoryview, BatchHeader]] | None:
         """Return the batches with their topics, or None when any is not fine."""
+        produce, version = self._produce, plain.version
+        now_ms = produce.now_ms()
         found: list[tuple[Topic, int, memoryview, BatchHeader]] = []
         for key, parts in plain.topics:
-            topic = self._topic(key)
+            topic = find_topic(self._topics, key)
             if topic is None:
                 return None
-            settings = self._produce.settings_of(topic)
-            if not self._produce.deep_check.is_never_needed(settings):
+            settings = produce.settings_of(topic)
+            if not produce.deep_check.is_never_needed(settings):
                 return None
             for index, start, end in parts:
                 batch = frame[start:end]
-                header = self._checked(settings, batch)
-                if header is None or not 0 <= index < len(topic.partition_numbers):
+                try:
+                    writable_topic(topic, index, version)
+                    header = accepted_header(batch, settings, version, now_ms)
+                except BatchRefused:
                     return None
                 found.append((topic, index, batch, header))
         return found if len(found) <= MAX_PARTS else None
-
-    def _topic(self, key: TopicKey) -> Topic | None:
-        topics = self._topics
-        topic = topics.by_id.get(key) if isinstance(key, bytes) else topics.by_name.get(key)
-        return None if topic is None or topic.name in INTERNAL_TOPICS else topic
-
-    def _checked(self, settings: TopicSettings, batch: memoryview) -> BatchHeader | None:
-        """Return the header of a batch that may be stored as it is."""
-        size_bytes = len(batch)
-        if size_bytes > settings.max_message_bytes or size_bytes > settings.segment_bytes:
-            return None
-        try:
-            header = check_batch(batch)
-        except InvalidBatch:
-            return None
-        latest_ms = self._produce.now_ms() + settings.timestamp_after_max_ms
-        is_late = header.max_timestamp > latest_ms and not settings.timestamp_type_is_append
-        return None if is_late or header.is_transactional else header
 
     def _learn(
         self, connection: Connection, frame: memoryview, plain: PlainProduce, topic: Topic
@@ -347,4 +333,4 @@ class PlainProducePath:
         settings = self._produce.settings_of(topic)
         route = _Route(head, plain, topic, settings)
         self._routes[bytes(frame[_HEAD.size : position])] = route
-        connection.plain_prefix_end = position
+        connection.peer.plain_prefix_end = position

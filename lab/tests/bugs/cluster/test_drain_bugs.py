@@ -16,7 +16,7 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_gateway.groups.group_table import HostedGroups
 from tidegate_gateway.requests.groups import find_coordinator
-from tidegate_gateway.requests.records import produce
+from tidegate_gateway.requests.records import produce, produce_answers
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_simulation.plans.drain_plan import DRAIN_KIND
 from tidegate_simulation.plans.faults import FaultPlan
@@ -80,7 +80,7 @@ def serves_groups_whose_claim_is_gone(patch: pytest.MonkeyPatch) -> None:
 
 
 def refuses_batches_for_good(patch: pytest.MonkeyPatch) -> None:
-    real = produce.refuse
+    real = produce_answers.refuse
 
     def refuse(answer: Any, code: ErrorCode, text: str) -> None:
         is_away = code is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -30,7 +30,8 @@ from tidegate_gateway.fetch.prepared_runs import PreparedRun, prepare_run
 from tidegate_gateway.fetch.time_search import find_first
 from tidegate_gateway.produce import wal_writer
 from tidegate_gateway.produce.wal_writer import WalWriter
-from tidegate_gateway.requests.records import fetch, produce
+from tidegate_gateway.requests.records import fetch
+from tidegate_gateway.requests.records.produce_answers import Token
 from tidegate_gateway.upkeep import housekeeper
 from tidegate_protocol.records import set_base_offset
 from tidegate_storage.objects.wal import SealedWal
@@ -95,10 +96,8 @@ def mixes_up_partitions(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledges_refused_batches(patch: pytest.MonkeyPatch) -> None:
-    real = produce._Token.settle
-    patch.setattr(
-        produce._Token, "settle", lambda self, outcome: real(self, outcome._replace(refusal=None))
-    )
+    real = Token.settle
+    patch.setattr(Token, "settle", lambda self, outcome: real(self, outcome._replace(refusal=None)))
 
 
 def no_duplicate_window(patch: pytest.MonkeyPatch) -> None:

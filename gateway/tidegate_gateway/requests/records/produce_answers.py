@@ -1,0 +1,159 @@
+"""Stage two of Produce: the answers of its partitions, and when the request gets its reply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate_coordination.rules.records.wal import BatchOutcome, Refusal
+from tidegate_protocol.apis import ApiKey
+from tidegate_protocol.error_codes import ErrorCode, error_text
+from tidegate_protocol.headers import RequestHeader, response_header
+from tidegate_protocol.messages import produce as messages
+from tidegate_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
+
+from ...network.connection import Connection, ReplyFlusher, fill
+from ...network.replies import ReplySlot
+from ...produce.produce_deadlines import ProduceDeadlines
+
+UNANSWERABLE: Final = "the answer to a produce request could not be given"
+_REFUSAL_CODES = {
+    Refusal.UNKNOWN_TOPIC: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    Refusal.STALE_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
+    Refusal.OUT_OF_ORDER_SEQUENCE: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    Refusal.DUPLICATE_SEQUENCE: ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+    # No offset is left for it, and trying again gives it none.
+    Refusal.OFFSETS_RUN_OUT: ErrorCode.INVALID_RECORD,
+    # Nothing was written and nothing will be: the client may send the batch again.
+    Refusal.ABANDONED: ErrorCode.NOT_ENOUGH_REPLICAS,
+}
+
+
+class Pending:
+    """A request whose batches are on their way; answered once, when all are settled or in time."""
+
+    __slots__ = (
+        "_connection",
+        "_deadlines",
+        "_flusher",
+        "_header",
+        "_in_stage_one",
+        "_slot",
+        "_waiting",
+        "response",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        header: RequestHeader,
+        slot: ReplySlot | None,
+        flusher: ReplyFlusher,
+        deadlines: ProduceDeadlines,
+    ) -> None:
+        self._connection = connection
+        self._header = header
+        self._slot = slot
+        self._flusher = flusher
+        self._deadlines = deadlines
+        self._waiting: set[Token] | None = set()
+        self._in_stage_one = True
+        self.response = ProduceResponse()
+
+    def add(self, token: Token) -> None:
+        """One batch more to wait for."""
+        assert self._waiting is not None
+        self._waiting.add(token)
+
+    def stage_one_done(self, timeout_ms: int) -> None:
+        """All batches have their place; those before the last may be settled already."""
+        self._in_stage_one = False
+        if not self._waiting:
+            self._answer()
+        elif self._slot is not None:
+            # Without an answer (acks=0) there is nobody to tell that it took too long.
+            self._deadlines.add(self, timeout_ms)
+
+    def settled(self, token: Token) -> bool:
+        """One batch less; False when the answer has gone out already."""
+        if self._waiting is None:
+            return False
+        self._waiting.discard(token)
+        return True
+
+    def answer_if_done(self) -> None:
+        """Send the answer once nothing is waited for, and nothing will be."""
+        if not self._waiting and not self._in_stage_one:
+            self._deadlines.remove(self)
+            self._answer()
+
+    def abort(self) -> None:
+        """Close the connection of who asked."""
+        self._connection.abort(UNANSWERABLE)
+
+    def time_out(self) -> None:
+        """See produce_deadlines.Expirable."""
+        for token in self._waiting or ():
+            settle_answer(token.answer, None)
+        self._answer()
+
+    def _answer(self) -> None:
+        self._waiting = None
+        if self._slot is None:
+            self._close_on_error()
+            return
+        header = self._header
+        body = messages.encode_response(self.response, header.api_version)
+        fill(
+            self._slot,
+            response_header(header.correlation_id, ApiKey.PRODUCE, header.api_version),
+            body,
+        )
+        self._flusher.add(self._connection)
+
+    def _close_on_error(self) -> None:
+        """acks=0 has no answer: a closed connection is how its client learns of an error."""
+        for topic in self.response.responses:
+            for partition in topic.partition_responses:
+                if partition.error_code:
+                    code = ErrorCode(partition.error_code).name
+                    self._connection.abort(f"a produce request with acks=0 failed: {code}")
+                    return
+
+
+@dataclass(slots=True, eq=False)
+class Token:
+    """Fills in one partition's answer."""
+
+    pending: Pending
+    answer: PartitionProduceResponse
+
+    def settle(self, outcome: BatchOutcome) -> None:
+        """See wal_writer.BatchToken."""
+        if not self.pending.settled(self):
+            return
+        settle_answer(self.answer, outcome)
+        self.pending.answer_if_done()
+
+    def abort(self) -> None:
+        """See wal_writer.BatchToken."""
+        self.pending.abort()
+
+
+def settle_answer(answer: PartitionProduceResponse, outcome: BatchOutcome | None) -> None:
+    """Fill in what became of a partition's batch; None when that is not known in time."""
+    if outcome is None:
+        refuse(answer, ErrorCode.REQUEST_TIMED_OUT, "")
+    elif outcome.refusal is None:
+        answer.base_offset = outcome.base_offset
+        answer.log_append_time_ms = outcome.append_time_ms
+        answer.log_start_offset = outcome.log_start_offset
+    else:
+        refuse(answer, _REFUSAL_CODES[outcome.refusal], outcome.refusal.value)
+
+
+def refuse(answer: PartitionProduceResponse, code: ErrorCode, message: str) -> None:
+    """Turn a partition's answer into an error."""
+    answer.error_code = code
+    answer.error_message = message or error_text(code)
+    answer.base_offset = -1

@@ -1,0 +1,100 @@
+"""Which produced batches are accepted: plain code that both produce paths call.
+
+produce.py answers a refused batch with its error.  produce_fast_path.py leaves a request with a
+refused batch to produce.py.  Records are looked at elsewhere, where settings force it
+(record_checks.py).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate_coordination.configs.topic_settings import TopicSettings
+from tidegate_coordination.state.topics import Topic, TopicTable
+from tidegate_protocol.batches import TRANSACTIONAL
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.errors import InvalidBatch, InvalidReason
+from tidegate_protocol.plain_produce import TOPIC_IDS_FROM, TopicKey
+from tidegate_protocol.records import BatchHeader, check_batch
+
+from ...produce.refusals import BatchRefused
+from ...topics.internal_topics import INTERNAL_TOPICS
+
+ZSTD_FROM: Final = 7
+ZSTD: Final = 4
+NO_ANSWER: Final = 0
+ANSWERED_ACKS: Final = (-1, 1)
+VALID_ACKS: Final = (NO_ANSWER, *ANSWERED_ACKS)
+_NO_TRANSACTIONS: Final = (
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    "transactions are not supported yet",
+)
+_REASON_CODES: Final = {
+    InvalidReason.CORRUPT: ErrorCode.CORRUPT_MESSAGE,
+    InvalidReason.INVALID_RECORD: ErrorCode.INVALID_RECORD,
+    InvalidReason.INVALID_TIMESTAMP: ErrorCode.INVALID_TIMESTAMP,
+}
+
+
+def request_error(transactional_id: str | None, acks: int) -> tuple[ErrorCode, str] | None:
+    """Return the error that all batches of a request get; None for a valid request."""
+    if transactional_id is not None:
+        return _NO_TRANSACTIONS
+    if acks not in VALID_ACKS:
+        return ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}; use -1, 0 or 1"
+    return None
+
+
+def find_topic(topics: TopicTable, key: TopicKey) -> Topic | None:
+    """Return the topic that a request names, as far as the replica knows."""
+    return topics.by_id.get(key) if isinstance(key, bytes) else topics.by_name.get(key)
+
+
+def writable_topic(topic: Topic | None, partition: int, version: int) -> Topic:
+    """Return the topic if a client may write to its partition.
+
+    Raises:
+      BatchRefused
+    """
+    if topic is None or not 0 <= partition < len(topic.partition_numbers):
+        by_id = topic is None and version >= TOPIC_IDS_FROM
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        raise BatchRefused(unknown, "")
+    if topic.name in INTERNAL_TOPICS:
+        raise BatchRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is internal")
+    return topic
+
+
+def accepted_header(
+    batch: memoryview | None, settings: TopicSettings, version: int, now_ms: int
+) -> BatchHeader:
+    """Return the header of a batch that its topic accepts as far as the header tells.
+
+    version: of the request.  now_ms: wall clock.
+
+    Raises:
+      BatchRefused
+    """
+    if batch is None:
+        raise BatchRefused(ErrorCode.INVALID_RECORD, "the partition has no records")
+    size_bytes = len(batch)
+    if size_bytes > settings.max_message_bytes:
+        raise BatchRefused(ErrorCode.MESSAGE_TOO_LARGE, "")
+    try:
+        header = check_batch(batch)
+    except InvalidBatch as invalid:
+        raise BatchRefused(_REASON_CODES[invalid.reason], str(invalid)) from invalid
+    if header.attributes & TRANSACTIONAL:  # once per batch: a property would be a call
+        raise BatchRefused(*_NO_TRANSACTIONS)
+    if version < ZSTD_FROM and header.codec == ZSTD:
+        raise BatchRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "")
+    if size_bytes > settings.segment_bytes:
+        raise BatchRefused(ErrorCode.RECORD_LIST_TOO_LARGE, "")
+    latest_ms = now_ms + settings.timestamp_after_max_ms
+    if header.max_timestamp > latest_ms and not settings.timestamp_type_is_append:
+        raise BatchRefused(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"the time stamp {header.max_timestamp} is more than"
+            f" message.timestamp.after.max.ms={settings.timestamp_after_max_ms} ahead",
+        )
+    return header
