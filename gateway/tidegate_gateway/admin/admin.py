@@ -7,8 +7,8 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.http.server import serve_http
-from tidegate_coordination.http.values import HttpAnswer, HttpRequest
+from tidegate_runtime.http.server import serve_http
+from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 
 from .admin_pages import Pages
 

@@ -21,8 +21,8 @@ from tidegate_coordination.rules.consumer_groups.groups import GROUP_CLAIMS
 from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway
+from tidegate_runtime.log_lines import configure_logs
 
-from ..admin.logs import configure_logs
 from ..settings.listener_settings import url_host
 from ..settings.settings_sources import BadSource
 from .dev.pipeline import default_log

@@ -42,7 +42,7 @@ from ..world.node import CLUSTER_ID, LISTENER
 
 if TYPE_CHECKING:
     from tidegate_coordination.forwarding.service import ProposalService
-    from tidegate_coordination.http.values import HttpRequest
+    from tidegate_runtime.http.values import HttpRequest
 
     from ..world.world import World
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import trio
 
-from ...admin.logs import LEVELS, configure_logs
+from tidegate_runtime.log_lines import LEVELS, configure_logs
+
 from ...instance import hold_data_folder, new_instance_key
 from ...refusals_to_start import sentence_of
 from ...settings.broker_settings import BrokerSettings
