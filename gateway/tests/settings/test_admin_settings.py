@@ -4,7 +4,8 @@ import pytest
 
 from tidegate_coordination.events.cluster import ConfigsSet
 from tidegate_coordination.state.configs import ConfigTable
-from tidegate_gateway.settings.broker_settings import BrokerSettings, SettingsError
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_runtime.settings_texts import SettingsError
 
 
 def test_typed_values_and_defaults() -> None:

@@ -14,11 +14,11 @@ import trio
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.object_standing import Known, standing_of
 from tidegate_runtime.log_lines import configure_logs
+from tidegate_runtime.settings_texts import BadSource
 from tidegate_storage.objects.corrupt import UnknownVersion
 from tidegate_storage.stores.object_store import NoSuchObject, ObjectStore
 
 from ...refusals_to_start import sentence_of
-from ...settings.settings_sources import BadSource
 from ...startup import check_cluster, load_state
 from ...tools.inspection import READ_BYTES, ByteSource, NotOurs, look_at, scan
 from ...tools.object_sources import StoredObject, Windowed, local_file, stored_object
