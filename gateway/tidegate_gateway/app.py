@@ -22,16 +22,17 @@ import structlog
 import trio
 
 from tidegate_coordination.events.cluster import Endpoint
+from tidegate_runtime.addresses import ListenerAddress, url_host
+from tidegate_runtime.http.pages import serve_admin
+from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever
 
-from .admin.admin import serve_admin
 from .admin.admin_pages import AdminPages
 from .collector import calm_collector
-from .network.server import ConnectionSlots, Listener, accept_forever
 from .network.transport import SocketTransport
 from .opening import Parts, max_open_files, opened, serve_peers
 from .part_settings import max_connections
 from .settings.broker_settings import BrokerSettings
-from .settings.listener_settings import ListenerAddress, controller_listeners, url_host
+from .settings.listener_settings import controller_listeners
 from .startup import see_compare_and_set
 
 _log = structlog.get_logger("tidegate.app")

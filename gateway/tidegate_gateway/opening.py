@@ -23,6 +23,14 @@ from tidegate_coordination.forwarding.hooks import load_hooks
 from tidegate_coordination.log.load import OpenLog, open_log
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.movable import MovableLog
+from tidegate_runtime.addresses import ListenerAddress, host_port
+from tidegate_runtime.listening import (
+    ConnectionSlots,
+    Listener,
+    accept_forever,
+    bind_listener,
+    bind_listeners,
+)
 from tidegate_storage.stores.files.real_disk import RealDisk, RealDiskSteps
 from tidegate_storage.stores.files.steps import Disk
 from tidegate_storage.stores.load import open_store
@@ -38,17 +46,11 @@ from .instance import (
     new_cluster_id,
     new_instance_key,
 )
-from .network.server import ConnectionSlots, Listener, accept_forever, bind_listener, bind_listeners
 from .peers.name_lookups import NameLookups
 from .peers.peer_listener import open_to_anyone, peer_address, peer_endpoint, refuse_own_address
 from .peers.peers import HttpPeers
 from .settings.broker_settings import BrokerSettings
-from .settings.listener_settings import (
-    ListenerAddress,
-    advertised_endpoints,
-    host_port,
-    listen_addresses,
-)
+from .settings.listener_settings import advertised_endpoints, listen_addresses
 from .startup import open_patiently
 
 _log = structlog.get_logger("tidegate.app")

@@ -16,14 +16,13 @@ from tidegate_coordination.log.access import GatewayFenced
 from tidegate_coordination.log.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
 from tidegate_coordination.log_move.mover import MoveRefused
 from tidegate_coordination.state.broken import StateBroken
+from tidegate_runtime.listening import CannotListen
+from tidegate_runtime.settings_texts import BadSource, SettingsError
 from tidegate_storage.stores.object_store import StoreMisconfigured, StoreUnavailable
 
 from .instance import DataFolderUnusable
-from .network.server import CannotListen
 from .peers.answering import GatewaysRun
 from .produce.wal_writer import KeyTaken
-from .settings.broker_settings import SettingsError
-from .settings.settings_sources import BadSource
 from .startup import NodeIdInUse
 
 MENDABLE: Final = (

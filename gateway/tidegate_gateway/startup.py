@@ -11,7 +11,6 @@ import structlog
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.coordinator.said_again import SaidAgain
 from tidegate_coordination.events.entries import decode_entry
 from tidegate_coordination.events.metadata_versions import NEWEST, too_old
 from tidegate_coordination.log.metadata_log import (
@@ -22,11 +21,12 @@ from tidegate_coordination.log.metadata_log import (
     MetadataLog,
     Trimmed,
 )
-from tidegate_coordination.log.url_secrets import without_secrets
 from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_coordination.rules.gateways import CannotJoin, Register
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_runtime.said_again import SaidAgain
+from tidegate_runtime.url_secrets import without_secrets
 
 _log = structlog.get_logger("tidegate.startup")
 

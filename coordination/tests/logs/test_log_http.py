@@ -13,7 +13,6 @@ from tests.worlds import http_log_opened
 from tests.worlds.http_log_opened import Opened
 from tests.worlds.http_log_server import log_server, tcp_server
 from tests.worlds.http_world import memory_server
-from tidegate_coordination.http.values import HttpAnswer, HttpRequest
 from tidegate_coordination.log.load import open_log
 from tidegate_coordination.log.metadata_log import (
     AppendResult,
@@ -32,6 +31,7 @@ from tidegate_coordination.logs.http import wire
 from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.logs.sqlite.log import open_file
+from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 
 SMALL = LogCapabilities(forward_to_leader=True, typical_append_seconds=0.5, max_entry_bytes=100)
 

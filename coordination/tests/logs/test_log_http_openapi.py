@@ -7,13 +7,13 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from tidegate_coordination.http.values import HttpAnswer, HttpRequest
 from tidegate_coordination.log.metadata_log import LogCapabilities
 from tidegate_coordination.log.snapshots import frame_chunks
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.http import wire as wire
 from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 
 WRITTEN: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "http-log.openapi.json").read_text()

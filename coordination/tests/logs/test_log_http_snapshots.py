@@ -10,7 +10,6 @@ import trio
 from tests.worlds import http_log_opened
 from tests.worlds.http_log_opened import Opened
 from tests.worlds.http_log_server import log_server, tcp_server
-from tidegate_coordination.http.values import HttpAnswer, HttpRequest
 from tidegate_coordination.log.metadata_log import (
     LogUnavailable,
     Snapshot,
@@ -18,6 +17,7 @@ from tidegate_coordination.log.metadata_log import (
 from tidegate_coordination.logs.http import wire
 from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 
 opened = http_log_opened.opened
 

@@ -7,10 +7,10 @@ from functools import partial
 
 import trio
 
-from tidegate_coordination.http.server import Handle, serve_http
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.http.wire import MAX_PART_BYTES
+from tidegate_runtime.http.server import Handle, serve_http
 
 
 @asynccontextmanager

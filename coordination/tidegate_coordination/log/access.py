@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 import structlog
 import trio
 
-from ..coordinator.said_again import SaidAgain
+from tidegate_runtime.said_again import SaidAgain
+
 from .metadata_log import AppendResult, LogEntry, LogUnavailable, MetadataLog, Trimmed
 from .whole_entries import whole_ones
 

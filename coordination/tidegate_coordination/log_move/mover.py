@@ -22,11 +22,12 @@ from typing import Final
 
 import trio
 
+from tidegate_runtime.url_secrets import without_secrets
+
 from ..coordinator.coordinator import Coordinator
 from ..log.copying import COPY_BYTES, begin_copy, in_use, look_at_copy, patiently, put_copy
 from ..log.metadata_log import LogCorrupt, LogMisconfigured, LogMisuse, MetadataLog, Trimmed
 from ..log.snapshots import encode_state
-from ..log.url_secrets import without_secrets
 from ..rules.log_moves import BeginLogMove, CancelLogMove, MoveStep, OfferLog, SealLog
 from ..state.gateways import Gateway
 

@@ -18,6 +18,8 @@ from typing import Final, TypeVar
 import structlog
 import trio
 
+from tidegate_runtime.url_secrets import without_secrets
+
 from ..log.copying import complete_copy, holds_copy, patiently, prove_target
 from ..log.metadata_log import (
     AppendResult,
@@ -29,7 +31,6 @@ from ..log.metadata_log import (
     Snapshot,
     Trimmed,
 )
-from ..log.url_secrets import without_secrets
 from ..state.cluster import ClusterState
 from ..state.log_moves import LogMove
 

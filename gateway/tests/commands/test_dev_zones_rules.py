@@ -19,7 +19,7 @@ from tidegate_gateway.cli.dev_zones.plan import Places, Shape, make_plans, prope
 from tidegate_gateway.cli.dev_zones.server import ServerFailed
 from tidegate_gateway.cli.dev_zones.text import Member, banner, status_text
 from tidegate_gateway.cli.dev_zones.words import Command, NotUnderstood, Verb, help_text, parse
-from tidegate_gateway.settings.settings_sources import BadSource, read_properties
+from tidegate_runtime.settings_texts import BadSource, read_properties
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.admin.metrics import gateway_metrics, render
+from tidegate_gateway.admin.metrics import gateway_metrics
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.cli.command import COMMANDS, app
 from tidegate_gateway.cli.dev_zones.words import Verb
@@ -32,6 +32,7 @@ from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.planning.limits import MergeSettings
 from tidegate_pipeline.runners.local_runner import LocalRunner
 from tidegate_protocol.apis import APIS, ApiKey
+from tidegate_runtime.prometheus import render
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 ROOT = Path(__file__).parents[3]

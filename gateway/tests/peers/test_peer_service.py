@@ -16,10 +16,10 @@ from tidegate_coordination.forwarding.messages import (
     Ask,
     encode,
 )
-from tidegate_coordination.http.values import HttpRequest
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.peers.peer_service import PeerService
+from tidegate_runtime.http.values import HttpRequest
 
 TOKEN = "secret"
 

@@ -14,11 +14,11 @@ import trio
 from tests.worlds.app_world import started_gateway, unstarted_gateway
 from tests.worlds.wire_client import records_batch, wire_world
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
-from tidegate_gateway.admin.admin import serve_admin
-from tidegate_gateway.admin.admin_pages import AdminPages, Answer
+from tidegate_gateway.admin.admin_pages import AdminPages
 from tidegate_gateway.admin.metrics import MAX_PARTITION_SERIES, gateway_metrics, render_metrics
 from tidegate_gateway.gateway import Gateway
 from tidegate_protocol.apis import ApiKey
+from tidegate_runtime.http.pages import Answer, serve_admin
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import Buffer, StoreUnavailable
 

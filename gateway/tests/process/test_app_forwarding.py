@@ -11,7 +11,8 @@ import pytest
 from tests.worlds.app_world import Process, serving, tidegate
 from tests.worlds.greetings import consume, produce
 from tidegate_gateway.peers.peer_listener import refuse_own_address
-from tidegate_gateway.settings.broker_settings import BrokerSettings, SettingsError
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_runtime.settings_texts import SettingsError
 
 SHARED = (
     *("serve", "--set", "object.store=file:objects", "--set", "forwarding=on"),

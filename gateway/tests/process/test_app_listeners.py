@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tidegate_coordination.events.cluster import Endpoint
-from tidegate_gateway.settings.broker_settings import BrokerSettings, SettingsError
-from tidegate_gateway.settings.listener_settings import (
-    ListenerAddress,
-    advertised_endpoints,
-    host_port,
-    listen_addresses,
-)
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.settings.listener_settings import advertised_endpoints, listen_addresses
+from tidegate_runtime.addresses import ListenerAddress
+from tidegate_runtime.settings_texts import SettingsError
 
 
 def settings(listeners: str, advertised: str = "", protocols: str = "") -> BrokerSettings:
@@ -106,10 +103,3 @@ def test_a_controllers_file_is_refused() -> None:
 def test_what_cannot_work_is_refused(given: BrokerSettings, reason: str) -> None:
     with pytest.raises(SettingsError, match=reason):
         endpoints(given)
-
-
-def test_host_port() -> None:
-    assert host_port("admin.listener", "[::]:80") == ("::", 80)
-    assert host_port("admin.listener", ":80") == ("", 80)
-    with pytest.raises(SettingsError, match=r"admin\.listener=80 is not host:port"):
-        host_port("admin.listener", "80")

@@ -16,11 +16,11 @@ from tests.worlds.app_world import unstarted_gateway
 from tidegate_coordination.log.metadata_log import AppendResult, LogUnavailable
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.app import GIVE_UP_SECONDS, Process, Running
-from tidegate_gateway.network.server import Listener, PortInUse, bind_listener, open_listener
 from tidegate_gateway.opening import Parts
 from tidegate_gateway.settings.broker_settings import BrokerSettings
-from tidegate_gateway.settings.listener_settings import ListenerAddress
 from tidegate_gateway.startup import load_state, open_patiently
+from tidegate_runtime.addresses import ListenerAddress
+from tidegate_runtime.listening import Listener, PortInUse, bind_listener, open_listener
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import Buffer, StoreUnavailable
 

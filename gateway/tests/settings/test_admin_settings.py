@@ -14,7 +14,8 @@ from tidegate_coordination.events.cluster import ConfigsSet
 from tidegate_coordination.state.configs import ConfigTable
 from tidegate_gateway.part_settings import max_connections, wal_settings
 from tidegate_gateway.produce.wal_writer import WalSettings
-from tidegate_gateway.settings.broker_settings import BrokerSettings, SettingsError
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_runtime.settings_texts import SettingsError
 
 PACKAGE = Path(tidegate_gateway.__file__).parent
 REQUESTS = sorted((PACKAGE / "requests").rglob("*.py"))

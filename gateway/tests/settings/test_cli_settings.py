@@ -7,14 +7,8 @@ from pathlib import Path
 import pytest
 
 from tidegate_gateway.settings.broker_settings import BrokerSettings
-from tidegate_gateway.settings.settings_sources import (
-    BadSource,
-    from_environment,
-    gather,
-    read_assignments,
-    read_properties,
-    read_toml,
-)
+from tidegate_gateway.settings.settings_sources import from_environment, gather
+from tidegate_runtime.settings_texts import BadSource
 
 
 def gathered(**sources: object) -> BrokerSettings:
@@ -37,59 +31,6 @@ def test_later_sources_win(tmp_path: Path) -> None:
     )
 
     assert [settings.text(name) for name in names] == ["1", "2", "3", "4", "5"]
-
-
-def test_toml_tables_are_dots() -> None:
-    content = """
-    listeners = ["PLAINTEXT://a:1", "INNER://b:2"]
-    auto.create.topics.enable = false
-    [wal]
-    linger.ms = 5
-    put.budget.per.second = 2.5
-    """
-    assert read_toml(content, "x.toml") == {
-        "listeners": "PLAINTEXT://a:1,INNER://b:2",
-        "auto.create.topics.enable": "false",
-        "wal.linger.ms": "5",
-        "wal.put.budget.per.second": "2.5",
-    }
-
-
-@pytest.mark.parametrize("content", ["a = ", "since = 2020-01-01"])
-def test_toml_that_cannot_be_read(content: str) -> None:
-    with pytest.raises(BadSource, match=r"x\.toml"):
-        read_toml(content, "x.toml")
-
-
-def test_properties_as_java_reads_them() -> None:
-    content = r"""
-# a comment
-! another
-node.id=7
-broker.rack : eu west
-num.partitions 3
-listeners=PLAINTEXT://a:1,\
-          INNER://b:2
-cluster.id = caf\u00e9\=\:\\x
-instance.key=
-log.dirs=/a\\
-log.retention.ms=1=2
-"""
-    assert read_properties(content, "p") == {
-        "node.id": "7",
-        "broker.rack": "eu west",
-        "num.partitions": "3",
-        "listeners": "PLAINTEXT://a:1,INNER://b:2",
-        "cluster.id": r"café=:\x",
-        "instance.key": "",
-        "log.dirs": "/a\\",
-        "log.retention.ms": "1=2",
-    }
-
-
-def test_a_broken_escape_is_refused() -> None:
-    with pytest.raises(BadSource, match="is no character"):
-        read_properties(r"a=\u12", "p")
 
 
 def test_environment_in_both_spellings() -> None:
@@ -187,9 +128,6 @@ def test_removed_names_are_taken_from_every_source(tmp_path: Path) -> None:
 def test_values_are_checked() -> None:
     with pytest.raises(BadSource, match=r"Invalid value many for configuration num\.partitions"):
         gathered(assignments=["num.partitions=many"])
-    with pytest.raises(BadSource, match="write name=value"):
-        read_assignments(["num.partitions"])
-    assert read_assignments(["cluster.id = a=b "]) == {"cluster.id": "a=b"}
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ async def test_below_the_level_only_what_says_it_all_is_compacted() -> None:
         assert (driver.counters.removed, driver.counters.compacted) == (2, 1)
         assert len(await read_all(world, name="silent")) == 4
         assert len(world.partition("silent").runs) == 1
-        [told] = [each for each in logs if "is not known" in each["event"]]
+        [told] = [each for each in logs if "are unknown" in each["event"]]
         assert told["gateways"] == [1]
         assert "tidegate.metadata.version to 3" in told["do"]
 

@@ -9,10 +9,10 @@ import trio
 from trio.testing import memory_stream_pair
 
 from tidegate_coordination.forwarding.messages import MAX_QUESTION_BYTES
-from tidegate_coordination.http.client import Connect
-from tidegate_coordination.http.server import serve_http
-from tidegate_coordination.http.values import HttpAnswer, HttpRequest
 from tidegate_gateway.peers.peer_service import PeerService
+from tidegate_runtime.http.client import Connect
+from tidegate_runtime.http.server import serve_http
+from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 
 
 @dataclass(slots=True)

@@ -11,11 +11,11 @@ from tests.fetch.test_fetch_gets import MERGE, next_offset
 from tests.fetch.test_fetch_segments import merge
 from tests.worlds.fetch_world import World, batch, records_of
 from tests.worlds.zone_world import MIB, TOKEN, Zones, zone_world
-from tidegate_coordination.http.values import HttpRequest
 from tidegate_gateway.fetch.object_asks import ObjectAsk, target_of
 from tidegate_gateway.fetch.object_owners import ObjectOwners
 from tidegate_gateway.zones.placement import recommend
 from tidegate_protocol.error_codes import ErrorCode
+from tidegate_runtime.http.values import HttpRequest
 
 HALF = "x" * (MIB // 2)
 

@@ -14,11 +14,12 @@ from tidegate_coordination.events.cluster import GatewayExpired, GatewayRegister
 from tidegate_coordination.state.gateways import GatewayTable
 from tidegate_gateway.network.call import Peer
 from tidegate_gateway.network.client_zone import NOWHERE, Source
-from tidegate_gateway.settings.broker_settings import BrokerSettings, SettingsError
+from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.zones.client_racks import ClientRacks
 from tidegate_gateway.zones.zone_finder import MAX_REMEMBERED, ZoneFinder
 from tidegate_gateway.zones.zone_settings import check_listeners, zone_maps
 from tidegate_gateway.zones.zones import KEYS, said_in_client_id, without_suffixes
+from tidegate_runtime.settings_texts import SettingsError
 
 PARTS = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=6)
 ZONES = st.lists(PARTS, min_size=1, max_size=4).map("-".join)

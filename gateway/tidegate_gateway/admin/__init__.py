@@ -1,1 +1,1 @@
-"""What people and programs are shown of a gateway: health, metrics, status and log lines."""
+"""What people and programs are shown of a gateway: health, metrics and status."""

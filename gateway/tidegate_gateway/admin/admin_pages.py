@@ -11,55 +11,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
+from tidegate_runtime.http.pages import Answer, answer_from, json_answer
+from tidegate_runtime.prometheus import CONTENT_TYPE
 
 from ..gateway import Gateway
 from ..zones.zone_report import zone_report
-from .metrics import CONTENT_TYPE, render_metrics
-
-TEXT: Final = "text/plain; charset=utf-8"
-JSON: Final = "application/json"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An HTTP answer."""
-
-    status: int
-    body: str | bytes
-    content_type: str = TEXT
-    headers: tuple[tuple[str, str], ...] = field(default=())
-
-
-class Pages(Protocol):
-    """What a process answers over HTTP."""
-
-    async def answer(self, method: str, target: str) -> Answer:
-        """Answer a request; a query behind the path is ignored."""
-        ...
-
-
-async def answer_from(
-    pages: Mapping[str, Callable[[], Awaitable[Answer]]], method: str, target: str
-) -> Answer:
-    """Answer with the page of a path; all of them can only be read."""
-    page = pages.get(target.partition("?")[0])
-    if page is None:
-        return Answer(404, "not found; there are: " + " ".join(pages) + "\n")
-    if method not in ("GET", "HEAD"):
-        return Answer(405, "read only\n", headers=(("Allow", "GET, HEAD"),))
-    return await page()
-
-
-def json_answer(value: object) -> Answer:
-    """Return a value as JSON."""
-    return Answer(200, msgspec.json.encode(value) + b"\n", JSON)
+from .metrics import render_metrics
 
 
 class AdminPages:

@@ -9,56 +9,31 @@ are capped; tidegate_partitions_without_series says how many were left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
 import trio
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_protocol.apis import APIS, ApiKey
+from tidegate_runtime.prometheus import render
 from tidegate_storage.disk.cache import DiskCache
 
 from ..fetch.object_lender import LenderCounters
 from ..gateway import Gateway
 from ..produce.wal_writer import WalCounters
 
-CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 # 1000 partitions are 3000 series: a few ms in the loop, and about 40 ms in the thread.
 MAX_PARTITION_SERIES: Final = 1000
 MAX_TOPIC_SERIES: Final = 1000
-
-_PROCESS = ProcessCollector(registry=None)
 
 
 async def render_metrics(gateway: Gateway) -> bytes:
     """Return the text of all metrics."""
     return await render(gateway_metrics(gateway))
-
-
-async def render(metrics: Iterable[Metric]) -> bytes:
-    """Return metrics, and those of the process, as text; only that is done in a thread."""
-    return await trio.to_thread.run_sync(_text, list(metrics))
-
-
-def _text(metrics: list[Metric]) -> bytes:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Snapshot([*metrics, *_PROCESS.collect()]))
-    return generate_latest(registry)
-
-
-class _Snapshot:
-    """Metrics whose values were taken before."""
-
-    def __init__(self, metrics: list[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics
 
 
 def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:

@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tidegate_coordination.log.url_secrets import without_secrets
+from tidegate_runtime.addresses import url_host
+from tidegate_runtime.url_secrets import without_secrets
 
 from ..app import Running
 from ..produce.write_pace import write_pace
-from ..settings.listener_settings import url_host
 
 TOPIC = "greetings"
 

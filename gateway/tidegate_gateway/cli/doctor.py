@@ -8,7 +8,8 @@ from pathlib import Path
 
 import trio
 
-from ..admin.logs import configure_logs
+from tidegate_runtime.log_lines import configure_logs
+
 from ..tools.doctor import examine
 from ..tools.findings import Checked
 from .options import DEV_DATA, SERVE_DATA

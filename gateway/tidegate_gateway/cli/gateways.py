@@ -21,10 +21,10 @@ from tidegate_coordination.rules.consumer_groups.groups import GROUP_CLAIMS
 from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway
+from tidegate_runtime.addresses import url_host
+from tidegate_runtime.log_lines import configure_logs
+from tidegate_runtime.settings_texts import BadSource
 
-from ..admin.logs import configure_logs
-from ..settings.listener_settings import url_host
-from ..settings.settings_sources import BadSource
 from .dev.pipeline import default_log
 from .existing_cluster import coordinator_of
 from .log.backup_running import open_followed_log

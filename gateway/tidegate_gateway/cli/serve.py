@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
 
+from tidegate_runtime.listening import PortInUse
+
 from ..app import Running
-from ..network.server import PortInUse
 from ..settings.broker_settings import BrokerSettings
 from ..settings.listener_settings import DEFAULT_LISTENERS
 from ..settings.settings_sources import gather

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from http.client import HTTPException
 from typing import Any, Final
 
-from ..settings.broker_settings import SettingsError
-from ..settings.listener_settings import host_port, url_host
+from tidegate_runtime.addresses import host_port, url_host
+from tidegate_runtime.settings_texts import SettingsError
+
 from ..zones.zone_report import look_alikes
 from .zone_sums import summed
 

@@ -15,9 +15,9 @@ import trio
 
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENERS
-from tidegate_coordination.http.client import Connect
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_protocol.apis import ApiKey
+from tidegate_runtime.http.client import Connect
 
 from .peers import Dial
 

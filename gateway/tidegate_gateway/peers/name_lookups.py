@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import trio
 
-from tidegate_coordination.http.client import Connect
+from tidegate_runtime.http.client import Connect
 
 THREADS: Final = 8
 # A connection is made at once or, as a rule, never; of several addresses the next is tried then.

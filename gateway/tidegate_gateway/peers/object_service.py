@@ -10,8 +10,8 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.http.values import BINARY, HttpAnswer, HttpRequest
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_runtime.http.values import BINARY, HttpAnswer, HttpRequest
 from tidegate_storage.stores.object_store import NoSuchObject, StoreMisconfigured, StoreUnavailable
 
 from ..fetch.object_asks import BadAsk, ObjectAsk, cluster_of, read_target

@@ -10,9 +10,10 @@ from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.log.metadata_log import LogMisconfigured, MetadataLog
 from tidegate_coordination.logs import forward
+from tidegate_runtime.addresses import ListenerAddress, host_port, url_host
+from tidegate_runtime.settings_texts import SettingsError
 
-from ..settings.broker_settings import BrokerSettings, SettingsError
-from ..settings.listener_settings import ListenerAddress, host_port, url_host
+from ..settings.broker_settings import BrokerSettings
 
 ALWAYS: Final = "on"
 NEVER: Final = "off"

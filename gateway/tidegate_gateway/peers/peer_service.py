@@ -23,10 +23,10 @@ from tidegate_coordination.forwarding.messages import (
 )
 from tidegate_coordination.forwarding.service import OtherCluster, ProposalService
 from tidegate_coordination.forwarding.shown_log import ShownLog
-from tidegate_coordination.http.server import serve_http
-from tidegate_coordination.http.values import BINARY, HttpAnswer, HttpRequest
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.http.service import LogService
+from tidegate_runtime.http.server import serve_http
+from tidegate_runtime.http.values import BINARY, HttpAnswer, HttpRequest
 
 from ..fetch.object_asks import OBJECTS_PATH
 from ..fetch.object_lender import ObjectLender

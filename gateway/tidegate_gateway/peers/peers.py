@@ -19,9 +19,9 @@ from tidegate_coordination.forwarding.messages import (
     encode,
 )
 from tidegate_coordination.forwarding.peers import Peers, PeerUnavailable
-from tidegate_coordination.http.client import Connect, HttpClient, HttpUnavailable
-from tidegate_coordination.http.values import BINARY, HttpAnswer
 from tidegate_coordination.state.gateways import Gateway
+from tidegate_runtime.http.client import Connect, HttpClient, HttpUnavailable
+from tidegate_runtime.http.values import BINARY, HttpAnswer
 
 from ..fetch.object_asks import ObjectAsk, target_of
 from ..fetch.zone_reads import CONCURRENT_ASKS, ObjectPeers

@@ -19,10 +19,7 @@ from tidegate_coordination.configs.own_settings import REMOVED_SETTINGS
 from tidegate_coordination.configs.validation import InvalidConfig, parse
 from tidegate_coordination.rules.configs import ResourceType
 from tidegate_coordination.state.configs import ConfigTable
-
-
-class SettingsError(Exception):
-    """A setting is unknown or wrong.  Do not start; show the text."""
+from tidegate_runtime.settings_texts import SettingsError
 
 
 def _no_texts() -> dict[str, str]:

@@ -10,34 +10,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Final
 
 from tidegate_coordination.events.cluster import Endpoint
+from tidegate_runtime.addresses import MAX_PORT, ListenerAddress
+from tidegate_runtime.settings_texts import SettingsError
 
-from .broker_settings import BrokerSettings, SettingsError
+from .broker_settings import BrokerSettings
 
 # Kafka's own default listens everywhere; here nobody is asked for a password yet.
 DEFAULT_LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092"
-MAX_PORT: Final = 65535
 
 _ADDRESS = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/]*):(?P<port>\d+)"
 )
-_HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/]*):(?P<port>\d+)")
 _EVERYWHERE = ("0.0.0.0", "::")
-
-
-@dataclass(frozen=True, slots=True)
-class ListenerAddress:
-    """Where to listen, or what to advertise.  host: "" for everywhere; without [] for IPv6.
-
-    port: 0 for any that is free.
-    """
-
-    name: str
-    host: str
-    port: int
 
 
 def listen_addresses(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
@@ -95,23 +82,6 @@ def controller_listeners(settings: BrokerSettings) -> tuple[str, ...]:
     return tuple(each.name for each in addresses if each.name in _controllers(settings))
 
 
-def host_port(name: str, text: str) -> tuple[str, int]:
-    """Read `host:port`, the value of the setting `name`.
-
-    Raises:
-      SettingsError: it is something else.
-    """
-    found = _HOST_PORT.fullmatch(text)
-    if found is None or int(found["port"]) > MAX_PORT:
-        raise SettingsError(f"{name}={text} is not host:port, such as 127.0.0.1:9644")
-    return found["host"].strip("[]"), int(found["port"])
-
-
-def url_host(host: str) -> str:
-    """Return a host as URLs and bootstrap addresses write it."""
-    return f"[{host}]" if ":" in host else host
-
-
 def _endpoint(wanted: ListenerAddress, bound: ListenerAddress, host_name: str) -> Endpoint:
     if wanted.host in _EVERYWHERE:
         raise SettingsError(
@@ -152,8 +122,3 @@ def _protocols(settings: BrokerSettings) -> dict[str, str]:
     text = settings.text("listener.security.protocol.map")
     pairs = (item.partition(":") for item in text.split(","))
     return {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
-
-
-def with_port(address: ListenerAddress, port: int) -> ListenerAddress:
-    """Return the address with the port that was really bound."""
-    return replace(address, port=port)

@@ -8,15 +8,16 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from tidegate_runtime.addresses import ListenerAddress, host_port
+from tidegate_runtime.listening import CannotListen, PortInUse, bind_listener
+from tidegate_runtime.settings_texts import SettingsError
+
 from ..instance import LOCK_FILE, is_held, runs_on
-from ..network.server import CannotListen, PortInUse, bind_listener
 from ..peers.peer_listener import open_to_anyone, peer_address
-from ..settings.broker_settings import BrokerSettings, SettingsError
+from ..settings.broker_settings import BrokerSettings
 from ..settings.listener_settings import (
-    ListenerAddress,
     advertised_endpoints,
     controller_listeners,
-    host_port,
     listen_addresses,
 )
 from .findings import Checked, Report

@@ -19,10 +19,10 @@ import trio
 from tidegate_coordination.backup.same_log import newest_mark, see_same
 from tidegate_coordination.backup.shelf import Shelf
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.coordinator.said_again import SaidAgain
 from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
 from tidegate_coordination.rules.gateways import Renew
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_runtime.said_again import SaidAgain
 from tidegate_storage.objects.keys import OWNER_KEY
 from tidegate_storage.objects.ownership import (
     Owner,

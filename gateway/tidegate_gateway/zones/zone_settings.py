@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, TypeAlias
 
-from ..settings.broker_settings import BrokerSettings, SettingsError
+from tidegate_runtime.settings_texts import SettingsError
+
+from ..settings.broker_settings import BrokerSettings
 
 CIDR_MAP: Final = "zone.cidr.map"
 ID_MAP: Final = "zone.id.map"

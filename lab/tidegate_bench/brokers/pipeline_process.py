@@ -20,11 +20,11 @@ from typing import IO, Any, Final, cast
 
 import trio
 
-from tidegate_gateway.admin.logs import configure_logs
 from tidegate_pipeline.commands.options import Options
 from tidegate_pipeline.commands.parts import living_driver, opened_runner, opened_shared
 from tidegate_pipeline.commands.stopping import stopping_by_signals
 from tidegate_pipeline.driver import Driver
+from tidegate_runtime.log_lines import configure_logs
 
 from ..errors import BenchError
 from ..measure import proc

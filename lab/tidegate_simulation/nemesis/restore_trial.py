@@ -25,7 +25,6 @@ from tidegate_coordination.backup.recovery import recover_from_copies
 from tidegate_coordination.backup.restore import Work, look_at_target, restore
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.service import ProposalService
-from tidegate_coordination.http.values import HttpRequest
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.gateway import Gateway, Identity
@@ -33,6 +32,7 @@ from tidegate_gateway.network.memory_transport import MemoryTransport, memory_tr
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import produce
+from tidegate_runtime.http.values import HttpRequest
 from tidegate_storage.objects.keys import wal_prefix
 from tidegate_storage.objects.ownership import read_owner
 

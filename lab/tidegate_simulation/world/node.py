@@ -11,13 +11,13 @@ from crc32c import crc32c
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.forwarding.service import ProposalService
-from tidegate_coordination.http.values import HttpAnswer, HttpRequest
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.forward import ForwardLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.gateway import Gateway, Identity
 from tidegate_gateway.network.memory_transport import MemoryTransport
 from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 from tidegate_storage.disk.cache_files import Place
 from tidegate_storage.disk.memory_disk import MemoryDisk
 from tidegate_storage.disk.queue import Offer

@@ -16,9 +16,9 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.forwarding.service import ProposalService
-from tidegate_coordination.http.values import HttpAnswer, HttpRequest
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_gateway.network.memory_transport import MemoryTransport
+from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import Buffer, ObjectExists
 

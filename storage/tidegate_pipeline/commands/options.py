@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
-from tidegate_gateway.settings.settings_sources import BadSource
+from tidegate_runtime.settings_texts import BadSource
 
 from ..planning.limits import MergeSettings
 from ..runners.java import NoJava, find_java

@@ -20,11 +20,10 @@ import structlog
 import trio
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from tidegate_gateway.admin.admin import serve_admin
-from tidegate_gateway.admin.admin_pages import Answer, answer_from, json_answer
-from tidegate_gateway.admin.metrics import CONTENT_TYPE, render
-from tidegate_gateway.network.server import ConnectionSlots, accept_forever, open_listener
-from tidegate_gateway.settings.listener_settings import ListenerAddress, host_port
+from tidegate_runtime.addresses import ListenerAddress, host_port
+from tidegate_runtime.http.pages import Answer, answer_from, json_answer, serve_admin
+from tidegate_runtime.listening import ConnectionSlots, accept_forever, open_listener
+from tidegate_runtime.prometheus import CONTENT_TYPE, render
 
 from ..driver import Driver
 from .backlog import pipeline_status

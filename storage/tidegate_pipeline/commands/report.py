@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final, cast
 
-from tidegate_gateway.admin.logs import LEVELS, configure_logs
 from tidegate_gateway.refusals_to_start import sentence_of
-from tidegate_gateway.settings.settings_sources import BadSource
+from tidegate_runtime.log_lines import LEVELS, configure_logs
+from tidegate_runtime.settings_texts import BadSource
 
 from ..runners.spark_trouble import AttemptsUsedUp, NoSpark
 from .parts import NothingThere

@@ -8,8 +8,6 @@ import json
 from collections.abc import Iterator
 from typing import Final, cast
 
-from tidegate_coordination.http.client import Connect, HttpClient, HttpUnavailable
-from tidegate_coordination.http.values import HttpAnswer
 from tidegate_coordination.log.metadata_log import (
     LogCorrupt,
     LogMisconfigured,
@@ -18,6 +16,8 @@ from tidegate_coordination.log.metadata_log import (
 )
 from tidegate_coordination.logs.http import wire as wire
 from tidegate_coordination.logs.http.url import HttpPlace
+from tidegate_runtime.http.client import Connect, HttpClient, HttpUnavailable
+from tidegate_runtime.http.values import HttpAnswer
 
 _FOR_THE_CALLER: Final = (200, 201, 204, 409, 410)
 _AWAY: Final = (408, 425, 429, 500, 502, 503, 504)

@@ -11,7 +11,6 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.http.values import HttpAnswer
 from tidegate_coordination.log.metadata_log import (
     FIRST_POSITION,
     AppendResult,
@@ -27,6 +26,7 @@ from tidegate_coordination.log.metadata_log import (
 from tidegate_coordination.log.snapshots import frame_chunks, split_frames, unframe_chunks
 from tidegate_coordination.logs.http import wire as wire
 from tidegate_coordination.logs.http.exchange import LogExchange, json_of, whole
+from tidegate_runtime.http.values import HttpAnswer
 
 _CALL_SECONDS: Final = 10.0
 _UPKEEP_SECONDS: Final = 120.0

@@ -15,12 +15,12 @@ from itertools import count
 
 import trio
 
-from tidegate_coordination.http.client import Connect
-from tidegate_coordination.http.tcp import tcp_connector
 from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable
 from tidegate_coordination.logs.http.exchange import LogExchange
 from tidegate_coordination.logs.http.log import HttpLog, Lanes, open_lanes
 from tidegate_coordination.logs.http.url import HttpPlace, parse_url
+from tidegate_runtime.http.client import Connect
+from tidegate_runtime.http.tcp import tcp_connector
 
 
 async def open_log(url: str) -> HttpLog:

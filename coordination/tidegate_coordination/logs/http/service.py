@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl
 import structlog
 import trio
 
-from tidegate_coordination.http.values import BINARY, HttpAnswer, HttpRequest
 from tidegate_coordination.log.metadata_log import (
     AppendResult,
     LogCorrupt,
@@ -25,6 +24,7 @@ from tidegate_coordination.log.metadata_log import (
 from tidegate_coordination.logs.http import wire as wire
 from tidegate_coordination.logs.http.service_calls import Call, Query, json_answer, number, said
 from tidegate_coordination.logs.http.service_snapshots import SnapshotDesk
+from tidegate_runtime.http.values import BINARY, HttpAnswer, HttpRequest
 
 _log = structlog.get_logger("tidegate.log_service")
 

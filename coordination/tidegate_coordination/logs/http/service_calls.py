@@ -4,8 +4,8 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from tidegate_coordination.http.values import JSON, HttpAnswer
 from tidegate_coordination.log.metadata_log import LogMisuse
+from tidegate_runtime.http.values import JSON, HttpAnswer
 
 Query = dict[str, str]
 Call = Callable[[list[str], Query, bytes], Awaitable[HttpAnswer]]

@@ -10,12 +10,12 @@ from typing import Final, Protocol, TypeVar
 
 import trio
 
-from tidegate_coordination.http.values import BINARY, HttpAnswer
 from tidegate_coordination.log.metadata_log import LogCorrupt, LogMisuse, MetadataLog, Snapshot
 from tidegate_coordination.log.snapshot_work import computed
 from tidegate_coordination.log.snapshots import frame_chunks, split_frames, unframe_chunks
 from tidegate_coordination.logs.http import wire as wire
 from tidegate_coordination.logs.http.service_calls import Query, json_answer, number, said
+from tidegate_runtime.http.values import BINARY, HttpAnswer
 
 _MAX_UPLOADS: Final = 4
 _MAX_UPLOAD_BYTES: Final = 1 << 30

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tidegate_runtime.addresses import url_host
+from tidegate_runtime.listening import PortInUse
+from tidegate_runtime.settings_texts import BadSource
+
 from ...app import Running
-from ...network.server import PortInUse
 from ...settings.broker_settings import BrokerSettings
-from ...settings.listener_settings import url_host
-from ...settings.settings_sources import BadSource, gather, settings_in
+from ...settings.settings_sources import gather, settings_in
 from ..banner import banner, banner_json
 from ..called_as import called_as
 from ..running import run_to_end

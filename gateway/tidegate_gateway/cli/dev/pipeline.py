@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import IO, Final, cast
 from urllib.parse import quote
 
-from tidegate_coordination.log.url_secrets import without_secrets
+from tidegate_runtime.url_secrets import without_secrets
 
 from ...settings.broker_settings import BrokerSettings
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import trio
 
-from ...admin.logs import LEVELS, configure_logs
+from tidegate_runtime.log_lines import LEVELS, configure_logs
+from tidegate_runtime.settings_texts import BadSource
+
 from ...instance import hold_data_folder, new_instance_key
 from ...refusals_to_start import sentence_of
 from ...settings.broker_settings import BrokerSettings
-from ...settings.settings_sources import BadSource
 from ..called_as import called_as
 from ..dev.command import DevOptions, warn_of_environment
 from ..dev.pipeline import PipelineProcess, default_log, default_store, what_is_in_memory

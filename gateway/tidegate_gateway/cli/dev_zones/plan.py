@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from tidegate_runtime.addresses import url_host
+from tidegate_runtime.settings_texts import BadSource
+
 from ...peers.peer_listener import EVERYWHERE
-from ...settings.listener_settings import url_host
-from ...settings.settings_sources import BadSource, gather
+from ...settings.settings_sources import gather
 
 MAX_ZONES: Final = 9
 MAX_PORT: Final = 65_535

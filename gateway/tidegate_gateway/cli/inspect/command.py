@@ -13,12 +13,12 @@ import trio
 
 from tidegate_coordination.object_names.standing import Known, standing_of
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_runtime.log_lines import configure_logs
+from tidegate_runtime.settings_texts import BadSource
 from tidegate_storage.objects.corrupt import UnknownVersion
 from tidegate_storage.stores.object_store import NoSuchObject, ObjectStore
 
-from ...admin.logs import configure_logs
 from ...refusals_to_start import sentence_of
-from ...settings.settings_sources import BadSource
 from ...startup import check_cluster, load_state
 from ...tools.inspection import READ_BYTES, ByteSource, NotOurs, look_at, scan
 from ...tools.object_sources import StoredObject, Windowed, local_file, stored_object

@@ -16,10 +16,10 @@ from tidegate_coordination.backup.recovery import NothingToRestore
 from tidegate_coordination.log.load import open_log
 from tidegate_coordination.log.metadata_log import LogMisconfigured, MetadataLog
 from tidegate_coordination.logs.movable import MovableLog
+from tidegate_runtime.log_lines import configure_logs
 from tidegate_storage.stores.load import open_store
 from tidegate_storage.stores.object_store import ObjectStore, StoreMisconfigured
 
-from ...admin.logs import configure_logs
 from ..telling import was_told
 
 SAID_EVERY_SECONDS: Final = 2.0

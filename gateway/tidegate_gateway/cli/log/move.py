@@ -17,15 +17,15 @@ import trio
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.log.load import open_log
 from tidegate_coordination.log.metadata_log import MetadataLog
-from tidegate_coordination.log.url_secrets import without_secrets
 from tidegate_coordination.log_move.mover import LogMover, MovePlan, MoveReport, check_logs
 from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules.log_moves import CancelLogMove
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_runtime.settings_texts import BadSource
+from tidegate_runtime.url_secrets import without_secrets
 from tidegate_storage.objects.keys import OWNER_KEY
 from tidegate_storage.objects.ownership import check_owner
 
-from ...settings.settings_sources import BadSource
 from ...tools.visitor import end_visit, keep_lease, register_visitor
 from ..existing_cluster import coordinator_of
 from .backup_running import (

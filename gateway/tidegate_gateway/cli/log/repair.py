@@ -23,11 +23,11 @@ from tidegate_coordination.backup.survey import is_in_use
 from tidegate_coordination.log.load import open_log
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_runtime.settings_texts import BadSource
 from tidegate_storage.objects.ownership import Owner, check_owner, newest_timeline
 from tidegate_storage.stores.load import open_store
 from tidegate_storage.stores.object_store import ObjectStore
 
-from ...settings.settings_sources import BadSource
 from .backup_running import (
     Lines,
     Progress,

@@ -12,14 +12,14 @@ from typing import Final
 import structlog
 import trio
 
-from tidegate_coordination.http.server import serve_http
 from tidegate_coordination.log.load import open_log
 from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.http.url import read_token
+from tidegate_runtime.addresses import ListenerAddress, host_port, url_host
+from tidegate_runtime.http.server import serve_http
+from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever, bind_listener
+from tidegate_runtime.log_lines import configure_logs
 
-from ...admin.logs import configure_logs
-from ...network.server import ConnectionSlots, Listener, accept_forever, bind_listener
-from ...settings.listener_settings import ListenerAddress, host_port, url_host
 from ..banner import shown_log
 from ..telling import was_told
 

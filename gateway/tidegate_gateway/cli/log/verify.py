@@ -11,8 +11,8 @@ import trio
 from tidegate_coordination.log.load import open_log
 from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
 from tidegate_coordination.log_contract.contract import verify_log
+from tidegate_runtime.log_lines import configure_logs
 
-from ...admin.logs import configure_logs
 from ...refusals_to_start import sentence_of
 from ..table import mark
 

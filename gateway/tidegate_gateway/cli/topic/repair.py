@@ -15,10 +15,10 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.topics import Topic
+from tidegate_runtime.log_lines import configure_logs
+from tidegate_runtime.settings_texts import BadSource
 from tidegate_storage.objects.ownership import check_owner, read_owner
 
-from ...admin.logs import configure_logs
-from ...settings.settings_sources import BadSource
 from ...tools.readability import Found
 from ...tools.repair import Repair
 from ..bar import BytesBar

@@ -9,8 +9,8 @@ import trio
 from trio.testing import MockClock, memory_stream_pair
 
 from tests.worlds.http_world import memory_server
-from tidegate_coordination.http.server import Handle, serve_http
-from tidegate_coordination.http.values import HttpAnswer, HttpRequest
+from tidegate_runtime.http.server import Handle, serve_http
+from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 
 
 async def echo(request: HttpRequest) -> HttpAnswer:

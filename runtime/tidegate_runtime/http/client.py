@@ -12,7 +12,7 @@ from typing import Final
 import h11
 import trio
 
-from tidegate_coordination.http.values import Headers, HttpAnswer, HttpRequest
+from tidegate_runtime.http.values import Headers, HttpAnswer, HttpRequest
 
 Connect = Callable[[], Awaitable[trio.abc.Stream]]
 

@@ -13,7 +13,7 @@ import h11
 import structlog
 import trio
 
-from tidegate_coordination.http.values import Headers, HttpAnswer, HttpRequest
+from tidegate_runtime.http.values import Headers, HttpAnswer, HttpRequest
 
 _log = structlog.get_logger("tidegate.http")
 

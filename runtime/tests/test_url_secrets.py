@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate_coordination.log.url_secrets import without_secrets
+from tidegate_runtime.url_secrets import without_secrets
 
 AS_GIVEN = (
     "b",

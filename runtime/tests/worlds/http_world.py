@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import trio
 from trio.testing import MemoryReceiveStream, MemorySendStream, memory_stream_pair
 
-from tidegate_coordination.http.client import HttpClient
-from tidegate_coordination.http.server import Handle, serve_http
+from tidegate_runtime.http.client import HttpClient
+from tidegate_runtime.http.server import Handle, serve_http
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate_coordination.coordinator.said_again import SaidAgain
+from tidegate_runtime.said_again import SaidAgain
 
 
 def test_trouble_is_logged_when_it_begins_or_changes_and_at_intervals() -> None:

@@ -13,7 +13,8 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
-from tidegate_gateway.network.server import (
+from tidegate_runtime.addresses import ListenerAddress
+from tidegate_runtime.listening import (
     CannotListen,
     ConnectionSlots,
     Listener,
@@ -24,9 +25,6 @@ from tidegate_gateway.network.server import (
     bind_listeners,
     open_listener,
 )
-from tidegate_gateway.part_settings import max_connections
-from tidegate_gateway.settings.broker_settings import BrokerSettings
-from tidegate_gateway.settings.listener_settings import ListenerAddress
 
 ANY_PORT = ListenerAddress("PLAINTEXT", "127.0.0.1", 0)
 
@@ -217,19 +215,3 @@ async def test_no_host_listens_everywhere() -> None:
             await stream.aclose()
     finally:
         listener.close()
-
-
-@pytest.mark.parametrize(
-    ("settings", "most", "expected"),
-    [
-        ({}, 1 << 20, 10_000),
-        ({}, 500, 500),
-        ({"max.connections": "30000"}, 1 << 20, 30_000),
-        ({"max.connections": "2147483647"}, 1 << 20, 1 << 20),
-        ({"max.connections": "7"}, 500, 7),
-    ],
-)
-def test_connections_are_bounded_unless_a_setting_says_otherwise(
-    settings: dict[str, str], most: int, expected: int
-) -> None:
-    assert max_connections(BrokerSettings(settings), most) == expected

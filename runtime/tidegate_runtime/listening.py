@@ -22,7 +22,7 @@ from typing import Final
 import structlog
 import trio
 
-from ..settings.listener_settings import ListenerAddress, url_host, with_port
+from tidegate_runtime.addresses import ListenerAddress, url_host, with_port
 
 _log = structlog.get_logger("tidegate.server")
 

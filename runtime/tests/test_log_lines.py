@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from tidegate_gateway.admin.logs import configure_logs
+from tidegate_runtime.log_lines import configure_logs
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ import trio
 from trio.testing import MockClock, memory_stream_pair
 
 from tests.worlds.http_world import MemoryServer, memory_server
-from tidegate_coordination.http.client import HttpClient, HttpUnavailable
-from tidegate_coordination.http.values import HttpAnswer, HttpRequest
+from tidegate_runtime.http.client import HttpClient, HttpUnavailable
+from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 
 
 class Counting:

@@ -5,7 +5,7 @@ from functools import partial
 
 import trio
 
-from tidegate_coordination.http.client import Connect
+from tidegate_runtime.http.client import Connect
 
 
 def tcp_connector(host: str, port: int, *, tls: ssl.SSLContext | None = None) -> Connect:

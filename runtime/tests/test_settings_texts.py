@@ -1,0 +1,66 @@
+"""Settings read as texts: TOML, server.properties, `name=value`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate_runtime.settings_texts import BadSource, read_assignments, read_properties, read_toml
+
+
+def test_toml_tables_are_dots() -> None:
+    content = """
+    listeners = ["PLAINTEXT://a:1", "INNER://b:2"]
+    auto.create.topics.enable = false
+    [wal]
+    linger.ms = 5
+    put.budget.per.second = 2.5
+    """
+    assert read_toml(content, "x.toml") == {
+        "listeners": "PLAINTEXT://a:1,INNER://b:2",
+        "auto.create.topics.enable": "false",
+        "wal.linger.ms": "5",
+        "wal.put.budget.per.second": "2.5",
+    }
+
+
+@pytest.mark.parametrize("content", ["a = ", "since = 2020-01-01"])
+def test_toml_that_cannot_be_read(content: str) -> None:
+    with pytest.raises(BadSource, match=r"x\.toml"):
+        read_toml(content, "x.toml")
+
+
+def test_properties_as_java_reads_them() -> None:
+    content = r"""
+# a comment
+! another
+node.id=7
+broker.rack : eu west
+num.partitions 3
+listeners=PLAINTEXT://a:1,\
+          INNER://b:2
+cluster.id = caf\u00e9\=\:\\x
+instance.key=
+log.dirs=/a\\
+log.retention.ms=1=2
+"""
+    assert read_properties(content, "p") == {
+        "node.id": "7",
+        "broker.rack": "eu west",
+        "num.partitions": "3",
+        "listeners": "PLAINTEXT://a:1,INNER://b:2",
+        "cluster.id": r"café=:\x",
+        "instance.key": "",
+        "log.dirs": "/a\\",
+        "log.retention.ms": "1=2",
+    }
+
+
+def test_a_broken_escape_is_refused() -> None:
+    with pytest.raises(BadSource, match="is no character"):
+        read_properties(r"a=\u12", "p")
+
+
+def test_assignments() -> None:
+    with pytest.raises(BadSource, match="write name=value"):
+        read_assignments(["num.partitions"])
+    assert read_assignments(["cluster.id = a=b "]) == {"cluster.id": "a=b"}

@@ -1,0 +1,1 @@
+"""Tidegate's plumbing: HTTP, listening sockets, log lines, settings as texts."""

@@ -1,0 +1,69 @@
+"""Pages that a process answers over HTTP/1.1, read only: health, metrics, status."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import msgspec
+import trio
+
+from .server import serve_http
+from .values import JSON, TEXT, HttpAnswer, HttpRequest
+
+MAX_BODY_BYTES: Final = 16 * 1024
+REQUEST_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer."""
+
+    status: int
+    body: str | bytes
+    content_type: str = TEXT
+    headers: tuple[tuple[str, str], ...] = field(default=())
+
+
+class Pages(Protocol):
+    """What a process answers over HTTP."""
+
+    async def answer(self, method: str, target: str) -> Answer:
+        """Answer a request; a query behind the path is ignored."""
+        ...
+
+
+async def answer_from(
+    pages: Mapping[str, Callable[[], Awaitable[Answer]]], method: str, target: str
+) -> Answer:
+    """Answer with the page of a path; all of them can only be read."""
+    page = pages.get(target.partition("?")[0])
+    if page is None:
+        return Answer(404, "not found; there are: " + " ".join(pages) + "\n")
+    if method not in ("GET", "HEAD"):
+        return Answer(405, "read only\n", headers=(("Allow", "GET, HEAD"),))
+    return await page()
+
+
+def json_answer(value: object) -> Answer:
+    """Return a value as JSON."""
+    return Answer(200, msgspec.json.encode(value) + b"\n", JSON)
+
+
+async def serve_admin(accepted: socket.socket, pages: Pages) -> None:
+    """Answer the requests of one connection, and close it."""
+
+    async def handle(request: HttpRequest) -> HttpAnswer:
+        answer = await pages.answer(request.method, request.target)
+        body = answer.body.encode() if isinstance(answer.body, str) else answer.body
+        return HttpAnswer(answer.status, body, answer.content_type, answer.headers)
+
+    await serve_http(
+        trio.SocketStream(trio.socket.from_stdlib_socket(accepted)),
+        handle,
+        max_body_bytes=MAX_BODY_BYTES,
+        idle_seconds=REQUEST_SECONDS,
+        request_seconds=REQUEST_SECONDS,
+    )
