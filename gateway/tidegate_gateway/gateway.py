@@ -20,6 +20,7 @@ from tidegate_coordination.coordinator.coordinator import (
     CoordinatorUnavailable,
     ProposalFailed,
 )
+from tidegate_coordination.coordinator.loading import check_cluster, load_state
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.forwarding.contention import ENOUGH, Contention
@@ -82,7 +83,7 @@ from .refused_features import RefusedFeatures
 from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
 from .settings.broker_settings import BrokerSettings
-from .startup import check_cluster, load_state, register, tell_settings
+from .startup import register, tell_settings
 from .upkeep.backup_schedule import BackupSchedule
 from .upkeep.housekeeper import Housekeeper
 from .upkeep.prefixes import own_prefix, see_prefix

@@ -27,6 +27,7 @@ from tidegate_coordination.coordinator.coordinator import (
     CoordinatorUnavailable,
     ProposalFailed,
 )
+from tidegate_coordination.coordinator.visitor import keep_lease, register_visitor
 from tidegate_coordination.events.cluster import CleanedPartition
 from tidegate_coordination.events.metadata_versions import FEATURE_NAME, SETTINGS_TOLD
 from tidegate_coordination.rules.cluster_settings import NO_GATEWAY, ClusterSettings
@@ -39,7 +40,6 @@ from tidegate_coordination.rules.records.segments import (
     SegmentUnit,
 )
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.tools.visitor import keep_lease, register_visitor
 
 from .counters import PipelineCounters
 from .planning.limits import MergeSettings

@@ -8,10 +8,10 @@ import trio
 import trio.testing
 
 from tests.worlds.move_world import MoveWorld, gateways, replayed
+from tidegate_coordination.coordinator.visitor import LEAVE_SECONDS
 from tidegate_coordination.log.metadata_log import AppendResult, MetadataLog
 from tidegate_gateway.cli.log import move
 from tidegate_gateway.cli.log.backup_running import Progress
-from tidegate_gateway.tools.visitor import LEAVE_SECONDS
 
 
 class SilentLog:

@@ -25,7 +25,7 @@ from tests.worlds.greetings import consume, produce
 from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway import startup
-from tidegate_gateway.cli.banner import shown_log
+from tidegate_runtime.shown import shown_log
 
 DEV = ("dev", "--port", "0", "--admin-port", "0")
 

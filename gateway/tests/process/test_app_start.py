@@ -13,12 +13,13 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.worlds.app_world import unstarted_gateway
+from tidegate_coordination.coordinator.loading import load_state
 from tidegate_coordination.log.metadata_log import AppendResult, LogUnavailable
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.app import GIVE_UP_SECONDS, Process, Running
 from tidegate_gateway.opening import Parts
 from tidegate_gateway.settings.broker_settings import BrokerSettings
-from tidegate_gateway.startup import load_state, open_patiently
+from tidegate_gateway.startup import open_patiently
 from tidegate_runtime.addresses import ListenerAddress
 from tidegate_runtime.listening import Listener, PortInUse, bind_listener, open_listener
 from tidegate_storage.stores.memory_store import MemoryObjectStore

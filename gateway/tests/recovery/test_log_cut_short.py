@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from tests.recovery.test_backup_gateway import ends_with, produce, restored, start
 from tests.worlds.wire_client import WireWorld, wire_world
 from tidegate_coordination.backup.copier import Copier
+from tidegate_coordination.coordinator.loading import load_state
 from tidegate_coordination.events.entries import encode_entry
 from tidegate_coordination.log.metadata_log import (
     AppendResult,
@@ -24,7 +25,6 @@ from tidegate_coordination.log.metadata_log import (
 )
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.startup import load_state
 from tidegate_gateway.upkeep.prefixes import see_prefix
 from tidegate_storage.objects.keys import wal_key
 from tidegate_storage.stores.memory_store import MemoryObjectStore

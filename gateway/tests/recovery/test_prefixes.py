@@ -12,10 +12,11 @@ from trio.testing import MockClock
 
 from tests.worlds.wire_client import records_batch, wire_world
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.loading import RETRY_SECONDS, load_state
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.startup import PATIENCE_SECONDS, RETRY_SECONDS, load_state, register
+from tidegate_gateway.startup import PATIENCE_SECONDS, register
 from tidegate_gateway.upkeep.prefixes import LOOKS, own_prefix, see_prefix
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_storage.objects.keys import OWNER_KEY

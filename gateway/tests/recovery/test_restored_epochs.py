@@ -15,9 +15,9 @@ from tests.recovery.test_backup_gateway import restored
 from tests.worlds.wire_client import NOW_MS, WireWorld, records_batch, wire_world
 from tidegate_coordination.backup.restore import RestoreReport
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.loading import load_state
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.cli.log.restore import lines_of
-from tidegate_gateway.startup import load_state
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.planning.limits import MergeSettings
 from tidegate_pipeline.runners.local_runner import LocalRunner

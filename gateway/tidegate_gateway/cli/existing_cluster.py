@@ -7,9 +7,8 @@ from random import Random
 from typing import Final
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.loading import check_cluster, load_state
 from tidegate_coordination.log.metadata_log import LogMisconfigured, MetadataLog
-
-from ..startup import check_cluster, load_state
 
 LOAD_SECONDS: Final = 120.0
 

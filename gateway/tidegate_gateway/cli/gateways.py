@@ -17,6 +17,7 @@ from typing import Final
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.existing import open_followed_log
 from tidegate_coordination.rules.consumer_groups.groups import GROUP_CLAIMS
 from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
 from tidegate_coordination.state.cluster import ClusterState
@@ -27,7 +28,6 @@ from tidegate_runtime.settings_texts import BadSource
 
 from .dev.pipeline import default_log
 from .existing_cluster import coordinator_of
-from .log.backup_running import open_followed_log
 from .telling import was_told
 
 LOOK_SECONDS: Final = 0.2

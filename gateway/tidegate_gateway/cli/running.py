@@ -8,11 +8,12 @@ from pathlib import Path
 
 import trio
 
+from tidegate_coordination.refusals import first_of
 from tidegate_runtime.log_lines import LEVELS, configure_logs
 from tidegate_runtime.settings_texts import BadSource
 
 from ..app import Running, run_gateway
-from ..refusals_to_start import first_of, sentence_of
+from ..refusals_to_start import sentence_of
 from ..settings.broker_settings import BrokerSettings
 
 

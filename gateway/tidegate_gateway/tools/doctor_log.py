@@ -7,6 +7,7 @@ from typing import Final
 
 import trio
 
+from tidegate_coordination.coordinator.loading import check_cluster, load_state
 from tidegate_coordination.events.entries import UnreadableEntry
 from tidegate_coordination.events.metadata_versions import ReleaseTooOld
 from tidegate_coordination.log.load import open_log
@@ -23,7 +24,6 @@ from tidegate_coordination.state.gateways import Gateway
 from tidegate_storage.stores.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
 
 from ..settings.broker_settings import BrokerSettings
-from ..startup import check_cluster, load_state
 from ..upkeep.prefixes import see_prefix
 from .findings import Checked, Report
 

@@ -17,6 +17,7 @@ from typing import Final
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.visitor import end_visit, keep_lease, register_visitor
 from tidegate_coordination.rules.records.skips import Skip, SkipRuns
 from tidegate_storage.objects.ownership import check_owner
 from tidegate_storage.range_cache import RangeCache
@@ -24,7 +25,6 @@ from tidegate_storage.stores.object_store import ObjectStore
 
 from ..fetch.log_reader import LogReader
 from .readability import WORKERS, BadRun, Found, ReadabilityCheck, proposed, stretches
-from .visitor import end_visit, keep_lease, register_visitor
 
 # Of one proposal.
 MAX_STRETCHES: Final = 200

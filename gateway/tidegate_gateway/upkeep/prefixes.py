@@ -19,6 +19,7 @@ import trio
 from tidegate_coordination.backup.same_log import newest_mark, see_same
 from tidegate_coordination.backup.shelf import Shelf
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.coordinator.loading import RETRY_SECONDS, patiently, read_on
 from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
 from tidegate_coordination.rules.gateways import Renew
 from tidegate_coordination.state.cluster import ClusterState
@@ -33,7 +34,7 @@ from tidegate_storage.objects.ownership import (
 )
 from tidegate_storage.stores.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
 
-from ..startup import PATIENCE_SECONDS, RETRY_SECONDS, patiently, read_on
+from ..startup import PATIENCE_SECONDS
 
 _log = structlog.get_logger("tidegate.startup")
 

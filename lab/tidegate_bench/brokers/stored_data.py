@@ -12,13 +12,13 @@ from typing import Any, Final, TypeAlias
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.loading import load_state
 from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.log.load import open_log
 from tidegate_coordination.rules.gateways import Register, TellSettings
 from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
 from tidegate_coordination.rules.topics import Created, CreateTopics, NewTopic
 from tidegate_coordination.state.records.objects import WalName
-from tidegate_gateway.startup import load_state
 from tidegate_protocol.records import read_header
 from tidegate_storage.objects.keys import wal_key
 from tidegate_storage.objects.ownership import claim_prefix

@@ -15,12 +15,12 @@ from typing import Final
 
 import trio
 
+from tidegate_coordination.coordinator.loading import load_state
 from tidegate_coordination.events.entries import decode_entry
 from tidegate_coordination.log.snapshots import encode_state, save_verified, trim_below_verified
 from tidegate_coordination.logs.sqlite.log import SqliteLog, open_file
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.trial.events import Trial
-from tidegate_gateway.startup import load_state
 
 from ..brokers.slices import entries
 from ..lab import Lab, rows_of

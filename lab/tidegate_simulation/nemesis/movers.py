@@ -15,11 +15,11 @@ from typing import Final
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.coordinator.loading import check_cluster, load_state
+from tidegate_coordination.coordinator.visitor import keep_lease, register_visitor
 from tidegate_coordination.log.metadata_log import LogMisconfigured
 from tidegate_coordination.log_move.mover import LogMover, MovePlan, MoveRefused
 from tidegate_coordination.logs.movable import MovableLog
-from tidegate_gateway.startup import check_cluster, load_state
-from tidegate_gateway.tools.visitor import keep_lease, register_visitor
 
 from ..plans.move_plan import PREFIX
 from ..world.host import Host

@@ -9,7 +9,7 @@ from __future__ import annotations
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
-from tidegate_gateway.startup import check_cluster, load_state
+from tidegate_coordination.coordinator.loading import check_cluster, load_state
 from tidegate_gateway.tools.readability import Found
 from tidegate_gateway.tools.repair import Repair
 from tidegate_storage.stores.object_store import StoreUnavailable

@@ -15,10 +15,10 @@ from tidegate_coordination.coordinator.coordinator import (
     CoordinatorUnavailable,
     ProposalFailed,
 )
+from tidegate_coordination.coordinator.loading import check_cluster, load_state
 from tidegate_coordination.rules.gateways import TakeClaim
 from tidegate_coordination.rules.proposal import Proposal
 from tidegate_coordination.rules.records.segments import Publication
-from tidegate_gateway.startup import check_cluster, load_state
 from tidegate_pipeline.driver import CLAIM, Driver
 from tidegate_pipeline.planning.plan import backlog
 

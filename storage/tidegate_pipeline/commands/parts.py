@@ -17,15 +17,11 @@ from urllib.parse import unquote, urlsplit
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.loading import check_cluster, load_state
+from tidegate_coordination.existing import open_existing_store, open_followed_log, sqlite_path
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.cli.banner import shown_log, shown_store
-from tidegate_gateway.cli.log.backup_running import (
-    open_existing_store,
-    open_followed_log,
-    sqlite_path,
-)
-from tidegate_gateway.startup import check_cluster, load_state
+from tidegate_runtime.shown import shown_log, shown_store
 from tidegate_storage.objects.ownership import check_owner, read_owner
 from tidegate_storage.stores.object_store import ObjectStore
 

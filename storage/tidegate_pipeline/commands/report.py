@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final, cast
 
-from tidegate_gateway.refusals_to_start import sentence_of
+from tidegate_coordination.refusals import sentence_of
 from tidegate_runtime.log_lines import LEVELS, configure_logs
 from tidegate_runtime.settings_texts import BadSource
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidegate_runtime.shown import shown_path
+
 from ...produce.write_pace import write_pace
 from ...settings.broker_settings import BrokerSettings
-from ..banner import TOPIC, shown_path
+from ..banner import TOPIC
 from .moves import Phase
 from .plan import GatewayPlan
 from .words import help_text

@@ -11,6 +11,8 @@ from typing import Final
 
 import trio
 
+from tidegate_coordination.coordinator.loading import check_cluster, load_state
+from tidegate_coordination.existing import open_existing_store, open_followed_log
 from tidegate_coordination.object_names.standing import Known, standing_of
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_runtime.log_lines import configure_logs
@@ -19,11 +21,9 @@ from tidegate_storage.objects.corrupt import UnknownVersion
 from tidegate_storage.stores.object_store import NoSuchObject, ObjectStore
 
 from ...refusals_to_start import sentence_of
-from ...startup import check_cluster, load_state
 from ...tools.inspection import READ_BYTES, ByteSource, NotOurs, look_at, scan
 from ...tools.object_sources import StoredObject, Windowed, local_file, stored_object
 from ..dev.pipeline import default_store
-from ..log.backup_running import open_existing_store, open_followed_log
 from .text import JsonPrinter, Printer, TextPrinter
 
 DAMAGED: Final = 1

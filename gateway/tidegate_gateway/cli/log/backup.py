@@ -7,11 +7,12 @@ from contextlib import AsyncExitStack
 from importlib.metadata import version
 
 from tidegate_coordination.backup.copier import Copier
+from tidegate_coordination.coordinator.loading import check_cluster, load_state
+from tidegate_coordination.existing import open_existing_store, open_followed_log
 from tidegate_coordination.log.metadata_log import LogMisconfigured
 from tidegate_storage.objects.ownership import claim_prefix
 
-from ...startup import check_cluster, load_state
-from .backup_running import Lines, Progress, open_existing_store, open_followed_log, run_log_command
+from .backup_running import Lines, Progress, run_log_command
 
 LOAD_SECONDS = 120.0
 

@@ -6,19 +6,12 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 import trio
 
 from tidegate_coordination.backup.recovery import NothingToRestore
-from tidegate_coordination.log.load import open_log
-from tidegate_coordination.log.metadata_log import LogMisconfigured, MetadataLog
-from tidegate_coordination.logs.movable import MovableLog
 from tidegate_runtime.log_lines import configure_logs
-from tidegate_storage.stores.load import open_store
-from tidegate_storage.stores.object_store import ObjectStore, StoreMisconfigured
 
 from ..telling import was_told
 
@@ -58,44 +51,3 @@ def run_log_command(
         return 1
     print(json.dumps(values) if as_json else "\n".join(lines))
     return code
-
-
-def sqlite_path(url: str) -> Path | None:
-    """Return the file of a `sqlite:` URL; None for other logs."""
-    scheme, _, rest = url.partition(":")
-    return Path(rest.removeprefix("//")) if scheme == "sqlite" else None
-
-
-async def open_existing_log(url: str) -> MetadataLog:
-    """Open a log; a file that is not there is not made.
-
-    Raises:
-      LogMisconfigured: there is none.
-    """
-    path = sqlite_path(url)
-    if path is not None and not path.exists():
-        raise LogMisconfigured(
-            f"there is no file {path}; name the cluster's log, as its gateways' metadata.log does"
-        )
-    return await open_log(url)
-
-
-async def open_followed_log(url: str) -> MetadataLog:
-    """Open a log; where it was moved to another one, go on there.
-
-    Raises:
-      LogMisconfigured: there is none.
-    """
-    return MovableLog(await open_existing_log(url), open_existing_log)
-
-
-def open_existing_store(url: str) -> ObjectStore:
-    """Open a store; a folder that is not there is not made.
-
-    Raises:
-      StoreMisconfigured: there is none.
-    """
-    parts = urlsplit(url)
-    if parts.scheme == "file" and not Path(unquote(parts.path)).is_dir():
-        raise StoreMisconfigured(f"there is no folder {unquote(parts.path)}")
-    return open_store(url)

@@ -15,6 +15,8 @@ from urllib.parse import quote
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.visitor import end_visit, keep_lease, register_visitor
+from tidegate_coordination.existing import open_existing_log, open_existing_store, sqlite_path
 from tidegate_coordination.log.load import open_log
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.log_move.mover import LogMover, MovePlan, MoveReport, check_logs
@@ -26,16 +28,8 @@ from tidegate_runtime.url_secrets import without_secrets
 from tidegate_storage.objects.keys import OWNER_KEY
 from tidegate_storage.objects.ownership import check_owner
 
-from ...tools.visitor import end_visit, keep_lease, register_visitor
 from ..existing_cluster import coordinator_of
-from .backup_running import (
-    Lines,
-    Progress,
-    open_existing_log,
-    open_existing_store,
-    run_log_command,
-    sqlite_path,
-)
+from .backup_running import Lines, Progress, run_log_command
 
 STORE_FOLDER: Final = "objects"
 

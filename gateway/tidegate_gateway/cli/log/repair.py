@@ -20,6 +20,7 @@ from tidegate_coordination.backup.repair import (
 from tidegate_coordination.backup.restore import RestoreReport, Work, look_at_target, restore
 from tidegate_coordination.backup.shelf import Copies, Shelf
 from tidegate_coordination.backup.survey import is_in_use
+from tidegate_coordination.existing import open_existing_log, open_existing_store, sqlite_path
 from tidegate_coordination.log.load import open_log
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.state.cluster import ClusterState
@@ -28,14 +29,7 @@ from tidegate_storage.objects.ownership import Owner, check_owner, newest_timeli
 from tidegate_storage.stores.load import open_store
 from tidegate_storage.stores.object_store import ObjectStore
 
-from .backup_running import (
-    Lines,
-    Progress,
-    open_existing_log,
-    open_existing_store,
-    run_log_command,
-    sqlite_path,
-)
+from .backup_running import Lines, Progress, run_log_command
 from .repair_file import put_in_place, refuse_if_open
 from .restore import lines_of, owner_of
 

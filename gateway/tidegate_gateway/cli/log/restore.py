@@ -20,6 +20,7 @@ from tidegate_coordination.backup.restore import (
     restore,
 )
 from tidegate_coordination.events.metadata_versions import EPOCHS, FEATURE_NAME
+from tidegate_coordination.existing import open_existing_store
 from tidegate_coordination.log.load import open_log
 from tidegate_coordination.log.metadata_log import LogMisconfigured
 from tidegate_coordination.state.cluster import ClusterState
@@ -29,7 +30,7 @@ from tidegate_storage.stores.object_store import ObjectStore
 
 from ...peers.answering import Answering, GatewaysRun, those_that_answer
 from ...peers.name_lookups import NameLookups
-from .backup_running import Lines, Progress, open_existing_store, run_log_command
+from .backup_running import Lines, Progress, run_log_command
 
 SHOWN_UNPLACED = 20
 

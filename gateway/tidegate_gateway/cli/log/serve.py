@@ -19,8 +19,8 @@ from tidegate_runtime.addresses import ListenerAddress, host_port, url_host
 from tidegate_runtime.http.server import serve_http
 from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever, bind_listener
 from tidegate_runtime.log_lines import configure_logs
+from tidegate_runtime.shown import shown_log
 
-from ..banner import shown_log
 from ..telling import was_told
 
 _log = structlog.get_logger("tidegate.log_serve")

@@ -14,6 +14,7 @@ from random import Random
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.existing import open_existing_store, open_followed_log
 from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.log_lines import configure_logs
 from tidegate_runtime.settings_texts import BadSource
@@ -24,7 +25,6 @@ from ...tools.repair import Repair
 from ..bar import BytesBar
 from ..dev.pipeline import default_log, default_store
 from ..existing_cluster import coordinator_of
-from ..log.backup_running import open_existing_store, open_followed_log
 from ..telling import was_told
 from .repair_text import NOT_TOLD, Outcome, as_json_text, as_text, summary
 

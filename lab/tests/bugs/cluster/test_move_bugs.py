@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
+from tidegate_coordination.coordinator import loading
 from tidegate_coordination.log.copying import in_use
 from tidegate_coordination.log_move.mover import LogMover, MoveReport
 from tidegate_coordination.logs import movable as movable_log
 from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules import log_moves as rules
-from tidegate_gateway import gateway, startup
+from tidegate_gateway import gateway
 from tidegate_simulation.plans.faults import FaultPlan
 from tidegate_simulation.plans.move_plan import MOVED
 from tidegate_simulation.run import plan_of, simulate
@@ -25,7 +26,7 @@ def goes_on_in_the_old_log(patch: pytest.MonkeyPatch) -> None:
 
 
 def stays_at_the_old_log_when_restarted(patch: pytest.MonkeyPatch) -> None:
-    real: Any = startup.load_state
+    real: Any = loading.load_state
 
     async def load_state(log: Any, **more: Any) -> Any:
         state = await real(log, **more)
