@@ -16,7 +16,8 @@ from trio.testing import MockClock
 
 from tests.worlds.wire_client import Closed, WireWorld, produce_request, records_batch, wire_world
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_gateway.produce.wal_writer import BatchToken, KeyTaken
+from tidegate_gateway.produce.wal_commits import BatchToken
+from tidegate_gateway.produce.wal_writer import KeyTaken
 from tidegate_gateway.refusals_to_start import sentence_of
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_storage.stores.memory_store import MemoryObjectStore
@@ -93,14 +94,15 @@ async def test_a_commit_that_cannot_be_made_out_fails_its_object_alone(
     async with wire_world() as world:
         await world.create_topic("bad", 1)
         await world.create_topic("good", 1)
-        real = world.gateway.writer._is_append_time
+        commits = world.gateway.writer._commits
+        real = commits._is_append_time
 
         def is_append_time(topic: Any) -> bool:
             if topic.name == "bad":
                 raise ValueError("what it holds says nothing")
             return real(topic)
 
-        monkeypatch.setattr(world.gateway.writer, "_is_append_time", is_append_time)
+        monkeypatch.setattr(commits, "_is_append_time", is_append_time)
         assert (
             await codes(world, "bad", "good", "bad", "good")
             == [

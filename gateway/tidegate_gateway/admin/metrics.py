@@ -24,7 +24,7 @@ from tidegate_storage.disk.cache import DiskCache
 
 from ..fetch.object_lender import LenderCounters
 from ..gateway import Gateway
-from ..produce.wal_writer import WalCounters
+from ..produce.wal_counters import WalCounters
 
 # 1000 partitions are 3000 series: a few ms in the loop, and about 40 ms in the thread.
 MAX_PARTITION_SERIES: Final = 1000

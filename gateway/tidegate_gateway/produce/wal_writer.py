@@ -2,8 +2,8 @@
 
 append() is synchronous: the order of calls is the order of offsets.  `run` seals the open object
 when it is full, or when an upload slot is free, something waits, and the request budget allows.
-Uploads run in parallel; commits are handed to the coordinator in the order of sealing, and many of
-them travel in one log entry.
+Uploads run in parallel; commits (wal_commits.py) are handed to the coordinator in the order of
+sealing, and many of them travel in one log entry.
 
 A PUT is repeated with the same key until its deadline; then its WAL id is abandoned by an event (so
 a late success can never be committed, and the object can be collected), its batches are refused
@@ -20,24 +20,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, cast
 
 import structlog
 import trio
 
-from tidegate_coordination.coordinator.coordinator import Coordinator, Failure, ProposalFailed
-from tidegate_coordination.rules.records.wal import (
-    AbandonWal,
-    BatchFacts,
-    BatchOutcome,
-    CommitWal,
-    Refusal,
-    append_time_topics,
-)
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_coordination.state.topics import Topic
-from tidegate_protocol.records import BatchHeader, last_sequence
-from tidegate_storage.objects.wal import OpenWal, PlacedBatch, SealedWal, WalIdentity
+from tidegate_protocol.records import BatchHeader
+from tidegate_storage.objects.wal import OpenWal, SealedWal, WalIdentity
 from tidegate_storage.stores.object_store import (
     ObjectExists,
     ObjectStore,
@@ -52,6 +43,8 @@ from ..network.transport import Buffer
 from ..upkeep.upkeep import Upkeep
 from .put_budget import PutBudget
 from .seal_pace import SealPace
+from .wal_commits import BatchToken, WalCommits, appended
+from .wal_counters import WalCounters
 
 _log = structlog.get_logger("tidegate.wal")
 
@@ -62,7 +55,6 @@ LAST_RETRY_SECONDS = 3.0
 EVENT_BYTES_PER_BATCH = 120
 # An object of this size costs nothing of the budget, a smaller one up to one token (decision 5).
 EFFICIENT_OBJECT_BYTES = 7 << 20
-_ABANDONED = BatchOutcome(Refusal.ABANDONED, -1, -1, -1)
 _WHY_TAKEN = (
     "the metadata log lost its end, or another cluster has the same prefix, so this gateway stops:"
     " an object that is not its own has the key "
@@ -88,22 +80,6 @@ class WalSettings:
     max_in_flight_bytes: int = 256 << 20
 
 
-class BatchToken(Protocol):
-    """Whoever waits for a batch to be committed."""
-
-    def settle(self, outcome: BatchOutcome) -> None:
-        """Take the batch's outcome.  Must not wait and must not raise."""
-        ...
-
-    def abort(self) -> None:
-        """Close the connection: the outcome cannot be told, and later answers wait behind it."""
-        ...
-
-
-_Appended: TypeAlias = tuple[tuple[int, ...], BatchToken]
-"""What the open object keeps of a batch: BatchFacts from record_count on, and who waits."""
-
-
 @dataclass(slots=True, eq=False)
 class _Sealed:
     """A sealed object on its way."""
@@ -111,20 +87,6 @@ class _Sealed:
     wal: SealedWal
     stored: bool = False
     given_up: bool = False
-
-
-@dataclass(slots=True)
-class WalCounters:
-    """What the writer has done, for metrics.  Times are trio's, of the last success; None: none."""
-
-    objects: int = 0
-    bytes: int = 0
-    batches: int = 0
-    abandoned: int = 0
-    put_retries: int = 0
-    put_seconds: float = 0.0
-    stored_at: float | None = None
-    committed_at: float | None = None
 
 
 class WalWriter:
@@ -160,8 +122,6 @@ class WalWriter:
         self._settings = settings
         self._node_id = node_id
         self._key_of = key_of
-        self._is_append_time = is_append_time
-        self._on_stored = on_stored
         self._after_answers = after_answers
         budget = settings.put_budget_per_second if store.requests_cost_money else 0.0
         self._pace = SealPace(
@@ -182,6 +142,14 @@ class WalWriter:
         self._work = trio.Event()
         self._room = trio.Event()
         self.counters = WalCounters()
+        self._commits = WalCommits(
+            coordinator,
+            self.counters,
+            self._upkeep,
+            is_append_time=is_append_time,
+            on_stored=on_stored,
+            on_end=self._end,
+        )
         inflow.on_end = lambda: self._work.set()
 
     # -- stage one --------------------------------------------------------------------------------
@@ -208,7 +176,7 @@ class WalWriter:
             batch,
             header.record_count,
             header.max_timestamp,
-            (_header_facts(header), token),
+            appended(header, token),
         )
         enough = self._open.size_bytes >= self._wake_at_bytes or not self.has_room
         if enough and not self._work.is_set():
@@ -324,7 +292,7 @@ class WalWriter:
         except ObjectExists as error:
             # Its id is never proposed.  Were it abandoned, another's object would be deleted.
             self._in_flight.remove(sealed)
-            self._settle(sealed.wal, [_ABANDONED] * len(sealed.wal.batches))
+            self._commits.refuse(sealed.wal)
             raise KeyTaken(_WHY_TAKEN + self._key_of(sealed.wal.identity)) from error
         if not sealed.stored:
             sealed.given_up = True
@@ -364,63 +332,12 @@ class WalWriter:
         while self._in_flight and (self._in_flight[0].stored or self._in_flight[0].given_up):
             sealed = self._in_flight.popleft()
             if sealed.stored:
-                self._commit(sealed.wal)
+                self._commits.commit(sealed.wal)
             else:
-                self._abandon(sealed.wal)
-
-    def _commit(self, wal: SealedWal) -> None:
-        try:
-            proposal = self._proposal(wal)
-            # Where another gateway decides, waiting fetches wake before the answer is here.
-            self._on_stored(proposal.name, wal.body)
-        except Exception as error:
-            # Nothing was proposed, so nothing can come of it.
-            self._upkeep.note("commit a WAL object", error)
-            return self._abandon(wal)
-
-        def deliver(outcomes: list[BatchOutcome]) -> None:
-            self.counters.committed_at = trio.current_time()
-            self._settle(wal, outcomes)
-
-        def fail(failure: Failure) -> None:
-            if not isinstance(failure, ProposalFailed):
-                # It may be committed: who waits for it is told at its deadline that nobody knows.
-                _log.error("it is not known whether a WAL object is committed", error=str(failure))
-                return self._end(wal)
-            # Nothing was committed; once its id is abandoned the object can be collected.
-            _log.error("a WAL object could not be committed", error=str(failure))
-            self._abandon(wal)
-
-        self.counters.objects += 1
-        self.counters.bytes += len(wal.body)
-        self.counters.batches += len(wal.batches)
-        self._coordinator.submit(proposal, deliver, fail)
-
-    def _proposal(self, wal: SealedWal) -> CommitWal:
-        facts = [_facts(each) for each in wal.batches]
-        stamped = append_time_topics(self._coordinator.state, facts, self._is_append_time)
-        return CommitWal(_name(wal), len(wal.body), facts, stamped)
-
-    def _abandon(self, wal: SealedWal) -> None:
-        def deliver(abandoned: bool) -> None:
-            self._settle(wal, [_ABANDONED] * len(wal.batches))
-
-        def fail(failure: Failure) -> None:
-            deliver(abandoned=False)
-
-        self._coordinator.submit(AbandonWal(_name(wal)), deliver, fail)
-
-    def _settle(self, wal: SealedWal, outcomes: list[BatchOutcome]) -> None:
-        for batch, outcome in zip(wal.batches, outcomes, strict=True):
-            _, token = cast(_Appended, batch.token)
-            try:
-                token.settle(outcome)
-            except Exception as error:  # of one client: the others are answered
-                self._upkeep.note("answer a client that waits for a commit", error)
-                token.abort()
-        self._end(wal)
+                self._commits.abandon(sealed.wal)
 
     def _end(self, wal: SealedWal) -> None:
+        """The clients of an object have their answers, or will time out."""
         self._unsettled.discard(wal.identity.counter)
         self._in_flight_bytes -= len(wal.body)
         if self._open.size_bytes:
@@ -428,19 +345,3 @@ class WalWriter:
         self._work.set()
         self._after_answers()
         self._notify_room()
-
-
-def _name(wal: SealedWal) -> WalName:
-    return WalName(wal.identity.incarnation, wal.identity.counter)
-
-
-def _header_facts(header: BatchHeader) -> tuple[int, ...]:
-    """Return the last fields of BatchFacts."""
-    crc, _, _, _, timestamp, producer_id, epoch, base_sequence, record_count = header[4:]
-    last = base_sequence if producer_id < 0 else last_sequence(base_sequence, record_count)
-    return record_count, timestamp, crc, producer_id, epoch, base_sequence, last
-
-
-def _facts(batch: PlacedBatch) -> BatchFacts:
-    header_facts, _ = cast(_Appended, batch.token)
-    return BatchFacts._make(batch[:4] + header_facts)

@@ -129,14 +129,14 @@ class Token:
     answer: PartitionProduceResponse
 
     def settle(self, outcome: BatchOutcome) -> None:
-        """See wal_writer.BatchToken."""
+        """See wal_commits.BatchToken."""
         if not self.pending.settled(self):
             return
         settle_answer(self.answer, outcome)
         self.pending.answer_if_done()
 
     def abort(self) -> None:
-        """See wal_writer.BatchToken."""
+        """See wal_commits.BatchToken."""
         self.pending.abort()
 
 

@@ -88,7 +88,7 @@ class _Lone:
         self._slot: ReplySlot | None = connection.open_slot()
 
     def settle(self, outcome: BatchOutcome) -> None:
-        """See wal_writer.BatchToken."""
+        """See wal_commits.BatchToken."""
         slot = self._slot
         if slot is None:
             return
@@ -105,7 +105,7 @@ class _Lone:
         self._path.flusher.add(self._connection)
 
     def abort(self) -> None:
-        """See wal_writer.BatchToken."""
+        """See wal_commits.BatchToken."""
         self._connection.abort(UNANSWERABLE)
 
     def time_out(self) -> None:
@@ -131,12 +131,12 @@ class _Token:
         self.outcome: BatchOutcome | None = None
 
     def settle(self, outcome: BatchOutcome) -> None:
-        """See wal_writer.BatchToken."""
+        """See wal_commits.BatchToken."""
         self.outcome = outcome
         self.request.settled(outcome)
 
     def abort(self) -> None:
-        """See wal_writer.BatchToken."""
+        """See wal_commits.BatchToken."""
         self.request.abort()
 
 

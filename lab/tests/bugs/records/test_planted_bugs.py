@@ -28,7 +28,8 @@ from tidegate_gateway.fetch import run_verifier
 from tidegate_gateway.fetch.fetch_waiters import FetchWaiters
 from tidegate_gateway.fetch.prepared_runs import PreparedRun, prepare_run
 from tidegate_gateway.fetch.time_search import find_first
-from tidegate_gateway.produce import wal_writer
+from tidegate_gateway.produce import wal_commits, wal_writer
+from tidegate_gateway.produce.wal_commits import WalCommits
 from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_gateway.requests.records import fetch
 from tidegate_gateway.requests.records.produce_answers import Token
@@ -41,13 +42,13 @@ from tidegate_storage.stores.object_store import StoreUnavailable, put_idempoten
 # -- writing --------------------------------------------------------------------------------------
 
 
-class AcknowledgesBeforeCommit(WalWriter):
-    def _commit(self, wal: SealedWal) -> None:
-        settle = self._settle
+class AcknowledgesBeforeCommit(WalCommits):
+    def commit(self, wal: SealedWal) -> None:
+        settle = self.settle
         settle(wal, [BatchOutcome(None, -1, -1, -1)] * len(wal.batches))
-        self._settle = lambda wal, outcomes: None  # type: ignore[method-assign]
-        super()._commit(wal)
-        self._settle = settle  # type: ignore[method-assign]
+        self.settle = lambda wal, outcomes: None  # type: ignore[method-assign]
+        super().commit(wal)
+        self.settle = settle  # type: ignore[method-assign]
 
 
 class TakesFailedPutForDone(WalWriter):
@@ -83,16 +84,20 @@ class CommitsOutOfOrder(WalWriter):
     def _commit_in_order(self) -> None:
         for sealed in [each for each in self._in_flight if each.stored or each.given_up]:
             self._in_flight.remove(sealed)
-            (self._commit if sealed.stored else self._abandon)(sealed.wal)
+            (self._commits.commit if sealed.stored else self._commits.abandon)(sealed.wal)
 
 
 def in_gateway(part: type, name: str = "WalWriter") -> Plant:
     return lambda patch: patch.setattr(tidegate_gateway.gateway, name, part)
 
 
+def acknowledges_before_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(wal_writer, "WalCommits", AcknowledgesBeforeCommit)
+
+
 def mixes_up_partitions(patch: pytest.MonkeyPatch) -> None:
-    real = wal_writer._facts
-    patch.setattr(wal_writer, "_facts", lambda batch: real(batch)._replace(partition=0))
+    real = wal_commits._facts
+    patch.setattr(wal_commits, "_facts", lambda batch: real(batch)._replace(partition=0))
 
 
 def acknowledges_refused_batches(patch: pytest.MonkeyPatch) -> None:
@@ -279,7 +284,7 @@ def log_start_falls_back(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
-        (in_gateway(AcknowledgesBeforeCommit), {"lost", "unseen", "no offset"}, 1),
+        (acknowledges_before_commit, {"lost", "unseen", "no offset"}, 1),
         (in_gateway(TakesFailedPutForDone), {"not stored"}, 1),
         (in_gateway(UndoesUnknownPuts), {"not stored", "lost"}, 1),
         (in_gateway(ForgetsToWake), {"stuck"}, 1),

@@ -1,0 +1,153 @@
+"""From a stored WAL object to the answers of its batches: one proposal, one outcome for each batch.
+
+An object whose commit is refused as a whole is abandoned: an event fixes that it is never
+committed, so that the gateway may refuse its batches with a retriable error, and the object can be
+collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias, cast
+
+import structlog
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator, Failure, ProposalFailed
+from tidegate_coordination.rules.records.wal import (
+    AbandonWal,
+    BatchFacts,
+    BatchOutcome,
+    CommitWal,
+    Refusal,
+    append_time_topics,
+)
+from tidegate_coordination.state.records.objects import WalName
+from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.records import BatchHeader, last_sequence
+from tidegate_storage.objects.wal import PlacedBatch, SealedWal
+
+from ..upkeep.upkeep import Upkeep
+from .wal_counters import WalCounters
+
+_log = structlog.get_logger("tidegate.wal")
+
+_ABANDONED = BatchOutcome(Refusal.ABANDONED, -1, -1, -1)
+
+
+class BatchToken(Protocol):
+    """Whoever waits for a batch to be committed."""
+
+    def settle(self, outcome: BatchOutcome) -> None:
+        """Take the batch's outcome.  Must not wait and must not raise."""
+        ...
+
+    def abort(self) -> None:
+        """Close the connection: the outcome cannot be told, and later answers wait behind it."""
+        ...
+
+
+Appended: TypeAlias = tuple[tuple[int, ...], BatchToken]
+"""What the open object keeps of a batch: BatchFacts from record_count on, and who waits."""
+
+
+def appended(header: BatchHeader, token: BatchToken) -> Appended:
+    """Return what the open object keeps of a batch."""
+    crc, _, _, _, timestamp, producer_id, epoch, base_sequence, record_count = header[4:]
+    last = base_sequence if producer_id < 0 else last_sequence(base_sequence, record_count)
+    return (record_count, timestamp, crc, producer_id, epoch, base_sequence, last), token
+
+
+class WalCommits:
+    """Commits objects in the order of the calls.  Never waits.
+
+    Args:
+      is_append_time, on_stored: see wal_writer.WalWriter.
+      on_end: called with each object once its batches are settled, or their outcome is unknown.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        counters: WalCounters,
+        upkeep: Upkeep,
+        *,
+        is_append_time: Callable[[Topic], bool],
+        on_stored: Callable[[WalName, bytearray], None],
+        on_end: Callable[[SealedWal], None],
+    ) -> None:
+        self._coordinator = coordinator
+        self._counters = counters
+        self._upkeep = upkeep
+        self._is_append_time = is_append_time
+        self._on_stored = on_stored
+        self._on_end = on_end
+
+    def commit(self, wal: SealedWal) -> None:
+        """Propose to commit a stored object; its batches are settled when the answer comes."""
+        try:
+            proposal = self._proposal(wal)
+            # Where another gateway decides, waiting fetches wake before the answer is here.
+            self._on_stored(proposal.name, wal.body)
+        except Exception as error:
+            # Nothing was proposed, so nothing can come of it.
+            self._upkeep.note("commit a WAL object", error)
+            return self.abandon(wal)
+
+        def deliver(outcomes: list[BatchOutcome]) -> None:
+            self._counters.committed_at = trio.current_time()
+            self.settle(wal, outcomes)
+
+        def fail(failure: Failure) -> None:
+            if not isinstance(failure, ProposalFailed):
+                # It may be committed: producers that wait get REQUEST_TIMED_OUT at their deadline.
+                _log.error("it is not known whether a WAL object is committed", error=str(failure))
+                return self._on_end(wal)
+            # Nothing was committed; once its id is abandoned the object can be collected.
+            _log.error("a WAL object could not be committed", error=str(failure))
+            self.abandon(wal)
+
+        self._counters.objects += 1
+        self._counters.bytes += len(wal.body)
+        self._counters.batches += len(wal.batches)
+        self._coordinator.submit(proposal, deliver, fail)
+
+    def _proposal(self, wal: SealedWal) -> CommitWal:
+        facts = [_facts(each) for each in wal.batches]
+        stamped = append_time_topics(self._coordinator.state, facts, self._is_append_time)
+        return CommitWal(_name(wal), len(wal.body), facts, stamped)
+
+    def abandon(self, wal: SealedWal) -> None:
+        """Propose that an object is never committed, and refuse its batches."""
+
+        def deliver(abandoned: bool) -> None:
+            self.refuse(wal)
+
+        def fail(failure: Failure) -> None:
+            deliver(abandoned=False)
+
+        self._coordinator.submit(AbandonWal(_name(wal)), deliver, fail)
+
+    def refuse(self, wal: SealedWal) -> None:
+        """Refuse the batches of an object with a retriable error."""
+        self.settle(wal, [_ABANDONED] * len(wal.batches))
+
+    def settle(self, wal: SealedWal, outcomes: list[BatchOutcome]) -> None:
+        """Give each batch its outcome; outcomes[i] belongs to the object's batch i."""
+        for batch, outcome in zip(wal.batches, outcomes, strict=True):
+            _, token = cast(Appended, batch.token)
+            try:
+                token.settle(outcome)
+            except Exception as error:  # of one client: the others are answered
+                self._upkeep.note("answer a client that waits for a commit", error)
+                token.abort()
+        self._on_end(wal)
+
+
+def _name(wal: SealedWal) -> WalName:
+    return WalName(wal.identity.incarnation, wal.identity.counter)
+
+
+def _facts(batch: PlacedBatch) -> BatchFacts:
+    header_facts, _ = cast(Appended, batch.token)
+    return BatchFacts._make(batch[:4] + header_facts)

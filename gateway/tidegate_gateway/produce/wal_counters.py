@@ -1,0 +1,19 @@
+"""What the WAL writer counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class WalCounters:
+    """What the writer has done, for metrics.  Times are trio's, of the last success; None: none."""
+
+    objects: int = 0
+    bytes: int = 0
+    batches: int = 0
+    abandoned: int = 0
+    put_retries: int = 0
+    put_seconds: float = 0.0
+    stored_at: float | None = None
+    committed_at: float | None = None
