@@ -149,7 +149,7 @@ async def test_made_up_groups_are_not_remembered(autojump_clock: Clock) -> None:
         for index in range(5):
             await gateway.join(group_id=f"made up {index}")
         await trio.sleep(30)
-        assert not gateway.groups._groups._uncertain
+        assert not gateway.groups._groups._claims.uncertain
 
 
 class CountingLog(MemoryLog):

@@ -9,7 +9,7 @@ import trio.testing
 from tests.worlds.group_world import NONE, Clock, cluster, find
 from tidegate_coordination.placement.rendezvous import choose
 from tidegate_coordination.rules.gateways import StartDraining
-from tidegate_gateway.groups.group_table import ADOPT_SECONDS
+from tidegate_gateway.groups.hosted_groups import ADOPT_SECONDS
 from tidegate_gateway.network.call import Peer
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import find_coordinator as fc

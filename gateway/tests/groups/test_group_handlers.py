@@ -14,7 +14,7 @@ from tidegate_coordination.groups.classic import ClassicGroup
 from tidegate_coordination.groups.settings import GroupSettings
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_gateway.groups.group_table import TICK_AGAIN_SECONDS
+from tidegate_gateway.groups.group_timers import TICK_AGAIN_SECONDS
 from tidegate_protocol.error_codes import ErrorCode
 
 
@@ -109,7 +109,7 @@ async def test_a_tick_that_fails_comes_again(
 
         monkeypatch.setattr(ClassicGroup, "tick", tick)
         with pytest.raises(ZeroDivisionError):
-            gateway.groups._groups._tick_due(trio.current_time() + 60)
+            gateway.groups._groups._timers.tick_due(trio.current_time() + 60)
         monkeypatch.undo()
         await trio.sleep(60 + 2 * TICK_AGAIN_SECONDS)
         assert (await gateway.describe()).group_state == "Empty"

@@ -49,8 +49,8 @@ from tidegate_coordination.rules.consumer_groups.offsets import (
 from tidegate_coordination.state.gateways import Gateway
 
 from ..network.turns import Turns
-from .group_table import HostedGroups
 from .hosted_group import HostedGroup
+from .hosted_groups import HostedGroups
 
 SETTLE_SECONDS = 30.0
 TOUCH_MS = 60_000

@@ -14,7 +14,7 @@ from tidegate_coordination.rules.gateways import ReleaseClaim
 from tidegate_coordination.rules.proposal import Decided
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway
-from tidegate_gateway.groups.group_table import HostedGroups
+from tidegate_gateway.groups.hosted_groups import HostedGroups
 from tidegate_gateway.requests.groups import find_coordinator
 from tidegate_gateway.requests.records import produce, produce_answers
 from tidegate_protocol.error_codes import ErrorCode
@@ -65,7 +65,7 @@ def serves_groups_whose_claim_is_gone(patch: pytest.MonkeyPatch) -> None:
 
     def lose(self: Any, hosted: Any, refusal: Any) -> None:
         self.drop(hosted)
-        self._uncertain.add(hosted.machine.group_id)
+        self._claims.uncertain.add(hosted.machine.group_id)
         self.__dict__.setdefault("kept", {})[hosted.machine.group_id] = hosted
 
     real_host = HostedGroups.host

@@ -161,8 +161,8 @@ def claims_are_stolen(patch: pytest.MonkeyPatch) -> None:
         return Decided((ClaimTaken(self.name, view.writer, epoch),), epoch)
 
     patch.setattr(TakeClaim, "decide", decide)
-    patch.setattr("tidegate_gateway.groups.group_table.holder", lambda state, group_id: None)
-    patch.setattr("tidegate_gateway.groups.group_table.may_serve", lambda state, me: True)
+    patch.setattr("tidegate_gateway.groups.group_claims.holder", lambda state, group_id: None)
+    patch.setattr("tidegate_gateway.groups.group_claims.may_serve", lambda state, me: True)
 
 
 def all_expire_when_the_claim_moves(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,83 @@
+"""The timers of the groups that this gateway serves.  One task serves them all.
+
+They restart after a stall, and stand still while the gateway is cut off: in both cases the gateway
+could not take the members' heartbeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import heappop, heappush
+from math import inf
+
+import trio
+
+from .hosted_group import HostedGroup
+
+STALL_SECONDS = 3.0
+# Of a machine whose tick failed: the others' timers, and all else, come before it again.
+TICK_AGAIN_SECONDS = 5.0
+
+
+class GroupTimers:
+    """hosted: the groups in memory, by id.  Times are trio's."""
+
+    def __init__(self, hosted: Mapping[str, HostedGroup]) -> None:
+        self._hosted = hosted
+        self._heap: list[tuple[float, str]] = []
+        self._wake = trio.Event()
+        self.stand_still = False
+
+    def wake(self) -> None:
+        """Let sleep() return, so that its caller looks again."""
+        self._wake.set()
+
+    def set(self, hosted: HostedGroup) -> None:
+        """A timer that turns out to be early costs a look; so heartbeats set none."""
+        deadline = hosted.machine.next_deadline()
+        if deadline < hosted.timer_at:
+            self._arm(hosted, deadline)
+            self._wake.set()
+
+    def _arm(self, hosted: HostedGroup, at: float) -> None:
+        hosted.timer_at = at
+        heappush(self._heap, (at, hosted.machine.group_id))
+
+    def tick_due(self, now: float) -> None:
+        """Let each machine whose timer is due act."""
+        while self._heap and self._heap[0][0] <= now:
+            at, group_id = heappop(self._heap)
+            hosted = self._hosted.get(group_id)
+            if hosted is None or hosted.timer_at != at:
+                continue  # of a machine that is gone, or overtaken by an earlier timer
+            hosted.timer_at = inf
+            try:
+                hosted.machine.tick(now)
+                hosted.carry_out()
+            except Exception:
+                self._arm(hosted, now + TICK_AGAIN_SECONDS)
+                raise
+
+    async def sleep(self, until: float) -> None:
+        """Sleep until then, the next timer, or wake()."""
+        runs = self._heap and not self.stand_still
+        until = min(self._heap[0][0] if runs else inf, until)
+        with trio.move_on_at(until):
+            await self._wake.wait()
+        self._wake = trio.Event()
+        if trio.current_time() > until + STALL_SECONDS:
+            self.restart()
+
+    def heed_cut_off(self, is_cut_off: bool) -> None:
+        """While another gateway may serve the groups, timers stand still and no request waits."""
+        before, self.stand_still = self.stand_still, is_cut_off
+        if before and not is_cut_off:
+            self.restart()
+        if is_cut_off and not before:
+            for hosted in self._hosted.values():
+                hosted.send_away()
+
+    def restart(self) -> None:
+        """Give every member its whole time again."""
+        for hosted in self._hosted.values():
+            hosted.machine.restart_timers(trio.current_time())
