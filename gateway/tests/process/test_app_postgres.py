@@ -25,7 +25,6 @@ from tests.worlds.greetings import consume, produce
 from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway import startup
-from tidegate_runtime.shown import shown_log
 
 DEV = ("dev", "--port", "0", "--admin-port", "0")
 
@@ -128,19 +127,3 @@ async def test_a_log_that_refuses_is_not_waited_for(autojump_clock: trio.abc.Clo
     with pytest.raises(LogMisconfigured, match="wrong password"):
         await startup.open_patiently(open_log)
     assert isinstance(await startup.open_patiently(open_log), MemoryLog)
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("postgres://h/db", "postgres://h/db"),
-        ("postgres://ann@h1,h2:5433/db?schema=blue", "postgres://h1,h2:5433/db?schema=blue"),
-        ("postgres://ann:hidden@h/db?password=hidden", "postgres://h/db"),
-        ("postgres://ann:hid?den@h/db?schema=x", "postgres://h/db?schema=x"),
-        ("postgres://ann:hidden?schema=hidden@h/db", "postgres://h/db"),
-        ("postgres://ann:hid#hidden@h/db", "postgres://h/db"),
-        ("postgres:///db?host=/run/postgresql", "postgres:///db"),
-    ],
-)
-def test_where_the_log_is_is_told_without_its_password(url: str, shown: str) -> None:
-    assert shown_log(url) == shown
