@@ -1,4 +1,4 @@
-"""Who is at work in a run: every client, by its name."""
+"""The actors of a run: every client, by its name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LATE_SHARE: Final = 0.3
 
 
 class Actor(Protocol):
-    """One client at work."""
+    """One working client."""
 
     client: Client
 
@@ -36,7 +36,7 @@ class Actor(Protocol):
 
 
 def make_actors(workload: Workload, rng: Random) -> list[Actor]:
-    """Return all clients of a run: some are always there, others come in casts that are drawn."""
+    """Return all clients of a run: some in every run, others in groups that the seed draws."""
     actors: list[Actor] = [
         IdempotentProducer(workload, "producer 1"),
         IdempotentProducer(workload, "producer 2"),
@@ -52,7 +52,7 @@ def make_actors(workload: Workload, rng: Random) -> list[Actor]:
     for cast in _CASTS:
         if rng.random() < share:
             actors += cast(workload)
-    # A draw of its own, so that the casts before it stay those of their seeds.
+    # These seeds draw apart, so that the draws before them stay the same.
     if workload.world.rng("late admins").random() < LATE_SHARE:
         actors += _late_admins(workload)
     if PRODUCERS in workload.world.settings:
@@ -87,7 +87,7 @@ def _members(workload: Workload) -> list[Actor]:
 
 
 def _static_members(workload: Workload) -> list[Actor]:
-    """Two share an instance id."""
+    """Return static members, two of which share an instance id."""
     members = [
         GroupMember(workload, f"static {place}", "still", instance_id=f"instance {place % 2}")
         for place in range(1, 4)
@@ -96,7 +96,7 @@ def _static_members(workload: Workload) -> list[Actor]:
 
 
 def _crowd(workload: Workload) -> list[Actor]:
-    """Many members, so that there is always one who comes or goes."""
+    """Return many members, so that some member always joins or leaves."""
     return [GroupMember(workload, f"one of many {place}", "crowd") for place in range(1, 7)]
 
 

@@ -1,6 +1,6 @@
 """python -m tidegate_simulation.check FILE: judge a history (see history.py), one event a line.
 
-Prints one violation a line; 1 when there is any.
+Prints one violation a line; exits with 1 if there is any.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The command `tidegate simulate`, plugged into `tidegate`.
 
-Only words here; what it does is imported when it is called: `tidegate --help` stays quick.
+This module holds only the options.  It imports the code when the command is called, so that
+`tidegate --help` stays quick.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def main(
     ] = None,
     zones: Annotated[
         int,
-        typer.Option(min=0, max=MAX_ZONES, help="Spread gateways and clients over so many zones."),
+        typer.Option(min=0, max=MAX_ZONES, help="Spread gateways and clients over N zones."),
     ] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one a CPU.")] = None,
     *,
@@ -46,14 +47,14 @@ def main(
 ) -> None:
     """Run gateways in a simulated world of faults, and check all that clients see.
 
-    Each seed is a world of its own: three gateways, or more with --zones, up to two drivers of the
+    Each seed has a world of its own: three gateways, or more with --zones, up to two drivers of the
     pipeline, one metadata log, one object store, and clients whose history is checked.  A seed
-    gives the same run on every machine.  The exit code is 1 when a promise of the gateway was
-    broken, or a fault that was drawn did not land.
+    gives the same run on every machine.  The exit code is 1 if a gateway broke a guarantee, or if a
+    drawn fault did not land.
     """
     wanted = _seed_range(seeds)
     if trace is not None and len(wanted) > 1:
-        raise typer.BadParameter("--trace wants a single seed")
+        raise typer.BadParameter("--trace needs a single seed")
     from .run_seeds import SeedsOptions, run_seeds
 
     options = SeedsOptions(wanted, operations, trace, zones, jobs)

@@ -1,4 +1,4 @@
-"""Running seeds in processes of their own: what is told meanwhile and at the end."""
+"""Runs seeds in processes of their own, and prints progress and a summary."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SeedsOptions:
 
 
 def run_seeds(options: SeedsOptions, *, as_json: bool) -> int:
-    """Run them; return the exit code."""
+    """Run the seeds; return the exit code."""
     started, summary, is_whole = time.monotonic(), Summary(options.zones), False
     try:
         _run_all(options, summary)
@@ -76,7 +76,7 @@ def _run(workers: Workers, total: int, summary: Summary) -> None:
 
 
 def _shown(reports: Iterable[Report], total: int, console: Console) -> Iterator[Report]:
-    """Pass reports on; show how far they are."""
+    """Yield the reports, and show progress."""
     if console.is_terminal:
         yield from _with_bar(reports, total, console)
     else:

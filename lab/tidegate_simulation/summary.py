@@ -1,4 +1,4 @@
-"""What many runs come to, for a person and for a program."""
+"""The totals of many runs, for a person and for a program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OK = 200
 
 @dataclass(slots=True)
 class Summary:
-    """Totals of all seeds that are done.  zones: see simulate()."""
+    """Totals of all finished seeds.  zones: see simulate()."""
 
     zones: int = 0
     seeds: int = 0
@@ -44,7 +44,7 @@ class Summary:
             self.failures.append(report)
 
     def as_json(self, seconds: float, *, is_whole: bool) -> dict[str, object]:
-        """Return one object; seconds: of real time.  is_whole: all seeds that were asked for."""
+        """Return one object; seconds: of real time.  is_whole: all requested seeds are in it."""
         return {
             "complete": is_whole,
             "seeds": self.seeds,

@@ -1,4 +1,4 @@
-"""Runs seeds in processes of their own: one that dies or hangs costs its seed, and is told."""
+"""Runs seeds in processes of their own: a process that dies or hangs costs and reports one seed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CONTEXT = get_context("spawn")
 
 @dataclass(slots=True, eq=False)
 class _Worker:
-    """A process, and the seed it has in hand."""
+    """A process and its present seed."""
 
     process: BaseProcess
     pipe: Connection
@@ -34,7 +34,7 @@ class _Worker:
 
 
 class Workers:
-    """Use as a context manager: all processes are gone after it.
+    """Use as a context manager: all processes have ended after it.
 
     operations: of each seed.  jobs: processes at once.  zones: see simulate().
     """
@@ -51,12 +51,12 @@ class Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End all processes, whatever they do."""
+        """Kill all processes."""
         for each in self._workers:
             self._stop(each)
 
     def reports(self) -> Iterator[Report]:
-        """Run all seeds; yield reports as they come, without their traces."""
+        """Run all seeds; yield the reports as they arrive, without their traces."""
         for seed in self._seeds:
             self._workers.append(self._start(seed))
             if len(self._workers) == self._jobs:
@@ -83,7 +83,7 @@ class Workers:
         return _Worker(process, ours, seed, time.monotonic() + self._seconds)
 
     def _take(self, worker: _Worker) -> Report:
-        """Return what a worker sent, and give it the next seed."""
+        """Return the report that a worker sent, and give it the next seed."""
         try:
             report: Report = worker.pipe.recv()
         except (EOFError, ConnectionError):
@@ -94,12 +94,12 @@ class Workers:
             self._remove(worker)
         else:
             worker.seed, worker.give_up_at = seed, time.monotonic() + self._seconds
-            with suppress(ConnectionError):  # it died since; the next look at it will tell
+            with suppress(ConnectionError):  # it died since; the next look finds it dead
                 worker.pipe.send(seed)
         return report
 
     def _replace(self, worker: _Worker, why: str) -> Report:
-        """Give up a worker and its seed; let another go on with the rest."""
+        """Kill a worker and drop its seed; another process goes on with the rest."""
         self._remove(worker)
         seed = next(self._seeds, None)
         if seed is not None:
@@ -125,8 +125,8 @@ def _pipe() -> tuple[Connection, Connection]:
 
 def _work(pipe: Connection, operations: int, zones: int) -> None:
     """Run seeds until the parent closes the pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all; the parent decides
-    calm_collector()  # as it is by default it takes a sixth of a run
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all processes; the parent decides
+    calm_collector()  # with its default thresholds it takes a sixth of a run
     with suppress(EOFError, ConnectionError):
         while True:
             seed: int = pipe.recv()

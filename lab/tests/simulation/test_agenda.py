@@ -1,4 +1,4 @@
-"""What befalls whom next, and how a run that is late comes to its end."""
+"""The choice of the next event and its victim, and the end of a late run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Planned:
         self.agenda = Agenda(world, [DOWN, UP, DOWN], (), Random(1))
 
 
-async def test_what_has_landed_comes_again_only_while_the_run_is_not_late() -> None:
+async def test_a_landed_kind_repeats_only_while_the_run_is_not_late() -> None:
     agenda = Planned().agenda
     assert [begun and begun[0] for begun in (agenda.begin(), agenda.begin(), agenda.begin())] == [
         "a",
@@ -43,7 +43,7 @@ async def test_what_has_landed_comes_again_only_while_the_run_is_not_late() -> N
     assert [agenda.begin(), agenda.begin()] == [("a", UP), None]
 
 
-async def test_a_run_that_becomes_late_waits_no_longer(autojump_clock: MockClock) -> None:
+async def test_a_run_that_becomes_late_stops_waiting(autojump_clock: MockClock) -> None:
     planned = Planned()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(planned.agenda.wait)
@@ -54,7 +54,7 @@ async def test_a_run_that_becomes_late_waits_no_longer(autojump_clock: MockClock
 
 
 @pytest.mark.parametrize(("kind", "rests"), [("a", False), ("b", True)])
-async def test_what_had_no_effect_is_tried_again_at_once(
+async def test_an_event_without_effect_is_repeated_at_once(
     kind: str, rests: bool, autojump_clock: MockClock
 ) -> None:
     planned = Planned(is_late=True)
@@ -62,7 +62,7 @@ async def test_what_had_no_effect_is_tried_again_at_once(
     assert (trio.current_time() > 50.0) is rests
 
 
-async def test_while_somebody_is_awaited_events_are_rare(autojump_clock: MockClock) -> None:
+async def test_events_are_rare_while_a_gateway_is_absent(autojump_clock: MockClock) -> None:
     planned = Planned(is_late=True)
     times: list[float] = []
     for planned.agenda.is_awaited in (False, True):

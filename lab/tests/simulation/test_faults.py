@@ -1,4 +1,4 @@
-"""The faults themselves: each does what its name says, and no more."""
+"""The faults: each has the effect of its name, and no other."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_a_hung_call_takes_half_a_minute(
         await beneath.get("a")
 
 
-def test_what_was_promised_strikes_once_after_a_few_calls() -> None:
+def test_a_promised_fault_strikes_once_after_a_few_calls() -> None:
     strikes = Strikes(("a",), Random(1))
     assert not any(strikes.is_due("a") for _ in range(100))
     strikes.turn_on()
@@ -125,7 +125,7 @@ def test_every_kind_is_drawn_and_some_runs_are_calm() -> None:
     assert sum(not plan.kinds for plan in plans) > 20
 
 
-async def test_a_damaged_read_back_is_no_other_object(nursery: trio.Nursery) -> None:
+async def test_a_damaged_read_back_does_not_count_as_another_object(nursery: trio.Nursery) -> None:
     for faults in (StoreFaults(flipped_bit=1.0), StoreFaults(truncated_get=1.0)):
         store, _, _ = make(nursery, faults)
         await store.put("a", BODY)
@@ -150,7 +150,7 @@ async def test_a_damaged_owner_marker_is_read_again(nursery: trio.Nursery) -> No
 # -- links ----------------------------------------------------------------------------------------
 
 
-async def test_a_hung_link_keeps_even_the_end_to_itself(
+async def test_a_hung_link_does_not_pass_on_the_close_of_an_end(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     link = Link(("a", 1), Random(1), 0.0)

@@ -1,4 +1,4 @@
-"""What the simulator's extra replica takes for broken."""
+"""The violations that the simulator's independent replica finds."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ CAME_BACK = ev.GatewayRegistered(2, 1, "key", "zone", (), "0", 1)
 @pytest.mark.parametrize(
     ("events", "kinds"),
     [
-        ([PUBLISHED, EXPIRED], []),  # the last thing that it did
+        ([PUBLISHED, EXPIRED], []),  # its last event
         ([EXPIRED, PUBLISHED], ["invariant 8"]),
         ([CAME_BACK, PUBLISHED], ["invariant 8"]),
     ],
 )
-def test_who_leaves_has_ended_from_there_on(events: list[AnyEvent], kinds: list[str]) -> None:
+def test_a_graceful_leave_ends_the_incarnation(events: list[AnyEvent], kinds: list[str]) -> None:
     world = Watched()
     world.add(*events)
     assert world.kinds == kinds
 
 
-def test_a_state_of_the_past_is_known() -> None:
+def test_a_former_state_is_accepted() -> None:
     world = Watched()
     for _ in range(REPLAY_ENTRIES + 9):
         world.add(RENEWED)
@@ -55,7 +55,7 @@ def test_a_state_that_is_no_fold_of_the_log_is_found() -> None:
     assert set(world.kinds) == {"invariant 5"}
 
 
-def test_what_shows_only_after_the_last_look_is_found_at_the_end() -> None:
+def test_a_violation_after_the_last_comparison_is_found_at_the_end() -> None:
     world = Watched()
     world.watch.replays.replay_all()
     assert world.kinds == []
@@ -86,7 +86,7 @@ def test_a_snapshot_from_which_the_log_folds_to_another_state_is_found(
 
 
 class Watched:
-    """A watch of a cluster with one gateway, and the kinds of what it complained of."""
+    """A watch of a cluster with one gateway, and the kinds of its complaints."""
 
     def __init__(self) -> None:
         self.kinds: list[str] = []

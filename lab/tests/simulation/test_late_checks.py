@@ -1,4 +1,4 @@
-"""The simulator's own look at what acts late."""
+"""The simulator's check that no administrative request acts late."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class World:
         self.watch.after_entry(entry)
 
 
-def test_what_a_client_waits_for_may_come() -> None:
+def test_a_request_may_act_while_its_client_waits() -> None:
     world = World()
     world.watch.begins("x", CREATE)
     world.appends(ev.TopicCreated(X, "x", 1, 1, {}))
     world.watch.acknowledged("x")
     world.watch.begins("x", "7")
-    world.watch.begins("x", "8")  # of the one before it nothing is known
+    world.watch.begins("x", "8")  # the outcome of the former request is unknown
     world.appends(ev.ConfigsSet(2, "x", {"a": "8"}), ev.ConfigsSet(2, "x", {"a": "7"}))
     world.watch.begins("x", DELETE)
     world.appends(ev.TopicDeleted(X))
@@ -44,7 +44,7 @@ def test_what_a_client_waits_for_may_come() -> None:
 @pytest.mark.parametrize(
     "late", [ev.ConfigsSet(2, "x", {"a": "7"}), ev.TopicDeleted(X)], ids=["config", "deletion"]
 )
-def test_what_comes_after_a_later_one_was_acknowledged_is_late(late: AnyEvent) -> None:
+def test_a_request_that_acts_after_a_later_acknowledgement_is_late(late: AnyEvent) -> None:
     world = World()
     world.appends(ev.TopicCreated(X, "x", 1, 1, {}), ev.TopicCreated(b"o" * 16, "other", 1, 1, {}))
     for what in ("7", DELETE, "8"):
@@ -65,7 +65,7 @@ def test_a_topic_is_emptied_only_while_its_client_waits() -> None:
     world.appends(ev.LogStartsMoved(((0, 5),)))
     world.watch.emptied("x")
     partition.next_offset = 9
-    world.appends(ev.LogStartsMoved(((0, 7),)))  # on its way, and not too far
+    world.appends(ev.LogStartsMoved(((0, 7),)))  # in flight, and not too far
     assert not world.found
     world.appends(ev.LogStartsMoved(((0, 8),)))
     assert world.found == ["acted late"]

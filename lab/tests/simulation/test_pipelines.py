@@ -1,4 +1,4 @@
-"""The simulated pipelines: what is drawn, what their runners do, and what whole runs show."""
+"""The simulated pipelines: their draws, their runners, and whole runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tidegate_simulation.run import plan_of, simulate
 from tidegate_simulation.world.unreliable_runner import UnreliableRunner
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 
-# -- what is drawn --------------------------------------------------------------------------------
+# -- draws ----------------------------------------------------------------------------------------
 
 
 def test_every_kind_is_drawn_and_some_seeds_have_no_pipeline() -> None:
@@ -58,7 +58,7 @@ def test_every_kind_is_drawn_and_some_seeds_have_no_pipeline() -> None:
         assert not drawn or plan.pipelines.drivers
 
 
-def test_a_driver_with_a_wrong_clock_has_no_company() -> None:
+def test_a_driver_with_a_wrong_clock_runs_alone() -> None:
     for seed in range(300):
         plan = draw_pipelines(Random(seed), is_calm=False, with_wrong_clocks=True)
         assert not plan.skew_seconds
@@ -82,7 +82,7 @@ def test_runs_with_pipelines_read_from_segments_and_find_nothing(seed: int) -> N
 
 
 def task_of(*numbers: int) -> MergeTask:
-    """Units whose only source is missing, so that each comes to an end at once."""
+    """Return units whose only source is missing, so that each ends at once."""
     units = tuple(
         MergeUnit(number, bytes(16), 0, (Source("gone", number, 1, 0, 1, 0, -1, 0),))
         for number in numbers
@@ -110,7 +110,7 @@ async def runner(faults: TaskFaults) -> AsyncIterator[tuple[UnreliableRunner, St
         )
 
 
-async def test_without_faults_each_unit_comes_once() -> None:
+async def test_without_faults_each_unit_has_one_result() -> None:
     async with runner(TaskFaults()) as (made, strikes, attempts):
         tasks = [task_of(1, 2), task_of(3), task_of(4)]
         numbers = [result.number async for result in made.run(tasks)]
@@ -119,7 +119,9 @@ async def test_without_faults_each_unit_comes_once() -> None:
     assert not strikes.landed
 
 
-async def test_a_task_done_twice_gives_one_result(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_task_run_twice_gives_one_result(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with runner(TaskFaults(twice=1.0)) as (made, strikes, attempts):
         numbers = [result.number async for result in made.run([task_of(n) for n in range(9)])]
     assert sorted(numbers) == list(range(9))
@@ -127,7 +129,7 @@ async def test_a_task_done_twice_gives_one_result(autojump_clock: trio.testing.M
     assert strikes.landed == {f"{PREFIX}twice": 9}
 
 
-async def test_a_lost_task_gives_none_and_a_failed_one_fails() -> None:
+async def test_a_lost_task_gives_no_result_and_a_failed_task_fails() -> None:
     async with runner(TaskFaults(lost_task=1.0)) as (made, _, attempts):
         assert [result async for result in made.run([task_of(1)])] == []
     assert next(attempts) == 2
@@ -137,13 +139,13 @@ async def test_a_lost_task_gives_none_and_a_failed_one_fails() -> None:
     assert next(attempts) == 1
 
 
-async def test_a_slow_task_comes_late(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_slow_task_has_late_results(autojump_clock: trio.testing.MockClock) -> None:
     async with runner(TaskFaults(slow_task=1.0)) as (made, _, _attempts):
         assert [result.number async for result in made.run([task_of(1)])] == [1]
     assert 0 < trio.current_time() <= TaskFaults().slow_seconds
 
 
-def test_what_was_promised_strikes_soon() -> None:
+def test_a_promised_task_fault_strikes_soon() -> None:
     for kind in TASK_KINDS:
         strikes = Strikes((f"{PREFIX}{kind}",), Random(1))
         strikes.turn_on()
@@ -151,7 +153,7 @@ def test_what_was_promised_strikes_soon() -> None:
 
 
 class TellsItsEnd(LocalRunner):
-    """is_closed: whether the last run() came to its end."""
+    """is_closed: whether the last run() reached its end."""
 
     is_closed = False
 
@@ -166,7 +168,7 @@ class TellsItsEnd(LocalRunner):
 
 
 async def test_a_driver_that_gives_a_round_up_ends_its_run_of_tasks() -> None:
-    """Found as a warning of seed 5: what a runner does at its end was left to the collector."""
+    """Seed 5 showed this as a warning: the garbage collector ended a runner."""
 
     def give_up(done: int, planned: int) -> None:
         raise CoordinatorUnavailable
@@ -200,7 +202,7 @@ async def test_a_driver_that_gives_a_round_up_ends_its_run_of_tasks() -> None:
 # -- deletions ------------------------------------------------------------------------------------
 
 
-def test_objects_that_nothing_names_may_go() -> None:
+def test_objects_that_no_entry_names_may_be_deleted() -> None:
     complaints: list[str] = []
     watch = DeletionWatch(lambda kind, _: complaints.append(kind), grace_ms=0, has_backups=True)
     watch.deleted(["c/1/wal/z/1-1/000000000000"])

@@ -1,4 +1,4 @@
-"""What a simulated reader writes into the history: by it the checker judges the gateways."""
+"""The history of a simulated reader: the checker judges the gateways by it."""
 
 from random import Random
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ def _reader() -> Reader:
     return Reader(_workload(), "reader", sessions=False)
 
 
-async def test_an_answer_is_of_the_connection_it_came_over(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_belongs_to_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = _reader()
     reader.assign({LOST: 5, FULL: 0})
     parts = [
@@ -58,7 +58,7 @@ async def test_an_answer_is_of_the_connection_it_came_over(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("a_record_seconds", "is_read"), [(200.0, True), (300.0, False)])
-async def test_the_last_readers_have_time_while_they_get_something(
+async def test_the_final_readers_have_time_while_they_make_progress(
     monkeypatch: pytest.MonkeyPatch,
     autojump_clock: MockClock,
     a_record_seconds: float,

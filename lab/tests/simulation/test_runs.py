@@ -19,7 +19,7 @@ for line in simulate(int(sys.argv[1]), int(sys.argv[2])).trace:
 
 
 def _covering(seeds: Iterable[int]) -> list[int]:
-    """Return a few of the seeds that draw, together, every kind of fault that these draw."""
+    """Return a few seeds that together draw every kind of fault of the given seeds."""
     drawn = {seed: frozenset(plan_of(seed).kinds) for seed in seeds}
     chosen: list[int] = []
     left = frozenset[str]().union(*drawn.values())
@@ -67,15 +67,15 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 def test_a_client_that_connects_to_a_dying_gateway_is_refused() -> None:
-    """In this seed one did so between the end of the gateway's tasks and its burial."""
+    """In this seed a client connects between the end of the gateway's tasks and its burial."""
     assert simulate(756, 500).violations == ()
 
 
 def test_a_request_that_the_network_held_may_create_a_topic_late() -> None:
-    """In this seed it did so after the topic it was meant to be had come and gone."""
+    """In this seed the request arrives after its topic was created and deleted."""
     assert simulate(1115, 500).violations == ()
 
 
 def test_a_topic_that_grows_has_other_leaders() -> None:
-    """In this seed one did between what a stranger was told and where a consumer was sent."""
+    """In this seed a topic grows between a stranger's answer and a consumer's redirection."""
     assert simulate(1143, 500, zones=3).violations == ()

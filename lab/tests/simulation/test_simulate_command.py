@@ -1,4 +1,4 @@
-"""`tidegate simulate`: what it prints, and what it does when a seed fails or a process dies."""
+"""`tidegate simulate`: its output, and its behaviour after a failed seed or a dead process."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_ctrl_c_ends_with_what_was_found() -> None:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        # What a shell starts in the background ignores it, and so would this.
+        # A shell starts background processes with SIGINT ignored, and this one would inherit that.
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     assert first_line(process, process.stderr)

@@ -1,4 +1,4 @@
-"""What the simulator's questions about zones may take for the answers of an unchanged gateway."""
+"""The answers that the simulator's zone probers count as an unchanged gateway's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cut(seen: Any, is_cut_off: bool) -> None:
     seen.is_cut_off = seen.coordinator.is_cut_off = is_cut_off
 
 
-async def test_a_cut_that_came_and_went_is_a_change(autojump_clock: MockClock) -> None:
+async def test_a_cut_that_began_and_ended_is_a_change(autojump_clock: MockClock) -> None:
     seen = gateway(trio.current_time())
     before = watched(seen)
     await trio.sleep(LEASE_SECONDS - 1)
@@ -65,7 +65,7 @@ async def test_an_answer_that_ended_a_cut_is_a_change(autojump_clock: MockClock)
         (0, 7, [7], False),
     ],
 )
-def test_nobody_leads_only_where_no_gateway_lives(
+def test_no_gateway_leads_only_if_none_lives(
     living: int, leader: int, replicas: list[int], is_right: bool
 ) -> None:
     life = SimpleNamespace(node_id=7, zone="zone-1", draining=False, incarnation=1)

@@ -1,4 +1,4 @@
-"""Plants a bug by replacing a part from outside, and looks for the seed that finds it."""
+"""Plants a bug by replacing a part from outside, and searches for a seed that finds it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tidegate_simulation.run import plan_of, simulate
 
 SEEDS = 200
 OPERATIONS = 150
-# So many seeds that only break the code say that a part was replaced by one that does not fit.
+# If this many seeds only fail with an error of the code, the replaced part does not fit.
 MAX_BROKEN = 3
 _BROKEN = "internal error"
-# A part that does not fit may end gateways, too, which is no sign of what was planted.
+# A part that does not fit may end gateways, too, which does not prove the planted bug.
 _MISFITS = ("TypeError", "AttributeError")
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def untried(plant: Plant) -> Plant:
-    """Plant a bug where nothing is tried before it is appended: the trial would keep it away.
+    """Plant a bug without trying proposals before the append: the trial would prevent it.
 
-    What is left are the rules, which must be right by themselves.
+    Only the rules are left then; they must be right by themselves.
     """
 
     def both(patch: pytest.MonkeyPatch) -> None:
@@ -48,8 +48,8 @@ def must_be_found(
 ) -> None:
     """Fail unless one of SEEDS seeds shows a violation of an expected kind.
 
-    is_concerned: tells of a seed whether it has what the bug is in; others are passed over.
-    is_concerned_seed: the same, of what the plan does not tell.  zones: see simulate().
+    is_concerned: whether a plan has the part with the bug; other seeds are skipped.
+    is_concerned_seed: the same, for facts that the plan does not show.  zones: see simulate().
     """
     plant(monkeypatch)
     broken = 0

@@ -1,1 +1,1 @@
-"""Judges of a history: what clients were told, against what they saw."""
+"""Checks of a history: the answers that clients got against the records that they read."""

@@ -1,7 +1,7 @@
-"""Looks for anomalies in a history.  Pure: a history in, violations out; it never saw the gateway.
+"""Finds anomalies in a history.  Pure: a history in, violations out, without access to a gateway.
 
-The same checker can judge a simulation, real processes, and Apache Kafka; history.py says what a
-history is.  Offsets may have gaps (control records, compaction): contiguity is never demanded.
+The same checker can judge a simulation, real processes, and Apache Kafka; history.py defines a
+history.  Offsets may have gaps (control records, compaction): no check demands contiguity.
 """
 
 from __future__ import annotations
@@ -53,6 +53,6 @@ _CHECKS: Final[tuple[Callable[[Facts], Iterator[Violation]], ...]] = (
 
 
 def check(events: Sequence[Event]) -> list[Violation]:
-    """Return everything that is wrong with a history."""
+    """Return all violations of a history."""
     facts = gather(events)
     return [violation for each in _CHECKS for violation in each(facts)]

@@ -18,7 +18,7 @@ AUDITED_NS = 1_000_000_000
 class _Commit:
     """One commit, or with None a deletion.
 
-    done: index of its ok; one that has none may take effect at any time.
+    done: index of its ok; a commit without an ok may take effect at any time.
     """
 
     offset: int | None
@@ -30,7 +30,7 @@ _Registers: TypeAlias = dict[tuple[str, int], list[_Commit]]
 
 
 def commits(facts: Facts) -> Iterator[Violation]:
-    """Committed offsets are a register: a read gives the last commit, or one that was under way."""
+    """Committed offsets are a register: a read returns the last commit or one in flight."""
     registers = _gather_commits(facts)
     for event, table in facts.finished("fetched"):
         possible = _possible(registers[table["group"], table["key"]], event)
@@ -41,7 +41,7 @@ def commits(facts: Facts) -> Iterator[Violation]:
 
 
 def _gather_commits(facts: Facts) -> _Registers:
-    """Return what was written to each register; a deletion of a group is written to all of its."""
+    """Return the writes to each register; a group's deletion writes to all of its registers."""
     registers: _Registers = defaultdict(list)
     for _, table in facts.finished("fetched", "invoke"):
         registers.setdefault((table["group"], table["key"]), [])
@@ -68,14 +68,14 @@ def _gather_commits(facts: Facts) -> _Registers:
 def _write(
     registers: _Registers, group: str, keys: Sequence[int | None] | None, commit: _Commit
 ) -> None:
-    """Write to the registers of a group's keys; None for all of its."""
+    """Write to the registers of a group's keys; None for all registers of the group."""
     for (of_group, key), register in registers.items():
         if of_group == group and (keys is None or key in keys):
             register.append(commit)
 
 
 def _possible(written: Sequence[_Commit], read: Event) -> list[int | None]:
-    """Return what a read may give: nothing that was overwritten for certain before it began."""
+    """Return the values that a read may give: none that was surely overwritten before it began."""
     before = [c for c in written if c.done is not None and c.done < read.of]
     last_begun = max((c.began for c in before), default=-1)
     open_yet = [
@@ -87,9 +87,10 @@ def _possible(written: Sequence[_Commit], read: Event) -> list[int | None]:
 
 
 def generations(facts: Facts) -> Iterator[Violation]:
-    """Generations rise; within one, each key has one owner; commits of former ones are refused.
+    """Generations rise; in each one a key has one owner; commits of former generations are refused.
 
-    A group that is gone begins anew; what began before that tells of its former life.
+    A deleted group begins anew.  An operation that began before the deletion belongs to its former
+    life.
     """
     gone: dict[str, int] = {}
     highest: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -136,7 +137,7 @@ def _generation_before(joined: Sequence[tuple[int, int]], index: int) -> int:
 
 
 def static_members(facts: Facts) -> Iterator[Violation]:
-    """Once another has joined with its instance id, a static member is heard no more."""
+    """After another member joined with its instance id, a static member is fenced."""
     ended: dict[tuple[str, str], int] = {}
     joined = [(event, table) for event, table in facts.finished("joined") if table.get("instance")]
     for event, table in joined:
@@ -160,11 +161,11 @@ _Who: TypeAlias = tuple[str, str]
 
 
 class _Sessions:
-    """When members were heard of, by the gateway that serves their group.
+    """When the gateway that serves a group last heard from each member.
 
-    What an unaware gateway (auditor.py) hears, its successor does not know.  heard: when the member
-    was heard of, or None where perhaps only an unaware gateway heard of it; and its session timeout
-    in ms.
+    An unaware gateway (auditor.py) does not pass its knowledge on to its successor.  heard: the
+    time of the member's last sign, or None if perhaps only an unaware gateway got it; and the
+    session timeout in ms.
     """
 
     def __init__(self) -> None:
@@ -184,7 +185,7 @@ class _Sessions:
         self._aware_at.update(dict.fromkeys(groups, event.index))
 
     def hear(self, began: Event, who: _Who, session_ms: int) -> None:
-        """Take note of a request that was answered as a member's."""
+        """Record a request that the gateway answered as a member's."""
         group_id = who[0]
         if self._unaware[group_id] or began.index < self._aware_at.get(group_id, -1):
             self.heard[who] = (None, session_ms)
@@ -194,10 +195,11 @@ class _Sessions:
 
 
 def expired_early(facts: Facts) -> Iterator[Violation]:
-    """Nobody who was heard of is put out of a group before its session timeout is over.
+    """A member that was heard from is not removed before its session timeout is over.
 
-    A static member's place may be taken by another of its name, who may leave with it: not checked.
-    A commit is no sign of life here: it tells of no rebalance, whose end waits for nobody long.
+    Not checked: another client with the same instance id may replace a static member, and may leave
+    in its place.  A commit is no sign of life here, because its answer does not announce a
+    rebalance, and a rebalance does not wait long for a member.
     """
     sessions = _Sessions()
     for event in facts.events:

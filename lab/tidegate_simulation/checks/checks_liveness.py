@@ -1,4 +1,4 @@
-"""Checks that things go on: what is asked after healing is answered, and in time."""
+"""Checks of progress: a request after healing is answered, and in time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STUCK_SECONDS: Final = 120.0
 
 
 def late_wakeups(facts: Facts) -> Iterator[Violation]:
-    """After healing, a poll that waits is answered soon after a record for it is acknowledged."""
+    """After healing, a waiting poll is answered soon after a record for it is acknowledged."""
     healed = _healed(facts)
     if healed is None:
         return
@@ -35,7 +35,7 @@ def _is_for(sent: Event, key: int, poll: Event) -> bool:
 
 
 def unfinished(facts: Facts) -> Iterator[Violation]:
-    """Whatever was asked after healing, or not long before, has an end."""
+    """A request that began after healing, or shortly before, ends."""
     healed = _healed(facts)
     if healed is None:
         return

@@ -1,4 +1,4 @@
-"""Checks of reads: what a reader got, was told, and was refused."""
+"""Checks of reads: the records, answers and refusals that a reader got."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Final
 from .facts import Facts, Violation, log_starts, value_of
 from .history import Event
 
-# Clocks of gateways may be so far apart without anything being wrong.
+# Two correct gateways' clocks may differ by this much.
 CLOCK_MS: Final = 5_000
 _UNKNOWN = frozenset({"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"})
 
 
 def polls(facts: Facts) -> Iterator[Violation]:
-    """What an assigned reader got: rising offsets, nothing left out, no false end."""
+    """The polls of an assigned reader: rising offsets, no record left out, no false end."""
     positions: dict[tuple[str, int], int] = {}
     for event in facts.events:
         if event.f == "assign":
@@ -55,7 +55,7 @@ def _poll(facts: Facts, event: Event, position: int) -> Iterator[Violation]:
 
 
 def _false_range(facts: Facts, event: Event) -> Iterator[Violation]:
-    """OFFSET_OUT_OF_RANGE at a position that somebody had reached before."""
+    """OFFSET_OUT_OF_RANGE at a position that some client had reached before."""
     table = value_of(event)
     key, position = table["key"], table["position"]
     if table["error"] != "OFFSET_OUT_OF_RANGE" or position < max(
@@ -91,7 +91,7 @@ def links(facts: Facts) -> Iterator[Violation]:
 
 
 def ends(facts: Facts) -> Iterator[Violation]:
-    """An end offset is above everything that was acknowledged or read before it was asked for."""
+    """An end offset is above every offset that was acknowledged or read before the request."""
     known = _Highest(-1)
     for each in facts.events:
         if each.type == "ok" and each.value is not None and "key" in each.value:
@@ -119,7 +119,7 @@ def _reached(event: Event) -> int:
 
 
 def log_starts_moved(facts: Facts) -> Iterator[Violation]:
-    """A log start never moves back, and only as far up as somebody asked for."""
+    """A log start never moves back, and rises only as far as a client asked for."""
     known, asked = _Highest(0), _Highest(0)
     for event in facts.events:
         if event.f == "trim" and event.type == "invoke":
@@ -139,7 +139,7 @@ def log_starts_moved(facts: Facts) -> Iterator[Violation]:
 
 
 def beginnings(facts: Facts) -> Iterator[Violation]:
-    """Nothing is told of a key that lies in front of its first offset."""
+    """No answer names an offset below the first offset of its key."""
     for event in facts.events:
         table = event.value or {}
         first = facts.first.get(table.get("key", -1), 0)
@@ -173,13 +173,13 @@ class _Highest:
         self._highest: defaultdict[int, list[int]] = defaultdict(list)
 
     def add(self, key: int, index: int, number: int) -> None:
-        """Take note of a number."""
+        """Record a number."""
         highest = self._highest[key]
         self._indexes[key].append(index)
         highest.append(max(number, highest[-1] if highest else self._nothing))
 
     def before(self, key: int, index: int) -> int:
-        """Return the highest that was added for a moment before this one."""
+        """Return the highest number recorded for a moment before this one."""
         at = bisect_left(self._indexes[key], index)
         return self._highest[key][at - 1] if at else self._nothing
 
@@ -228,7 +228,7 @@ def seeks(facts: Facts) -> Iterator[Violation]:
 
 
 def deleted_reads(facts: Facts) -> Iterator[Violation]:
-    """Once a topic is deleted, nothing of it is read, and nothing is written to it."""
+    """Once a topic is deleted, no client reads from it, and no client writes to it."""
     for event in facts.events:
         if event.f not in ("poll", "send") or event.type != "ok":
             continue
@@ -239,7 +239,7 @@ def deleted_reads(facts: Facts) -> Iterator[Violation]:
 
 
 def false_errors(facts: Facts) -> Iterator[Violation]:
-    """A topic that nobody deletes is not unknown; and nobody is told of an unexpected error."""
+    """A topic that no client deletes is never unknown, and no client gets an unexpected error."""
     for event in facts.events:
         if event.f not in ("poll", "send") or event.type not in ("fail", "info"):
             continue
@@ -252,7 +252,7 @@ def false_errors(facts: Facts) -> Iterator[Violation]:
 
 
 def _may_be_unknown(facts: Facts, event: Event) -> bool:
-    """By name, a gateway that is behind may have taken a record for the topic's former life."""
+    """A stale gateway may take a record that is sent by name for the topic's former life."""
     key = value_of(event)["key"]
     keys = [key]
     if value_of(event).get("by_name") and key in facts.topics:

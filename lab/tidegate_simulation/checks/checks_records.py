@@ -1,4 +1,4 @@
-"""Checks of single records: each stands once, at its place, if it was acknowledged."""
+"""Checks of single records: each acknowledged record is in the log once, at its offset."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _wrong_acks(facts: Facts) -> Iterator[Violation]:
 
 
 def _in_two_topics(facts: Facts) -> Iterator[Violation]:
-    """A record sent by name stands in the topic of that name, or in its successor."""
+    """A record sent by name is in the topic of that name, or in its successor."""
     keys: dict[int, list[int]] = defaultdict(list)
     for key, values in facts.seen.items():
         for value in values:
@@ -59,7 +59,7 @@ def _in_two_topics(facts: Facts) -> Iterator[Violation]:
 
 
 def strangers(facts: Facts) -> Iterator[Violation]:
-    """Values where they do not belong: nobody's, another key's, or certainly not written."""
+    """Values in a wrong place: never sent, sent to another key, or certainly not written."""
     for key, values in facts.seen.items():
         for value, places in values.items():
             where = tuple(places.values())
@@ -76,7 +76,7 @@ def strangers(facts: Facts) -> Iterator[Violation]:
 
 
 def losses(facts: Facts) -> Iterator[Violation]:
-    """Lost: acknowledged, and a last reader passed it.  Unseen: no last reader got there."""
+    """Lost: acknowledged, and a final reader passed it.  Unseen: no final reader got that far."""
     passed = {table["key"]: event for event, table in facts.finished("drained")}
     for value, sent in facts.sent.items():
         if not sent.acked or value in facts.seen[sent.key] or facts.may_be_gone(value):
@@ -118,9 +118,9 @@ def _offset_of(facts: Facts, value: int, sent: Sent) -> int | None:
 
 
 def refusals(facts: Facts) -> Iterator[Violation]:
-    """An idempotent producer was refused for what only a loss of its records explains.
+    """An idempotent producer got an error that only a loss of its records explains.
 
-    One whose id has gone on with a higher epoch may be refused.
+    An id whose epoch has been raised may be refused.
     """
     epochs: dict[tuple[int, int], int] = {}
     for event in facts.events:
@@ -137,7 +137,7 @@ def refusals(facts: Facts) -> Iterator[Violation]:
 
 
 def zombies(facts: Facts) -> Iterator[Violation]:
-    """Nothing of an old epoch is written once a newer one of the producer has been."""
+    """No batch of an old epoch is written after a batch of a newer epoch of the producer."""
     written: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
     for event, table in facts.finished("send"):
         if table["producer"]:

@@ -1,4 +1,4 @@
-"""Checks of groups whose members only ever stay: no move may make them join again."""
+"""Checks of groups whose members never leave: no move of the group may make them join again."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _NO_GENERATION: Final = -1
 
 @dataclass(slots=True)
 class _Group:
-    """size: members there shall be.  count: of the generation, as its leader was told.
+    """size: the group's number of members.  count: of the generation, as its leader got it.
 
-    joining: joins under way.  heard: when each member of the generation was last sure to live.
+    joining: joins in flight.  heard: when each member of the generation last surely lived.
     """
 
     size: int
@@ -29,21 +29,21 @@ class _Group:
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether all are in, nobody else is, and nobody is about to change that."""
+        """Tell whether all members are in, no other member is, and no request will change that."""
         return not self.joining and len(self.heard) == self.count == self.size
 
     def longest_silence_ms(self, now_ns: int) -> float:
-        """Return how long the quietest member may not have been heard of."""
+        """Return how long ago the quietest member was heard from, at most."""
         return (now_ns - min(self.heard.values())) / 1e6
 
     def unsettle(self) -> None:
-        """Members have to join again, for whatever reason."""
+        """Let members join again, whatever the reason."""
         self.heard.clear()
         self.count = 0
 
 
 def forced_rejoins(facts: Facts) -> Iterator[Violation]:
-    """While all members are heard of, and nobody joins, nobody is told to join again."""
+    """While all members are heard from, and no client joins, no member is made to join again."""
     groups: dict[str, _Group] = {}
     for event in facts.events:
         table: dict[str, Any] = event.value or {}

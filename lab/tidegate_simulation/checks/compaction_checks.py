@@ -1,6 +1,6 @@
-"""What compaction may take from a partition, and what it must have taken.
+"""The records that compaction may remove from a partition, and those that it must have removed.
 
-By code of its own, that shares nothing with the pipeline but the codec of records.
+This code is independent: it shares only the codec of records with the pipeline.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _COUNT_AT, _LENGTH_AT, _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 12, 1, 4, 5,
 
 
 class NotCompacted(Exception):
-    """What is wrong with what compaction left."""
+    """Compaction left a wrong result; the text says which."""
 
 
 class Fields(NamedTuple):
@@ -27,7 +27,7 @@ class Fields(NamedTuple):
 
 
 def horizon(cleanings: Cleanings, log_time_ms: int, retention_ms: int) -> int:
-    """Return the offset below which tombstones may go."""
+    """Return the offset below which tombstones may be removed."""
     old = [each.end_offset for each in cleanings if log_time_ms - each.log_time_ms >= retention_ms]
     return max(old, default=0)
 
@@ -35,13 +35,13 @@ def horizon(cleanings: Cleanings, log_time_ms: int, retention_ms: int) -> int:
 def check_compacted(
     before: Sequence[Fields], after: Sequence[Fields], partition: Sequence[Fields], below: int
 ) -> None:
-    """Compare what a stretch holds with what its parents held.
+    """Compare the records of a range with those of its parents.
 
     Args:
-      partition: all that was live before.  below: older tombstones may go.
+      partition: all records that were live before.  below: older tombstones may be removed.
 
     Raises:
-      NotCompacted: says what is wrong.
+      NotCompacted: the result is wrong.
     """
     had = {each.header[0]: each for each in before}
     for each in after:
@@ -60,10 +60,10 @@ def check_compacted(
 
 
 def check_clean(partition: Sequence[Fields], end_offset: int) -> None:
-    """Below the end of a round each key stands once.
+    """Check that each key occurs once below the end of a round.
 
     Raises:
-      NotCompacted: one stands twice.
+      NotCompacted: a key occurs twice.
     """
     seen: dict[bytes | None, int] = {}
     for record in _records(partition):

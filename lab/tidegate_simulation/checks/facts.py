@@ -1,4 +1,4 @@
-"""A history, indexed: what all checks look things up in.  See checker.py."""
+"""A history, indexed for all checks.  See checker.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .keyed import Keyed
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken promise.  indexes: of the events that show it."""
+    """One broken guarantee.  indexes: of the events that show it."""
 
     kind: str
     text: str
@@ -22,7 +22,7 @@ class Violation:
 
 @dataclass(slots=True)
 class Sent:
-    """One value, as it was sent.  place: in its batch."""
+    """One value, as sent.  place: in its batch."""
 
     key: int
     place: int
@@ -54,7 +54,7 @@ Places = dict[int, dict[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A stretch that was given up, by declared repair.  index: of the note that says so."""
+    """A range of offsets that a repair declared lost.  index: of the note of the repair."""
 
     base: int
     next: int
@@ -63,14 +63,14 @@ class Lost:
 
 @dataclass(slots=True)
 class Facts:
-    """What the whole history says.
+    """The facts of a whole history.
 
     seen: key -> value -> offset -> index of the first poll.  at: key -> offset -> value.
     trimmed: key -> the highest offset below which records may be gone.
     topics: key -> the topic that a note names.  dropped: key -> index of the first invoke of its
     deletion.  gone: key -> index of the first ok of it.  retention: key -> (ms, bytes).
-    compacted: key -> how its record keys are made.  same_key: (key, record key) -> values.
-    lost: key -> what was given up.  first: key -> its first offset ever, where it is not 0.
+    compacted: key -> the rules for its record keys.  same_key: (key, record key) -> values.
+    lost: key -> the ranges declared lost.  first: key -> its first offset ever, if it is not 0.
     """
 
     events: Sequence[Event]
@@ -90,7 +90,7 @@ class Facts:
     first: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     def is_lost(self, key: int, offset: int, index: int) -> bool:
-        """Tell whether a record had been given up when the event of that index was written."""
+        """Tell whether a repair had declared a record lost before the event of that index."""
         return any(
             each.base <= offset < each.next and each.index < index
             for each in self.lost.get(key, ())
@@ -103,7 +103,7 @@ class Facts:
                 yield event, value_of(event)
 
     def may_be_gone(self, value: int) -> bool:
-        """Tell whether a record may be deleted; without a known offset nobody can tell."""
+        """Tell whether a record may be deleted; without its offset, any loss of its key counts."""
         sent = self.sent[value]
         if sent.key in self.dropped or self.may_be_compacted(value, sent.acked_offset):
             return True
@@ -113,9 +113,9 @@ class Facts:
         return (before > 0 and offset < before) or (offset < 0 and sent.key in self.lost)
 
     def may_be_compacted(self, value: int, offset: int) -> bool:
-        """Tell whether a record, at an offset or -1, may have given way to a newer one of its key.
+        """Tell whether a newer record of its key may have replaced a record, at an offset or -1.
 
-        A tombstone may be gone by itself.
+        A tombstone may be removed without a newer record.
         """
         sent = self.sent.get(value)
         keyed = self.compacted.get(sent.key) if sent is not None else None
@@ -127,22 +127,23 @@ class Facts:
         return any(self._may_be_newer(self.sent[other], other, sent, offset) for other in others)
 
     def _may_be_newer(self, other: Sent, value: int, sent: Sent, offset: int) -> bool:
-        """Tell whether another record of the same record key may stand behind one."""
+        """Tell whether another record of the same record key may have a higher offset."""
         if other is sent or (other.outcome is not None and other.outcome.type == "fail"):
             return False
         places = self.seen[other.key].get(value)
         stands_at = max(places) if places else other.acked_offset
         if offset >= 0 and stands_at >= 0:
             return stands_at > offset
-        # One that was done before the other began stands in front of it.
+        # A record whose send ended before the other's began has the lower offset.
         return other.outcome is None or not (
             other.acked and other.outcome.index < sent.invoke.index
         )
 
     def may_stand_in(self, sent: Sent, key: int) -> bool:
-        """Tell whether a record may be read from a key.
+        """Tell whether a client may read a record from a key.
 
-        One sent by name, without an acknowledgement, may be in any topic that has had the name.
+        A record sent by name, without an acknowledgement, may be in any topic that has had the
+        name.
         """
         if sent.key == key:
             return True
@@ -214,7 +215,7 @@ def _gather_topic(facts: Facts, event: Event) -> None:
 
 
 def _gather_same(facts: Facts) -> None:
-    """Put together what has one record key."""
+    """Group the values by record key."""
     for value, sent in facts.sent.items():
         keyed = facts.compacted.get(sent.key)
         if keyed is not None:
@@ -222,7 +223,7 @@ def _gather_same(facts: Facts) -> None:
 
 
 def _gather_lost(facts: Facts, event: Event) -> None:
-    """Where it was the beginning, the log start has moved."""
+    """Move the log start where a repair declared the beginning of a partition lost."""
     table = value_of(event)
     key = table["key"]
     facts.lost[key].append(Lost(table["base"], table["next"], event.index))
@@ -231,14 +232,14 @@ def _gather_lost(facts: Facts, event: Event) -> None:
 
 
 def _gather_retained(facts: Facts) -> None:
-    """Below a log start that was seen, retention may have taken what it may take."""
+    """Below a log start that a client saw, retention may have removed old enough records."""
     for event, key, start in log_starts(facts):
         if key in facts.retention and event.type == "ok":
             facts.trimmed[key] = max(facts.trimmed[key], start)
 
 
 def log_starts(facts: Facts) -> Iterator[tuple[Event, int, int]]:
-    """Yield (event, key, log start) for every time that somebody was told one."""
+    """Yield (event, key, log start) for every answer with a log start."""
     for event in facts.events:
         if event.type != "ok" or event.f not in ("poll", "low", "trim"):
             continue

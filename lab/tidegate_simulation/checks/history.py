@@ -1,4 +1,4 @@
-"""What clients did and saw, one event a line: the checker's only input.
+"""The operations of clients and their results, one event a line: the checker's only input.
 
     {"index", "time_ns", "process", "type", "f", "value"}
 
@@ -7,8 +7,8 @@ most one operation open, but for `send` and `poll`, which may have several.  typ
 
     invoke  the operation began
     ok      it was done
-    fail    it was certainly not done
-    info    nobody knows; it may be done at any later time
+    fail    it certainly had no effect
+    info    the outcome is unknown; it may take effect at any later time
 
 Every ok, fail and info that ends an operation carries "of": the index of its invoke, and the
 invoke's value with more in it.  fail and info may carry "error" (Kafka's name).  A note is an event
@@ -29,9 +29,9 @@ that is created again has new keys), and values of records are integers, each se
     low        {"key"}: what is the log start?  ok: "offset"
     end        {"key"}: what is the end offset?  ok: "offset"
     seek       {"key", "ts"}: the first record of this time or later?  ok: "offset", -1 for none
-    created    note ok {"topic", "keys"}: a topic that is made anew, or may go; others need no note
+    created    note ok {"topic", "keys"}: a topic that is recreated or may be deleted
     delete     {"keys"}: the topic of these keys is deleted
-    begins     note ok {"key", "offset"}: the first offset there ever was, where it is not 0
+    begins     note ok {"key", "offset"}: the first offset ever, if it is not 0
     retention  note ok {"key", "ms", "bytes"}: from the start of the key on; -1 for no limit
     compacted  note ok {"key", "keys", "tombstones"}: from the start of the key on, of the
                records of one record key only the newest may stay.  The record key of a value is
@@ -40,24 +40,24 @@ that is created again has new keys), and values of records are integers, each se
     expired    note ok {"group", "keys"}: what was committed for these keys is forgotten; a key
                that no client knows is null
     forget     {"group"}: the group is deleted, with its offsets
-    gone       note ok {"group"}: it was deleted, by a client or as nothing is left of it,
+    gone       note ok {"group"}: it was deleted, by a client or because it was empty,
                with its offsets; it may begin anew
     fetched    {"group", "key"}: what is committed?  ok: "offset", null for nothing
     joined     {"group"}: JoinGroup and SyncGroup.  ok: "generation", "member", "keys",
                ["instance"] a static member's, ["session_ms"].  info: ["error"], and then "member",
                "" for a new one
     heartbeat  {"group", "member", "generation"}.  fail: "error"
-    steady     note ok {"group", "members"}: a group with so many members, who only ever stay
+    steady     note ok {"group", "members"}: a group whose members never leave, and their number
     counted    note ok {"group", "generation", "count"}: members, as a steady group's leader learnt
     left       note ok {"group", "member"}: the member is about to leave
-    unaware    note info {"groups"}: the lease of the gateway that serves these groups has ended,
+    unaware    note info {"groups"}: the lease of the gateway that serves these groups has expired,
                and that gateway cannot know it
-    aware      note info {"groups"}: that gateway knows it, or is gone
+    aware      note info {"groups"}: that gateway knows it, or has stopped
     healed     note info, value null: no faults from here on
     drained    note ok {"key", "offset"}: a last reader reached this end of the key
 
 Register reads (end, low, fetched, seek) are asked of a gateway that first reads the log to its end;
-polls may be answered by one that is behind.
+a stale gateway may answer polls.
 """
 
 from __future__ import annotations
@@ -112,15 +112,15 @@ class History:
         return self._add(process, "invoke", f, value, -1)
 
     def ok(self, invoke: Event, **more: Any) -> Event:
-        """It was done; more joins what the invoke said."""
+        """End an operation as done; more extends the value of the invoke."""
         return self._finish(invoke, "ok", more)
 
     def fail(self, invoke: Event, **more: Any) -> Event:
-        """It was certainly not done."""
+        """End an operation that certainly had no effect."""
         return self._finish(invoke, "fail", more)
 
     def info(self, invoke: Event, **more: Any) -> Event:
-        """Nobody knows."""
+        """End an operation with an unknown outcome."""
         return self._finish(invoke, "info", more)
 
     def note(self, process: str, kind: str, f: str, value: Value) -> Event:

@@ -1,7 +1,7 @@
 """Records of a compacted topic: they have keys, and some are tombstones.
 
-Which is told by the value alone (history.py), so that the checker knows, too.  A tombstone's value
-stands in a header.
+The value alone decides whether a record is a tombstone (history.py), so that the checker can decide
+it, too.  A header carries a tombstone's value.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ VALUE_HEADER: Final = "value"
 
 
 class Keyed(NamedTuple):
-    """How the records of a partition are made: the key of a value is its rest by `keys`, and it is
-    a tombstone if it can be divided by `tombstones`, 0 for never."""
+    """The rules for a partition's records.  The record key of a value is its remainder by `keys`.
+    A value that `tombstones` divides is a tombstone; 0 for no tombstones.
+    """
 
     keys: int
     tombstones: int
 
     def is_tombstone(self, value: int) -> bool:
-        """Tell whether the record of a value is one."""
+        """Tell whether the record of a value is a tombstone."""
         return self.tombstones > 0 and value % self.tombstones == 0
 
     def record(self, place: int, timestamp: int, value: int) -> Record:
@@ -38,7 +39,7 @@ class Keyed(NamedTuple):
 
 
 def value_in(record: Record) -> int:
-    """Return the value that a record was made of."""
+    """Return the value of a record."""
     if record.value is not None:
         return int(record.value)
     return int(dict(record.headers).get(VALUE_HEADER) or b"-1")

@@ -1,9 +1,9 @@
 """Administrative requests must not act after a later one about the same name was acknowledged.
 
-A request may act while its client waits for it.  One whose outcome its client does not know may
-act until a later one about the same name is acknowledged; from there on never again, for the client
-relies on what it was told.  Looked at in the moment an entry is appended, for names that one client
-at a time administrates; such a client says what it does.
+A request may act while its client waits for it.  A request with an unknown outcome may act until a
+later request about the same name is acknowledged.  After that it may never act, because the client
+relies on the later answer.  The watch judges each entry when it is appended, for names that one
+client at a time administrates.  Such a client announces its requests.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ class LatenessWatch:
         self._state = state
         self._complain = complain
         self._names: dict[bytes, str] = {}
-        # By name: what may still be done to it.  Values of configs, or CREATE and DELETE.
+        # By name: the changes that are still allowed.  Values of configs, or CREATE and DELETE.
         self._allowed: dict[str, set[str]] = {}
-        # By name: how far the log start of each partition may rise; None while it may.
+        # By name: how far the log start of each partition may rise; None for any offset.
         self._bounds: dict[str, list[int] | None] = {}
 
     def begins(self, name: str, what: str) -> None:
-        """Its client is about to ask for something."""
+        """Allow a change: the client is about to ask for it."""
         self._allowed.setdefault(name, set()).add(what)
 
     def acknowledged(self, name: str) -> None:
-        """What its client asked for last was acknowledged: nothing else may come any more."""
+        """Allow no further change: a gateway acknowledged the client's last request."""
         self._allowed[name] = set()
 
     def begins_to_empty(self, name: str) -> None:
-        """Its client is about to ask that all records go."""
+        """Allow any log start: the client is about to ask for the deletion of all records."""
         self._bounds[name] = None
 
     def emptied(self, name: str) -> None:
-        """Its client was answered, or waits no more: what is written from here on must stay."""
+        """Allow no higher log start: the request has ended, so later records must stay."""
         self._bounds[name] = self.ends(name)
 
     def ends(self, name: str) -> list[int]:
-        """Return where the partitions of a topic end; none where there is no such topic."""
+        """Return the end offsets of a topic's partitions; none if there is no such topic."""
         return [each.next_offset for each in self._partitions(name)]
 
     def log_starts(self, name: str) -> list[int]:
-        """Return where they begin."""
+        """Return the log starts of a topic's partitions."""
         return [each.log_start for each in self._partitions(name)]
 
     def is_there(self, name: str) -> bool:
-        """Tell whether there is such a topic."""
+        """Tell whether the topic exists."""
         return name in self._state.topics.by_name
 
     def _partitions(self, name: str) -> list[Partition]:
@@ -71,7 +71,7 @@ class LatenessWatch:
         return [self._state.partitions[number] for number in numbers]
 
     def after_entry(self, entry: Entry) -> None:
-        """Judge an entry that was appended just now."""
+        """Judge an entry that was just appended."""
         for event in entry.events:
             match event:
                 case ev.TopicCreated():

@@ -1,7 +1,7 @@
-"""What a published segment must be: byte for byte what its parents held.
+"""A published segment must hold the bytes of its parents.
 
-Read from the store beneath all faults, at the moment the entry is appended, by code of its own: it
-shares the formats' numbers with the pipeline and the gateway, and neither's way of reading.
+The check reads from the store without faults when the entry is appended.  Its code is independent:
+it shares only the formats' numbers with the pipeline and the gateway, not their readers.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _LENGTH_OVERHEAD = 12
 _APPEND_TIME = 0x08
 
 BodyOf = Callable[[str], bytes | None]
-"""Gives what the store holds under a key, without waiting."""
+"""Returns the object of a key, without waiting."""
 
 
 class NotWhole(Exception):
-    """What is wrong with a segment, or with what it was made from."""
+    """A segment or one of its parents is wrong; the text says how."""
 
 
 class Batch(NamedTuple):
@@ -96,7 +96,7 @@ def check_published(
 
 
 def check_cleaned(state: ClusterState, event: CleanedPartition, body_of: BodyOf) -> None:
-    """Look at a partition after a round of compaction.
+    """Check a partition after a round of compaction.
 
     Args:
       state: after the entry.
@@ -123,7 +123,7 @@ def _compare_compacted(
 ) -> None:
     removed = sum(each.records for each in before) - sum(each.records for each in after)
     if removed != event.removed:
-        raise NotWhole(f"{removed} records are gone, and {event.removed} were said to be removed")
+        raise NotWhole(f"{removed} records are gone, the event says that {event.removed} are")
     configs = state.topics.by_id[partition.topic_id].configs
     below = horizon(
         partition.cleanings, state.log_time_ms, int(configs.get("delete.retention.ms", "0"))
@@ -136,7 +136,7 @@ def _compare_compacted(
 
 
 def _live(state: ClusterState, partition: Partition, body_of: BodyOf) -> list[Batch]:
-    """Return all that can be read."""
+    """Return the live runs and segments."""
     rows = [partition.runs[at] for at in range(len(partition.runs))]
     return [
         batch
@@ -151,7 +151,7 @@ def _fields(batches: list[Batch]) -> list[Fields]:
 
 
 def is_readable(state: ClusterState, partition: Partition, row: RunRow, body_of: BodyOf) -> bool:
-    """Tell whether a run, or a segment, is still what was committed."""
+    """Tell whether the object of a run or segment is still as committed."""
     try:
         body = _body(object_key(state, state.objects.name(row.object_number)), body_of)
         if row.flags & RUN_SEGMENT:
@@ -164,7 +164,7 @@ def is_readable(state: ClusterState, partition: Partition, row: RunRow, body_of:
 
 
 def _parents(partition: Partition, event: SegmentsOfPartition) -> list[RunRow]:
-    """Return the live runs of the event's offsets; both ends must be theirs."""
+    """Return the live runs of the event's offsets; the range must begin and end with whole runs."""
     rows = [partition.runs[at] for at in range(len(partition.runs))]
     parents = [
         row
@@ -180,7 +180,7 @@ def _parents(partition: Partition, event: SegmentsOfPartition) -> list[RunRow]:
 
 
 def _held(state: ClusterState, row: RunRow, body_of: BodyOf) -> list[Batch]:
-    """Return what a run or segment serves."""
+    """Return the batches that a run or segment serves."""
     body = _body(object_key(state, state.objects.name(row.object_number)), body_of)
     if row.flags & RUN_SEGMENT:
         return list(walk_batches(body[HEADER_BYTES : HEADER_BYTES + row.length]))
@@ -196,7 +196,7 @@ def _held(state: ClusterState, row: RunRow, body_of: BodyOf) -> list[Batch]:
 
 
 def walk_batches(data: bytes) -> Iterator[Batch]:
-    """Yield the batches as their headers say."""
+    """Yield the batches by their headers."""
     at = 0
     while at < len(data):
         fields = _BATCH.unpack_from(data, at)
@@ -222,7 +222,7 @@ def _batch(data: bytes) -> Batch:
 
 
 def _final(stored: Batch, offset: int, stamp: int) -> Batch:
-    """Return a batch of a WAL object with its offset, and the time of its commit if it has one."""
+    """Return a batch of a WAL object with its offset, and with its commit time if it has one."""
     fields = list(_BATCH.unpack_from(stored.data))
     fields[0], fields[2] = offset, 0
     if stamp >= 0:
@@ -234,7 +234,7 @@ def _final(stored: Batch, offset: int, stamp: int) -> Batch:
 
 
 def _segment_batches(partition: Partition, segment: Segment, body: bytes) -> list[Batch]:
-    """Return what a segment holds; index, chunks and event must agree."""
+    """Return the batches of a segment; index, chunks and event must agree."""
     try:
         index = read_segment(body)
     except CorruptObject as error:
@@ -254,7 +254,7 @@ def _segment_batches(partition: Partition, segment: Segment, body: bytes) -> lis
 
 
 def _check_chunks(index: SegmentIndex, batches: list[Batch]) -> None:
-    """Each chunk says of its batches what is true."""
+    """Check the facts of each chunk against its batches."""
     left = iter(batches)
     for chunk in index.chunks:
         own = [next(left) for _ in range(chunk.batch_count)]
@@ -288,7 +288,7 @@ def _compare(before: list[Batch], after: list[Batch]) -> None:
 
 
 def _prove(event: SegmentsOfPartition, batches: list[Batch]) -> None:
-    """The event's own count and digest are those of what it publishes."""
+    """Check the event's count and digest against the published batches."""
     digest = 0
     for batch in batches:
         digest = add(digest, batch.base_offset, batch.crc)

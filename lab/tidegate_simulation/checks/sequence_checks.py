@@ -1,4 +1,4 @@
-"""Sequences of idempotent producers, as the batches that are committed bear them: invariant 6."""
+"""The sequences of idempotent producers in committed batches: invariant 6."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _SEQUENCE_LIMIT = 2**31
 
 
 class SequenceWatch:
-    """Knows the last batch of each producer.
+    """Keeps the last batch of each producer.
 
-    broken: called with the number of the invariant, and how it is broken.
+    broken: called with the number of the invariant and a text about the violation.
     """
 
     def __init__(self, broken: Callable[[int, str], None]) -> None:
@@ -20,7 +20,7 @@ class SequenceWatch:
         self._last: dict[tuple[int, int], ProducerBatch] = {}
 
     def had_written(self, batch: ProducerBatch) -> None:
-        """Take a batch for the last of a producer whose state the cluster has forgotten."""
+        """Record a batch as the last one of a producer whose state the cluster has forgotten."""
         self._last[batch.partition, batch.producer_id] = batch
 
     def committed(self, batch: ProducerBatch) -> None:

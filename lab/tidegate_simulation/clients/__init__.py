@@ -1,1 +1,1 @@
-"""Kafka clients of a run: they write, read, administrate, and are hostile."""
+"""Kafka clients of a run: producers, readers, group members, administrators and hostile clients."""

@@ -16,7 +16,7 @@ _SET = 0
 
 
 class Grower:
-    """Adds partitions to a topic; each is used as soon as it is acknowledged."""
+    """Adds partitions to a topic; clients use each partition once its creation is acknowledged."""
 
     def __init__(self, workload: Workload, name: str, topic: str) -> None:
         self.client = Client(workload.world, name)
@@ -24,7 +24,7 @@ class Grower:
         self._topic = topic
 
     async def run(self) -> None:
-        """Do so a few times."""
+        """Grow the topic a few times."""
         for _ in range(3):
             await self.client.pause(10.0)
             if not self._workload.take():
@@ -54,7 +54,7 @@ class Grower:
 
 
 class ConfigChanger:
-    """Creates a topic, and changes its configs while others use it."""
+    """Creates a topic, and changes its configs while other clients use it."""
 
     def __init__(self, workload: Workload, name: str, topic: str) -> None:
         self.client = Client(workload.world, name)
@@ -62,7 +62,7 @@ class ConfigChanger:
         self._topic = topic
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
+        """Change configs until no operation is left."""
         configs = own_retention(self._workload.world)
         topic_id = await create_topic(self.client, self._topic, 1, configs)
         keys = self._workload.new_keys(self._topic, topic_id, [0])
@@ -108,7 +108,7 @@ class Retainer:
         self._topic = topic
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
+        """Ask for log starts until no operation is left."""
         limits = self.client.rng.choice(((8_000, -1), (16_000, -1), (-1, 600)))
         configs: dict[str, Any] = {
             "retention.ms": str(limits[0]),

@@ -1,7 +1,7 @@
 """A small Kafka client of our own: one connection at a time, any number of requests on it.
 
-It is written against the protocol only, and trusts no answer: what real clients would choke on
-raises, and ends the run.
+It follows the protocol alone and trusts no answer.  It raises on any answer that a real client
+could not process, and the error ends the run.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _LATE_LEISURE: Final = 4.0
 
 
 class Disconnected(Exception):
-    """The connection is gone, or was given up; what was asked may be done or not."""
+    """The connection is closed; the outcome of its open requests is unknown."""
 
 
 class ProtocolBroken(Exception):
-    """The gateway answered what no Kafka broker may answer."""
+    """The gateway sent an answer that no Kafka broker may send."""
 
 
 class Reply:
-    """An answer that will come."""
+    """The future answer of a request."""
 
     def __init__(self, messages: ModuleType, api_key: int, version: int, number: int) -> None:
         self.messages = messages
@@ -52,12 +52,12 @@ class Reply:
         """Take the answer."""
         number, position = decode_response_header(frame, self.api_key, self.version)
         if number != self.number:
-            raise ProtocolBroken(f"answer {number} came where {self.number} was next")
+            raise ProtocolBroken(f"answer {number} arrived where {self.number} was next")
         self._response = self.messages.decode_response(frame[position:], self.version)
         self._done.set()
 
     def break_off(self) -> None:
-        """No answer will come."""
+        """Fail the request: its connection is closed."""
         self._is_broken = True
         self._done.set()
 
@@ -65,7 +65,7 @@ class Reply:
         """Return the response.
 
         Raises:
-          Disconnected: there is none in time.
+          Disconnected: no answer arrived in time.
         """
         with trio.move_on_after(timeout_seconds):
             await self._done.wait()
@@ -85,7 +85,7 @@ class ClientConnection:
         self._number = 0
 
     async def run(self) -> None:
-        """Receive until either side closes."""
+        """Receive answers until either side closes."""
         received = bytearray()
         chunk = memoryview(bytearray(1 << 16))
         try:
@@ -106,12 +106,12 @@ class ClientConnection:
         frames = split_frames(data, max_frame_bytes=_MAX_FRAME_BYTES)
         for start, end in frames.whole:
             if not self._waiting:
-                raise ProtocolBroken("an answer came that nobody asked for")
+                raise ProtocolBroken("an answer arrived without a request")
             self._waiting.popleft().settle(data[start:end])
         del received[: frames.rest_position]
 
     def close(self) -> None:
-        """Give up; also what others still wait for here."""
+        """Close the connection and fail all open requests on it."""
         self.is_open = False
         self._transport.close()
         while self._waiting:
@@ -123,7 +123,7 @@ class ClientConnection:
         """Send a request.
 
         Raises:
-          Disconnected: it may have arrived or not.
+          Disconnected: the gateway may have received it or not.
         """
         key = _KEYS[name]
         self._number += 1
@@ -145,10 +145,11 @@ class ClientConnection:
 
 
 class Client:
-    """One process: it picks a gateway, and another one when that fails.
+    """One process: it chooses a gateway, and another gateway after a failure.
 
-    zone: where it is, "" if it does not know.  Who knows says so in its client id or, when it
-    reads, as its rack; and asks, now and then, for the leaders, and goes there.
+    zone: the client's zone, "" if it does not know its zone.  A client with a zone names it in its
+    client id or, when it reads, as its rack.  Now and then such a client asks for the leaders and
+    connects to one.
     """
 
     def __init__(self, world: World, name: str) -> None:
@@ -200,7 +201,7 @@ class Client:
         return self._connection
 
     async def _follow_leader(self, connection: ClientConnection) -> ClientConnection:
-        """Go, half of the time, to a gateway that is said to lead."""
+        """Connect, half of the time, to the gateway that metadata names as leader."""
         if self.rng.random() >= _FOLLOWS_SHARE:
             return connection
         request = metadata.MetadataRequest(None, allow_auto_topic_creation=False)
@@ -215,7 +216,7 @@ class Client:
         return await self._connect(wanted)
 
     def go_to(self, node_id: int) -> None:
-        """Connect there the next time, which is now."""
+        """Close the connection and choose this gateway for the next one."""
         self.close()
         self._wish = node_id
 
@@ -244,7 +245,7 @@ class Client:
         """Send a request and return its response.
 
         Raises:
-          Disconnected: it may be done or not.
+          Disconnected: the outcome is unknown.
         """
         connection = await self.connection(node_id)
         reply = await connection.send(name, messages, version, request)
@@ -259,7 +260,7 @@ class Client:
         return response
 
     async def pause(self, seconds: float) -> None:
-        """Wait for up to so long; longer in a run that is only prolonged for a fault."""
+        """Wait for up to that many seconds; longer in a run that is prolonged only for a fault."""
         leisure = _LATE_LEISURE if self.world.late.is_set() else 1.0
         await trio.sleep(self.rng.random() * seconds * leisure)
 

@@ -1,4 +1,4 @@
-"""A client that has a compacted topic, and changes its policy to and fro while others use it."""
+"""A client with a compacted topic: it toggles the cleanup policy while others use the topic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Compacter:
         self._topic = topic
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
+        """Toggle the policy until no operation is left."""
         rng = self.client.rng
         configs = own_retention(self._workload.world) | {
             "cleanup.policy": rng.choice(_POLICIES),

@@ -1,8 +1,8 @@
-"""Consumers that run over a restore, and check leader epochs as KIP-320 has it.
+"""Consumers that run over a restore, and check leader epochs as KIP-320 describes.
 
-A reader keeps what it read.  Fenced by a new epoch, it asks where the epoch of its last record
-ended, and forgets what it read beyond.  Told so or not: what it then holds must be what stands in
-the log.
+A reader keeps the records that it read.  When a new epoch fences it, it asks where the epoch of its
+last record ended and discards the records beyond.  Whether or not the gateway fenced it, its
+records must equal the log's.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _NO_EPOCH: Final = -1
 
 
 class Unreadable(Exception):
-    """The partition gives nothing now; the run has lost objects of it, perhaps."""
+    """The gateway returns nothing of the partition now, perhaps because objects were lost."""
 
 
 @dataclass(slots=True)
 class EpochReader:
     """Reads one key.
 
-    held: what it read, by offset.  epoch: the one it knows from metadata; last_epoch: that of the
-    last batch it read.  truncations: how often it was told that what it held is not there.
+    held: the records read, by offset.  epoch: from metadata.  last_epoch: of the last batch read.
+    truncations: how often a gateway answered that the reader's records do not exist.
     """
 
     client: Client
@@ -48,11 +48,11 @@ class EpochReader:
     truncations: int = 0
 
     async def read_to_the_end(self) -> None:
-        """Read on until nothing is left.
+        """Read to the end of the partition.
 
         Raises:
-          Unreadable: it did not get there.
-          Disconnected: nobody answers.
+          Unreadable: the reader did not reach the end.
+          Disconnected: no gateway answers.
         """
         if self.epoch == _NO_EPOCH:
             await self._learn_epoch()
@@ -62,7 +62,7 @@ class EpochReader:
         raise Unreadable
 
     async def _read_once(self) -> bool:
-        """Fetch; tell whether the end is reached."""
+        """Fetch once; tell whether the end is reached."""
         answer = await self._fetch()
         code = ErrorCode(answer.error_code)
         if code in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH):
@@ -120,7 +120,7 @@ class EpochReader:
         raise Unreadable
 
     async def _validate(self) -> None:
-        """Ask where the epoch of the last record ended, and go back there."""
+        """Ask where the epoch of the last record ended, and continue there."""
         if self.last_epoch == _NO_EPOCH:
             return
         end = max(await self.end_of(self.last_epoch), 0)
@@ -130,10 +130,10 @@ class EpochReader:
             self.position = end
 
     async def end_of(self, epoch: int) -> int:
-        """Ask where an epoch ends; -1 if nobody knows it.
+        """Ask where an epoch ends; -1 if the gateway does not know the epoch.
 
         Raises:
-          Unreadable, Disconnected: there was no answer.
+          Unreadable, Disconnected: there is no answer.
         """
         asked = wire.OffsetForLeaderPartition(self.key.partition, self.epoch, epoch)
         topic = wire.OffsetForLeaderTopic(self.key.topic, [asked])

@@ -1,4 +1,4 @@
-"""The last readers, who read all that was acknowledged once nothing is wrong any more."""
+"""The final readers: after healing they read every acknowledged record."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _LATEST = -1
 
 
 async def read_to_the_end(workload: Workload, patience_seconds: float) -> bool:
-    """Read all keys; False if nobody got anything for so long.
+    """Read all keys; return False if no reader made progress for the allowed time.
 
-    Time goes by what they get, not by the whole: a workload that was prolonged takes them longer.
+    Only progress resets the time limit, because a prolonged workload takes the readers longer.
     """
 
     def has_come_on() -> None:
@@ -29,7 +29,9 @@ async def read_to_the_end(workload: Workload, patience_seconds: float) -> bool:
 
 
 class FinalReader(Reader):
-    """Reads one key to its end, after healing.  has_come_on: called whenever it got something."""
+    """Reads one key to its end, after healing.  has_come_on: called after each read that returned
+    records.
+    """
 
     def __init__(self, workload: Workload, key: Key, has_come_on: Callable[[], None]) -> None:
         super().__init__(workload, f"final {key.number}")
@@ -37,7 +39,7 @@ class FinalReader(Reader):
         self._has_come_on = has_come_on
 
     async def run(self) -> None:
-        """Read to an end offset that was asked for first."""
+        """Read to an end offset that the reader asks for first."""
         end = await self._end()
         self.assign({self._key: self.workload.first_offset})
         while (position := self.positions[self._key]) < end:

@@ -1,11 +1,13 @@
 """A topic that is deleted and created again, under load: same name, new id, new keys.
 
-A gateway that is behind may show the former topic for a while, so a reader first makes sure, on the
-connection it reads from, that the gateway has read the log since the last change; from there on
-nothing of the former topic may show, by name or by id.
+A stale gateway may show the former topic for a while.  So a reader first makes a gateway read the
+log since the last change, on the connection that it reads from.  After that the gateway may show
+nothing of the former topic, by name or by id.
 
 It is deleted by name, as real clients do, or by id.  Once that was answered, and the topic is there
-again, no copy of the request may delete it that still waits at some gateway; see late_checks.py.
+The owner deletes the topic by name, as real clients do, or by id.  Once a gateway has acknowledged
+the deletion and the topic exists again, no delayed copy of the request may delete it; see
+late_checks.py.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ _LATEST = -1
 
 @dataclass(slots=True)
 class Lives:
-    """keys: of the topic's present life, none while it has none.  former: of those before.
+    """keys: of the topic's present life; none between two lives.  former: keys of earlier lives.
 
-    version: rises when a deletion begins, when it is done, and when a life begins.
+    version: rises when a deletion begins, when it ends, and when a life begins.
     """
 
     keys: list[Key] = field(default_factory=list[Key])
@@ -50,17 +52,17 @@ class TopicOwner:
         self._lives = lives
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
+        """Create and delete until no operation is left."""
         while True:
             await self._create()
-            self.client.close()  # so that the next request may meet a gateway that is behind
+            self.client.close()  # so that the next request may meet a stale gateway
             await self.client.pause(self.client.rng.choice((0.0, 1.0, 4.0)))
             if not self._workload.take():
                 break
             await self._delete()
             self.client.close()
             await self.client.pause(self.client.rng.choice((0.0, 0.0, 2.0)))
-        self._workload.keys += self._lives.keys  # this life lasts: a last reader reads it
+        self._workload.keys += self._lives.keys  # this life lasts: a final reader reads it
         self.client.close()
 
     async def _create(self) -> None:
@@ -155,7 +157,7 @@ class FleetingWriter(Producer):
             await self._give_up(batch, code.name if is_certain else "")
 
     async def _give_up(self, batch: Batch, error: str) -> None:
-        """The outcome is unknown; what follows in this sequence could be refused for it."""
+        """Begin with a new producer id: after an unknown outcome this sequence could be refused."""
         more = {"error": error} if error else {}
         self.history.info(batch.invoke, **more)
         if self._producer is not None:
@@ -195,7 +197,7 @@ class FleetingReader(Reader):
             await self.client.pause(0.5)
 
     async def _make_sure(self, version: int) -> bool:
-        """Let the gateway read the log, on the connection that is read from."""
+        """Make the gateway read the log, on the connection that the reader uses."""
         if self.client.is_connected and self._sure == (self.client.link, version):
             return True
         key = next(iter(self.positions))
@@ -208,8 +210,8 @@ class FleetingReader(Reader):
         return False
 
     def is_valid(self) -> bool:
-        """An answer counts if it came from where the gateway was seen to be up to date."""
+        """Tell whether the answer came on the connection whose gateway has read the log."""
         return self._sure == (self.client.link, self._lives.version)
 
     async def _reset(self, key: Key) -> None:
-        """Nothing was deleted from it but all."""
+        """Keep the position: nothing but the whole topic is deleted."""

@@ -1,7 +1,7 @@
-"""Clients that ask for far too much, and name producer ids that nobody gave them.
+"""Clients that send oversized requests, and clients that name producer ids of their own invention.
 
-All others must be served as if they were not there; a request that is too much is refused by a
-closed connection, and nothing else.
+A gateway must serve all other clients as if these clients did not exist.  It must answer an
+oversized request by closing the connection, and in no other way.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from .workload import Workload
 SHARE: Final = 0.1
 _NAMES: Final = 3_000
 _PARTITIONS: Final = 30_000
-# Of the range that is no new cluster's, and the last there are.
+# From the range that no new cluster uses, and the highest ids that exist.
 _MADE_UP: Final = ((10**9, 2 * 10**9), (MAX_INT64 - 10**6, MAX_INT64))
 
 
 def draws_hostile(seed: int) -> bool:
     """Tell whether a seed has such clients."""
-    # The number leaves alone the seeds by which planted bugs are known to be found.
+    # This share keeps the draws of the seeds with which tests find planted bugs.
     return Random(f"{seed}/hostile 3").random() < SHARE
 
 
 class Hostile:
-    """Sends one large request after the other."""
+    """Sends one oversized request after another."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         self.client = Client(workload.world, name)
         self._workload = workload
 
     async def run(self) -> None:
-        """Ask until no operation is left."""
+        """Send until no operation is left."""
         while self._workload.take():
             try:
                 await self._ask(*self.client.rng.choice((_names(), _offsets(), _protocols())))
@@ -75,13 +75,14 @@ def _protocols() -> tuple[str, Any, int, Any]:
 
 
 class MadeUp(IdempotentProducer):
-    """Writes with producer ids that nobody gave it, one batch at a time.
+    """Writes with invented producer ids, one batch at a time.
 
-    Kafka takes them, too; with several under way a gap could not be told from a beginning.
+    Kafka accepts invented ids, too.  With several batches in flight the gateway could not tell a
+    gap from a beginning.
     """
 
     async def introduce(self) -> tuple[int, int]:
-        """Return a producer id out of thin air."""
+        """Return an invented producer id."""
         return self.rng.randint(*self.rng.choice(_MADE_UP)), 0
 
     def _room(self) -> int:
@@ -89,5 +90,5 @@ class MadeUp(IdempotentProducer):
 
 
 def hostile_clients(workload: Workload) -> list[Hostile | MadeUp]:
-    """Return one of each."""
+    """Return one client of each kind."""
     return [Hostile(workload, "hostile"), MadeUp(workload, "made up")]

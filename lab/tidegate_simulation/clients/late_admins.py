@@ -1,7 +1,7 @@
-"""Clients that administrate by name, as real ones do, and go on elsewhere when they get no answer.
+"""Administrators that name topics, as real ones do, and change gateways after an unknown outcome.
 
-Each is the only one that administrates its topic, so it knows what may be done to that;
-late_checks.py sees that nothing else is.
+Each administrates its topic alone, so it knows which changes its requests allow. late_checks.py
+reports every other change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SET: Final = 0
 _CONFIG: Final = "max.message.bytes"
 _LEAST: Final = 1_048_588
 _HIGH_WATERMARK: Final = -1
-# Longer than a gateway goes on with a request (decision 22), and a second for the way there.
+# A gateway continues with a request for less time than this (decision 22), transport included.
 _HASTE_SECONDS: Final = LOOK_SECONDS + 1.0
 _EXPECTED: Final = {
     CREATE: (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS),
@@ -38,9 +38,9 @@ _EXPECTED: Final = {
 
 
 class CleanClient(Client):
-    """A client of whose requests the network delivers none once it has given up.
+    """A client whose requests do not arrive after it has timed out.
 
-    Else a request by name could come to a gateway at any later time, which can do nothing about it.
+    Else a request by name could arrive at any later time, which no gateway can prevent.
     """
 
     async def call(
@@ -65,7 +65,7 @@ class CleanClient(Client):
 
 
 class ConfigSetter:
-    """Two connections that set one config of a topic, each after the other was answered or not."""
+    """Two connections that set one config of a topic in turn, with or without an answer."""
 
     def __init__(self, workload: Workload, name: str, topic: str) -> None:
         self.client: Client = CleanClient(workload.world, name)
@@ -74,7 +74,7 @@ class ConfigSetter:
         self._topic = topic
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
+        """Set the config until no operation is left."""
         await create_topic(self.client, self._topic, 1)
         value = _LEAST
         while self._workload.operations_left > 0:
@@ -86,7 +86,9 @@ class ConfigSetter:
         self._other.close()
 
     async def _set(self, client: Client, value: str) -> bool:
-        """False where there was no answer: it goes on elsewhere, soon."""
+        """Set the config once; False without an answer, after which the other connection goes on
+        soon.
+        """
         row = incremental_alter_configs.AlterableConfig(_CONFIG, _SET, value)
         resource = incremental_alter_configs.AlterConfigsResource(_TOPIC, self._topic, [row])
         request = incremental_alter_configs.IncrementalAlterConfigsRequest([resource])
@@ -117,8 +119,8 @@ class Emptier:
         self._topic = topic
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
-        # Only requests empty it; its records are of no time.
+        """Write and delete until no operation is left."""
+        # Only requests empty the topic: retention does not apply to records of no time.
         await create_topic(self.client, self._topic, self.partitions, {"retention.ms": "-1"})
         while self._workload.operations_left > 0:
             await self._write(self.client)
@@ -164,7 +166,7 @@ class Emptier:
     def _see_what_went(
         self, response: delete_records.DeleteRecordsResponse, ends: list[int]
     ) -> None:
-        """What was there when it asked is gone where the answer says so."""
+        """Check that the records before the request are gone if the answer says so."""
         starts = self.client.world.watch.lateness.log_starts(self._topic)
         for each in response.topics[0].partitions:
             index = each.partition_index
@@ -174,7 +176,7 @@ class Emptier:
 
 
 class HastyEmptier(Emptier):
-    """Waits for no answer long; then writes through others, wherever it gets in."""
+    """Waits for answers only briefly; then writes through any other gateway."""
 
     partitions = 3
 
@@ -183,7 +185,7 @@ class HastyEmptier(Emptier):
         self._writer = CleanClient(workload.world, f"{name} 2")
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
+        """Write and delete until no operation is left."""
         await create_topic(self.client, self._topic, self.partitions, {"retention.ms": "-1"})
         while self._workload.operations_left > 0:
             for _ in range(self.client.rng.randint(1, 4)):
@@ -197,9 +199,9 @@ class HastyEmptier(Emptier):
 
 
 class Reliver:
-    """Creates topics and deletes them, by name, again and again; no record is written to them.
+    """Creates topics and deletes them, by name, again and again; writes no records to them.
 
-    All of them are created by one request, and deleted by one.
+    One request creates all of them, and one request deletes all of them.
     """
 
     def __init__(self, workload: Workload, name: str, topics: Sequence[str]) -> None:
@@ -209,16 +211,16 @@ class Reliver:
         self._lateness = workload.world.watch.lateness
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
+        """Create and delete until no operation is left."""
         while self._workload.operations_left > 0:
             await self._ask(CREATE)
             if self.client.rng.random() < 0.5:
-                await self._ask(CREATE)  # as clients do that create what may be there
+                await self._ask(CREATE)  # as clients create topics that may exist
             await self._ask(DELETE)
         self.client.close()
 
     async def _ask(self, what: str) -> None:
-        """Ask until there is an answer, be it a refusal."""
+        """Ask until a gateway answers, even with a refusal."""
         name, messages, version, request = self._request(what)
         is_answered = False
         while not is_answered:
@@ -235,11 +237,13 @@ class Reliver:
                 self._see_what_was_done(what, row.name, ErrorCode(row.error_code))
         for topic in self._topics:
             self._lateness.acknowledged(topic)
-        self.client.close()  # so that the next one may ask another gateway
+        self.client.close()  # so that the next request may go to another gateway
         await self.client.pause(1.0)
 
     def _see_what_was_done(self, what: str, topic: str, code: ErrorCode) -> None:
-        """Nobody else administrates the topic, so it is there or not, as was asked for."""
+        """Check that the topic exists or not, as this client asked: no other client administrates
+        it.
+        """
         if code == ErrorCode.REQUEST_TIMED_OUT:
             return
         if code not in _EXPECTED[what]:

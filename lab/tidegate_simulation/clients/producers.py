@@ -1,8 +1,8 @@
-"""Producers: an idempotent one that never gives up, and a plain one that never repeats.
+"""Producers: an idempotent one that repeats until acknowledged, and a plain one without repeats.
 
-The idempotent one keeps up to five batches in flight, as Kafka's own client does, and after a lost
-connection or a retriable error sends the same batches again, in order, to any gateway.  After an
-error that is not retriable it goes on with another producer id, or raises its epoch (KIP-360).
+The idempotent producer keeps up to five batches in flight, as Kafka's own client does.  After a
+lost connection or a retriable error it sends the same batches again, in order, to any gateway.
+After any other error it continues with a new producer id, or raises its epoch (KIP-360).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SEQUENCE_LIMIT = 2**31
 _IDS_FROM = 13
 RETRIABLE = frozenset(
     {
-        ErrorCode.INVALID_TIMESTAMP,  # of a gateway whose clock is wrong
+        ErrorCode.INVALID_TIMESTAMP,  # of a gateway with a wrong clock
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.REQUEST_TIMED_OUT,
@@ -38,9 +38,9 @@ RETRIABLE = frozenset(
     }
 )
 DONE = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
-# Of this gateway only.
+# Errors of this gateway only.
 _ELSEWHERE = frozenset({ErrorCode.INVALID_TIMESTAMP, ErrorCode.NOT_LEADER_OR_FOLLOWER})
-# Nothing was written and nothing will be.
+# Errors after which the batch is not written and never will be.
 _CERTAIN = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS})
 
 
@@ -62,7 +62,7 @@ class Request:
 
 
 class Producer:
-    """What both kinds do."""
+    """The common part of both kinds."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         self.client = Client(workload.world, name)
@@ -74,7 +74,7 @@ class Producer:
 
     @property
     def uses_ids(self) -> bool:
-        """Tell whether it names topics by their ids."""
+        """Tell whether the producer names topics by their ids."""
         return self._version >= _IDS_FROM
 
     def make(self, key: Key, producer: tuple[int, int] | None, sequences: dict[int, int]) -> Batch:
@@ -104,7 +104,7 @@ class Producer:
         return Batch(key, data, self.history.invoke(self.client.name, "send", value))
 
     def is_too_old(self, batch: Batch) -> bool:
-        """Tell whether a batch is not to be sent again."""
+        """Tell whether the producer must not send a batch again."""
         age_seconds = trio.current_time() - batch.invoke.time_ns / 1e9
         return age_seconds > self._delivery_seconds
 
@@ -112,7 +112,7 @@ class Producer:
         return self.rng.randint(20, 60) if self.rng.random() < 0.03 else self.rng.randint(1, 3)
 
     async def introduce(self) -> tuple[int, int]:
-        """Return a new producer id, and its epoch."""
+        """Return a new producer id and its epoch."""
         request = init_producer_id.InitProducerIdRequest(None, 60_000)
         while True:
             try:
@@ -179,7 +179,7 @@ class IdempotentProducer(Producer):
         self._identity: _Identity | None = None
 
     async def run(self) -> None:
-        """Send until no operation is left and all is acknowledged."""
+        """Send until no operation is left and every batch is acknowledged."""
         more = True
         while more or self._window:
             if any(map(self.is_too_old, self._window)):
@@ -203,7 +203,7 @@ class IdempotentProducer(Producer):
         return True
 
     async def _round(self) -> None:
-        """Send all that is not acknowledged, in order, and take the answers."""
+        """Send all unacknowledged batches, in order, and take the answers."""
         try:
             connection = await self.client.connection()
             sent = [await self.submit(connection, each, -1) for each in self._requests()]
@@ -216,7 +216,7 @@ class IdempotentProducer(Producer):
             await self.client.pause(1.0)
 
     def _requests(self) -> list[list[Batch]]:
-        """Put neighbours of different keys together, sometimes."""
+        """Sometimes put neighbouring batches of different keys into one request."""
         requests: list[list[Batch]] = []
         for batch in self._window:
             keys = {each.key for each in requests[-1]} if requests else {batch.key}
@@ -228,7 +228,7 @@ class IdempotentProducer(Producer):
 
     def _settle(self, batch: Batch, code: ErrorCode, offset: int) -> None:
         if batch not in self._window:
-            return  # given up with its producer id
+            return  # abandoned with its producer id
         if code in DONE:
             self._window.remove(batch)
             self.history.ok(batch.invoke, offset=offset if code == ErrorCode.NONE else -1)
@@ -238,13 +238,13 @@ class IdempotentProducer(Producer):
             if code in _ELSEWHERE:
                 self.client.close()
             return
-        # An earlier attempt of it may have been written all the same.
+        # An earlier attempt may still have written the batch.
         self.history.info(batch.invoke, error=code.name)
         self._window.remove(batch)
         self._abandon()
 
     def _abandon(self) -> None:
-        """Nobody knows what became of all that is not acknowledged; go on as another."""
+        """Abandon all unacknowledged batches, whose outcomes are unknown; use a new identity."""
         for each in self._window:
             self.history.info(each.invoke)
         self._window = []
@@ -269,7 +269,7 @@ class PlainProducer(Producer):
         self.client.close()
 
     async def send_one(self, key: Key) -> None:
-        """Send one batch, and wait for its answer."""
+        """Send one batch and wait for its answer."""
         await self._round([self.make(key, None, {})], -1)
 
     async def _round(self, batches: list[Batch], acks: int) -> None:
@@ -300,7 +300,7 @@ class PlainProducer(Producer):
 
 
 class Pipeliner(PlainProducer):
-    """Sends a few batches of one key without waiting for answers; they must stand in this order."""
+    """Sends a few batches of one key without waiting; offsets must rise in this order."""
 
     async def run(self) -> None:
         """Send until no operation is left."""
@@ -313,15 +313,15 @@ class Pipeliner(PlainProducer):
     async def submit(
         self, connection: ClientConnection, batches: list[Batch], acks: int
     ) -> Request:
-        """Leave some time between two, so that they do not share an object."""
+        """Wait between two batches, so that they do not share an object."""
         await self.client.pause(0.3)
         return await super().submit(connection, batches, acks)
 
 
 class Newcomer(PlainProducer):
-    """Is given a new producer id for each few batches; sends them slowly, and none of them again.
+    """Gets a new producer id after a few batches; sends them slowly, and never repeats one.
 
-    So a gateway may give the first up and then be asked to write the next, which it must refuse.
+    So a gateway may drop the first batch and then get the next one, which it must refuse.
     """
 
     patience_seconds = 45.0
@@ -341,12 +341,12 @@ class Newcomer(PlainProducer):
     async def submit(
         self, connection: ClientConnection, batches: list[Batch], acks: int
     ) -> Request:
-        """Leave time between two, so that one's time is over before the next one's."""
+        """Wait between two batches, so that the first one's deadline passes earlier."""
         await self.client.pause(6.0)
         return await super().submit(connection, batches, acks)
 
     def _settle(self, batch: Batch, code: ErrorCode, offset: int) -> None:
-        """What comes after a batch that was not written is refused, and rightly so."""
+        """Expect refusals: after an unwritten batch, the next sequences are out of order."""
         if self._is_behind and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             self.history.info(batch.invoke)
             return

@@ -28,25 +28,27 @@ _SESSION_ERRORS = frozenset(
 
 
 class UnknownTopic(Exception):
-    """Whoever deletes topics expects this; for others it is a bug of the gateway."""
+    """Expected by clients of topics that get deleted; for others it is a bug of the gateway."""
 
 
 @dataclass(slots=True)
 class _Session:
-    """A fetch session (KIP-227).  told: the position of each key as the gateway knows it."""
+    """A fetch session (KIP-227).  told: the position of each key, as the gateway's session holds
+    it.
+    """
 
     session_id: int = 0
     epoch: int = 0
     told: dict[Key, int] = field(default_factory=dict[Key, int])
 
     def follow(self, session_id: int) -> None:
-        """The gateway answered well."""
+        """Take the sent positions over: the gateway answered without an error."""
         self.session_id = session_id
         self.epoch = self.epoch + 1 if session_id else 0
 
 
 class Reader:
-    """Reads keys from given positions on, one Fetch after another."""
+    """Reads keys from given positions, one Fetch after another."""
 
     def __init__(self, workload: Workload, name: str, *, sessions: bool | None = None) -> None:
         self.client = Client(workload.world, name)
@@ -65,11 +67,11 @@ class Reader:
 
     @property
     def uses_ids(self) -> bool:
-        """Tell whether it names topics by their ids."""
+        """Tell whether the reader names topics by their ids."""
         return self._version >= _IDS_FROM
 
     def assign(self, positions: dict[Key, int]) -> None:
-        """Read these from now on."""
+        """Read these keys from now on."""
         self.positions = dict(positions)
         self._session = _Session()
         keys = [key.number for key in positions]
@@ -89,7 +91,7 @@ class Reader:
         self.client.close()
 
     def _first_position(self, key: Key) -> int:
-        """Return the start, or any position seen before: back, most of the time."""
+        """Return the start, or a position seen before: mostly one behind the present position."""
         first = self.workload.first_offset
         return self.rng.choice((first, first, self.rng.randint(first, self.ends.get(key, first))))
 
@@ -161,7 +163,7 @@ class Reader:
             self._session = _Session()
         elif self._uses_sessions:
             self._session.follow(response.session_id)
-        link = self.client.link  # what is asked on the way may connect anew
+        link = self.client.link  # a request on the way may connect again
         for topic in response.responses:
             for part in topic.partitions:
                 key = self._key_of(topic, part.partition_index)
@@ -176,7 +178,7 @@ class Reader:
             self.history.info(invoke)
 
     def is_valid(self) -> bool:
-        """Tell whether an answer that is here says anything about the keys."""
+        """Tell whether this answer is valid for the keys."""
         return True
 
     def _key_of(self, topic: fetch.FetchableTopicResponse, index: int) -> Key:
@@ -213,7 +215,7 @@ class Reader:
         self.history.ok(invoke, records=records, next=following, **more)
 
     def _move(self, key: Key, part: fetch.PartitionData, invoke: Event) -> None:
-        """Read where the gateway says; it gives nothing itself."""
+        """Connect to the gateway that the answer names; the answer itself carries no records."""
         if not self.rack or part.records:
             raise ProtocolBroken(f"{key} is to be read at {part.preferred_read_replica}")
         self.history.info(invoke)
@@ -222,7 +224,7 @@ class Reader:
         self._session = _Session()
 
     def _may_be_corrupt(self, key: Key) -> bool:
-        """Tell whether the store has given out wrong bytes, on purpose."""
+        """Tell whether the store has returned damaged bytes, as planned."""
         world: Any = self.workload.world
         if (key.topic_id, key.partition) in world.hurt.partitions:
             return True
@@ -230,13 +232,13 @@ class Reader:
         return any(landed[each] for each in list(landed) if "flip" in each)
 
     async def _turn_elsewhere(self) -> None:
-        """The gateway drains."""
+        """Choose another gateway: this one drains."""
         self.client.close()
         self._session = _Session()
         await self.client.pause(0.5)
 
     async def _reset(self, key: Key) -> None:
-        """Go on at the log's start, as auto.offset.reset=earliest does."""
+        """Continue at the log start, as auto.offset.reset=earliest does."""
         start = await ask_low(self.client, key)
         if start is not None and start > self.positions[key]:
             self.positions[key] = start
@@ -258,7 +260,7 @@ def _records(data: Any, position: int) -> tuple[list[tuple[int, int]], int]:
 
 
 async def ask_low(client: Client, key: Key) -> int | None:
-    """Ask for the log start, and write the history of it."""
+    """Ask for the log start, and write the answer into the history."""
     history = client.world.history
     invoke = history.invoke(client.name, "low", {"key": key.number})
     offset = await list_one(client, key, _EARLIEST)
@@ -270,10 +272,10 @@ async def ask_low(client: Client, key: Key) -> int | None:
 
 
 async def list_one(client: Client, key: Key, timestamp: int) -> int | None:
-    """Ask for an offset of one partition; None when there is no answer now.
+    """Ask for an offset of one partition; None if there is no answer now.
 
     Raises:
-      UnknownTopic: there is none of this name.
+      UnknownTopic: no topic has this name.
     """
     part = list_offsets.ListOffsetsPartition(key.partition, timestamp=timestamp)
     topic = list_offsets.ListOffsetsTopic(key.topic, [part])
@@ -298,7 +300,7 @@ class Admin:
         self._trim_share = trim_share
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
+        """Ask until no operation is left."""
         rng = self.client.rng
         while self.workload.take():
             key = rng.choice(self.workload.keys)
@@ -336,7 +338,7 @@ class Admin:
 
 
 async def delete_before(client: Client, key: Key, before: int) -> int | None:
-    """Delete records; return the low watermark, or None when the outcome is unknown."""
+    """Delete records; return the low watermark, or None if the outcome is unknown."""
     part = delete_records.DeleteRecordsPartition(key.partition, before)
     request = delete_records.DeleteRecordsRequest(
         [delete_records.DeleteRecordsTopic(key.topic, [part])], 30_000

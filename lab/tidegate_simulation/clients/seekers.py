@@ -9,7 +9,7 @@ from .workload import Workload
 
 
 class Seeker:
-    """Asks for the first record of a time, past or to come, of keys with the senders' times."""
+    """Asks for the first record of a past or future time, of keys with the senders' times."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         self.client = Client(workload.world, name)
@@ -17,7 +17,7 @@ class Seeker:
         self._history = workload.world.history
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
+        """Ask until no operation is left."""
         rng, world = self.client.rng, self._workload.world
         began_ms = int(world.wall_clock() * 1000)
         while self._workload.take():

@@ -1,8 +1,9 @@
-"""A client with topics that set nothing themselves of what may go, and one that sets defaults.
+"""A client whose topics have no retention settings, and a client that sets cluster defaults.
 
-The first asks in the end what holds, of any gateway; what is removed is settings_checks.py's.  The
-second sets, for all gateways, what can be taken and what never may be: a wrong value must be
-refused, and an odd one must harm nobody.  None of its values lets records go.
+The first client asks any gateway, at the end, for the settings in force; settings_checks.py judges
+removals.  The second client sets allowed and forbidden values for all gateways.  A gateway must
+refuse a wrong value, and an odd value must harm no client.  None of the values lets a gateway
+remove records.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class StaticKeeper:
         self.client.close()
 
     async def _write(self, topic: str) -> None:
-        """Send a record; whether it arrived is nobody's matter here."""
+        """Send a record; its outcome does not matter here."""
         self._written += 1
         now_ms = int(self.client.world.wall_clock() * 1000)
         batch = batch_bytes([self._written], now_ms, sequence=-1, keyed=_KEYS)
@@ -86,7 +87,7 @@ class StaticKeeper:
             await self.client.pause(1.0)
 
     async def _ask(self, topic: str, setting: str) -> None:
-        """See that what is shown is what holds."""
+        """Check that the shown settings are the settings in force."""
         name = _SHOWN[setting]
         resource = describe_configs.DescribeConfigsResource(_TOPIC, topic, [name])
         request = describe_configs.DescribeConfigsRequest([resource])
@@ -111,7 +112,7 @@ class DefaultsChanger:
         self._workload = workload
 
     async def run(self) -> None:
-        """Do so until no operation is left; what was set is taken back in the end, or stays."""
+        """Set defaults until no operation is left; then reset them, or keep them."""
         rng = self.client.rng
         while self._workload.take():
             await self._change(*rng.choice(_GOOD), is_good=True)

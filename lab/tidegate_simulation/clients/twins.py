@@ -1,8 +1,8 @@
-"""Producers that behave in ways that are allowed and rare.
+"""Producers with allowed but rare behaviour.
 
 Twin sends each batch to two gateways at once, as a network that repeats packets might.  Zombie
-raises the epoch of its producer id, and then lets an older self write once more.  Wrapper begins
-near the end of the sequence numbers, as one that has sent 2^31 records and was forgotten since.
+raises the epoch of its producer id, and then writes once more with the old epoch.  Wrapper begins
+near the end of the sequence numbers, as a producer whose state expired after 2^31 records.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.OUT_OF_ORDER_SE
 
 
 class Twin(Producer):
-    """One batch at a time, but each on two connections, until one of them is acknowledged."""
+    """Sends one batch at a time, each on two connections, until one of them is acknowledged."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         super().__init__(workload, name)
@@ -46,7 +46,7 @@ class Twin(Producer):
         self.producer = await self.introduce()
 
     async def deliver(self, batch: Batch) -> None:
-        """Send it until its outcome is known."""
+        """Send a batch until its outcome is known."""
         answers: list[tuple[ErrorCode, int]] = []
         while not any(code not in RETRIABLE for code, _ in answers):
             if self.is_too_old(batch):
@@ -104,7 +104,7 @@ class Zombie(Twin):
             self.producer, self.sequences = (old[0], old[1] + 1), {}
 
     async def _rise_again(self, batch: Batch) -> None:
-        """The older self goes on, with what follows its last sequence or repeats it."""
+        """Write with the old epoch: a batch that follows its last sequence or repeats it."""
         answers: list[tuple[ErrorCode, int]] = []
         await self._attempt(self.client, batch, answers.append)
         code, offset = answers[0] if answers else (ErrorCode.REQUEST_TIMED_OUT, -1)
@@ -117,10 +117,10 @@ class Zombie(Twin):
 
 
 class Wrapper(Twin):
-    """See the module's head.  No gateway has handed out its id, so none knows where it stands."""
+    """See the module's head.  No gateway has assigned its id, so none knows its last sequence."""
 
     async def begin(self) -> None:
-        """Stand shortly before the wrap, on every key there is."""
+        """Begin shortly before the wrap, on every key."""
         self.producer = (_FORGOTTEN_ID, 0)
         for key in self.workload.keys:
             sequence = SEQUENCE_LIMIT - self.rng.randint(1, 6)
@@ -129,7 +129,7 @@ class Wrapper(Twin):
         await trio.lowlevel.checkpoint()
 
     def _tell_the_watch(self, key: Key, sequence: int) -> None:
-        """The world's watch expects everybody to begin at zero."""
+        """Record the sequence in the watch, which expects every producer to begin at zero."""
         watch = self.workload.world.watch
         number = watch.state.topics.by_id[key.topic_id].partition_numbers[key.partition]
         last = ProducerBatch(number, _FORGOTTEN_ID, 0, sequence - 1, sequence - 1, -1)

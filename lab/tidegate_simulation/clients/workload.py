@@ -1,4 +1,4 @@
-"""What all actors of a run share: the keys, the number of operations left, the values."""
+"""The shared parts of a run's actors: the keys, the number of operations left, the values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class Workload:
-    """operations_left: each actor takes one for each thing it does.
+    """operations_left: each operation of an actor takes one.
 
     first_offset: of every partition.
     keys: of topics that stay; all clients use them, and last readers read them.
@@ -54,7 +54,7 @@ class Workload:
         return True
 
     def values(self, how_many: int) -> list[int]:
-        """Return values that nobody else sends."""
+        """Return values that no other call returns."""
         return [next(self._values) for _ in range(how_many)]
 
     def new_keys(self, topic: str, topic_id: bytes, partitions: Iterable[int]) -> list[Key]:
@@ -117,9 +117,7 @@ async def create_topics_and_keys(workload: Workload, topics: dict[str, int]) -> 
 
 def own_retention(world: World) -> dict[str, str]:
     """Return what a topic must say itself so that all of it is kept.
-
-    Nothing, if gateways are given nothing, or one that is to keep all has told so: that counts on
-    after its end.  One that was put out before it told is as if it had never come.
+    Return the configs with which a topic keeps all of its records.
     """
     plan = world.plan.static
     told = world.watch.state.static_settings.by_node_id
@@ -134,7 +132,7 @@ async def create_topic(
     configs: Mapping[str, str] | None = None,
     known: Iterable[bytes] = (),
 ) -> bytes:
-    """Create a topic, for as long as it takes, and return its id.
+    """Create a topic, repeating until it exists, and return its id.
 
     known: ids of former topics of the name.
     """
@@ -147,7 +145,7 @@ async def create_topic(
         try:
             response = await client.call("CreateTopics", create_topics, 7, request)
         except Disconnected:
-            # The network may deliver it at any time, even after the topic's deletion.
+            # The network may deliver the request at any time, even after the topic's deletion.
             client.world.unanswered_creates.add(name)
             await client.pause(1.0)
             continue
@@ -156,7 +154,7 @@ async def create_topic(
             case ErrorCode.NONE:
                 return bytes(answer.topic_id)
             case ErrorCode.REQUEST_TIMED_OUT:
-                continue  # others changed the name meanwhile: look again
+                continue  # other clients changed the name meanwhile: look again
             case ErrorCode.TOPIC_ALREADY_EXISTS if name in client.world.unanswered_creates:
                 return await _find_id(client, name, frozenset(known))
             case code:
@@ -164,7 +162,7 @@ async def create_topic(
 
 
 async def _find_id(client: Client, name: str, known: frozenset[bytes]) -> bytes:
-    """Ask until a gateway names an id that is new."""
+    """Ask until a gateway answers with a new id."""
     request = metadata.MetadataRequest(
         [metadata.MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
     )
@@ -199,4 +197,4 @@ async def _compare_metadata(admin: Client, workload: Workload) -> None:
         for part in topic.partitions
     }
     if found != {(key.topic, key.topic_id, key.partition) for key in workload.keys}:
-        raise ProtocolBroken(f"Metadata does not name what was created: {response}")
+        raise ProtocolBroken(f"Metadata does not name the created topic: {response}")

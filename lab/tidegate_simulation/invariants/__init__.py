@@ -1,1 +1,1 @@
-"""What must hold in the cluster state and the store, whatever clients see."""
+"""Invariants of the cluster state and of the store, whatever clients see."""

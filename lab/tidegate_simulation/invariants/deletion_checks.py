@@ -1,11 +1,11 @@
-"""When an object may leave the store: looked at in the moment it does.
+"""Judges each deletion of an object when it happens.  The rules:
 
 - No run in it is live.
-- It has been dead for the grace period, so that a reader's plan of before does not meet a hole.
-- If it was superseded and the log is backed up, a copy of the log knows of its death: a log that is
-  restored from the newest copy reads none of what is gone.
+- It has been dead for the grace period, so that an earlier plan of a reader still finds it.
+- If it was superseded and the log is backed up, a copy of the log contains its death: a log that
+  restored from the newest copy reads no deleted object.
 
-Objects that no entry names are left out: nobody can miss them.
+Objects that no entry names are not checked: no reader can miss them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Complain = Callable[[str, str], None]
 class DeletionWatch:
     """See the module's head.
 
-    grace_ms: in log time.  has_backups: tells whether the log is copied at all.
+    grace_ms: in log time.  has_backups: whether the log is copied at all.
     """
 
     def __init__(self, complain: Complain, *, grace_ms: int, has_backups: bool) -> None:
@@ -35,13 +35,13 @@ class DeletionWatch:
         self._copied = 0
 
     def after_entry(self, state: ClusterState) -> None:
-        """Take note of the state after an entry."""
+        """Record the state after an entry."""
         self._state = state
         for number in state.objects.dead:
             self._died_at.setdefault(number, state.position)
 
     def stored(self, key: str) -> None:
-        """Take note of a copy of the log."""
+        """Record a copy of the log."""
         prefix = backup_prefix(self._state.cluster_id, self._state.timeline)
         if not key.startswith(prefix):
             return
@@ -52,7 +52,7 @@ class DeletionWatch:
             self._copied = max(self._copied, snapshot[0].position)
 
     def deleted(self, keys: Sequence[str]) -> None:
-        """Judge what was deleted just now."""
+        """Judge a deletion that just happened."""
         wanted = set(keys)
         for number in sorted(live_objects(self._state)):
             if self._key(number) in wanted:

@@ -1,6 +1,7 @@
-"""Whether a group, or what it committed, goes only when it may: as clients ask, or by KIP-211.
+"""Judges each removal of a group or its offsets: a client must have asked, or KIP-211 allow it.
 
-By the state and the log time in front of the entry that says so.  The history is told of it.
+The watch judges by the state and the log time before the entry, and notes the removal in the
+history.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _KIND: Final = "gone too early"
 class GroupWatch:
     """See the module's head.
 
-    complain: called with the kind and the text of a violation.  count: called with what happened.
-    number_of: gives a partition's number in histories.
+    complain: called with the kind and the text of a violation.  count: called with the kind of each
+    removal.  number_of: returns a partition's number in histories.
     """
 
     def __init__(
@@ -45,11 +46,11 @@ class GroupWatch:
         self._asked: set[str] = set()
 
     def asks(self, group_id: str) -> None:
-        """A client asks that a group be deleted; that may happen at any time from now on."""
+        """Allow the deletion of a group from now on: a client asks for it."""
         self._asked.add(group_id)
 
     def before(self, state: ClusterState, event: AnyEvent, now_ms: int) -> None:
-        """Judge an event that is about to be folded."""
+        """Judge an event before the fold."""
         if not isinstance(event, gev.OffsetsDeleted | gev.GroupDeleted):
             return
         group = state.groups.get(event.group_id)

@@ -1,4 +1,4 @@
-"""What must hold after every entry of the metadata log, whatever clients see.
+"""Invariants after every entry of the metadata log, whatever clients see.
 
 StateWatch folds each entry into a replica of its own at the moment it is appended, and checks the
 invariants 1 to 8 of the cluster state (docs/architecture.md, "What stays true"); 1 and 2 are in
@@ -35,23 +35,23 @@ from .tiling_checks import TilingWatch
 
 Complain = Callable[[str, str], None]
 
-# Partitions are looked at in whole where this divides the position.
+# The watch checks whole partitions where this divides the position.
 _WHOLE_ENTRIES = 25
 
 
 class StateWatch:
-    """The extra replica.
+    """The independent replica.
 
     Args:
-      body_of: gives what the object store holds under a key, without waiting.
+      body_of: returns the object of a key, without waiting.
       complain: called with the kind and the text of a violation.
-      deletions: is told of each entry.
-      hurt: tells what the store lost, and what it was.
-      on_lost: called with a partition and a stretch that was hurt and is given up.
+      deletions: called with each entry.
+      hurt: knows the lost objects and their former bodies.
+      on_lost: called with a partition and a damaged range that a repair declares lost.
       on_published: called with the number of units of each entry that publishes some.
-      on_moved: called with the log that entries go to from now on.
+      on_moved: called with the log that takes entries from now on.
       on_cleaned: called for each round of compaction.
-      settings, groups: are told of what is removed.
+      settings, groups: called with each removal.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class StateWatch:
         self._on_moved = on_moved
         self._settings = settings
         self._groups = groups
-        self._now_ms = 0  # log time of the entry that is looked at
+        self._now_ms = 0  # log time of the present entry
         self._published: set[SegmentName] = set()
-        self._ended: set[int] = set()  # by what stands before it in the same entry
+        self._ended: set[int] = set()  # by events before it in the same entry
         self._versions: dict[int, int] = {}
         self._settled: dict[WalName, str] = {}
         self._is_broken = False
@@ -95,7 +95,9 @@ class StateWatch:
     # -- entries ----------------------------------------------------------------------------------
 
     def appended(self, url: str, position: int, payload: bytes) -> None:
-        """See that all logs are one history: a copy of what there was, or new at its one end."""
+        """Check that all logs share one history: an append is a copy, or is new at the current
+        log's end.
+        """
         if position <= len(self.payloads):
             if self.payloads[position - 1] != payload:
                 self._complain("history split", f"{url} has another entry {position}")
@@ -110,13 +112,13 @@ class StateWatch:
             self._on_moved(moves.last.url)
 
     def saved(self, url: str, encoded: bytes) -> None:
-        """See that a snapshot in a log that was or is moved to is the state there was."""
+        """Check a snapshot in a former or current log against the state at its position."""
         state = ClusterState.decode(encoded)
         state.log_moves.is_copy = False
         self.replays.compare(f"the snapshot in {url}", state)
 
     def entry(self, position: int, payload: bytes) -> None:
-        """Fold an entry that was just appended, and check everything."""
+        """Fold an entry that was just appended, and check all invariants."""
         self.payloads.append(payload)
         if self._is_broken:
             return
@@ -132,7 +134,7 @@ class StateWatch:
         self._after(position, entry)
 
     def snapshot(self, position: int, data: bytes) -> None:
-        """Check that all gateways that lived at its position can load a snapshot."""
+        """Check that all gateways that were live at its position can load a snapshot."""
         head: dict[str, int] = next(split(data))
         expected = LEVELS[self._versions[position]].snapshot_format
         if head["format"] != expected:
@@ -140,7 +142,7 @@ class StateWatch:
             self._complain("wrong format", text)
 
     def _format(self, position: int, entry: Entry) -> None:
-        """An entry is as the metadata.version says that the cluster has, or is given by it."""
+        """Check the format of an entry: the cluster's metadata.version, or the one that it sets."""
         present = self.state.metadata_version
         expected = LEVELS[present].entry_format
         if entry.format != expected:
@@ -152,7 +154,7 @@ class StateWatch:
             self._complain("above its level", text)
 
     def _left_behind(self) -> None:
-        """Whoever lives can read what is written from here on."""
+        """Check that every live gateway can read the entries from here on."""
         version = self.state.metadata_version
         for each in self.state.gateways.live.values():
             if each.highest_version < version:
@@ -160,7 +162,7 @@ class StateWatch:
                 self._complain("left behind", f"entry {self.state.position}: {text}")
 
     def _before(self, entry: Entry) -> None:
-        """Check what the events say against the state they meet."""
+        """Check the events of an entry against the state before it."""
         self._ended.clear()
         self._now_ms = self.state.log_time_after(entry.writer, entry.clock_ms)
         if entry.writer and not self._lives(entry.writer):
@@ -192,11 +194,11 @@ class StateWatch:
                 self._skip(event)
             case gev.GroupChanged() | gev.OffsetsCommitted():
                 self._group(author, event)
-            case _:  # of all others, GroupWatch looks at deletions of groups and of their offsets
+            case _:  # GroupWatch checks deletions of groups and of their offsets
                 self._groups.before(self.state, event, self._now_ms)
 
     def _lives(self, incarnation: int) -> bool:
-        """Tell whether an incarnation lives before the event that is looked at."""
+        """Tell whether an incarnation is live before the present event."""
         return incarnation not in self._ended and self.state.gateways.is_live(incarnation)
 
     def _after(self, position: int, entry: Entry) -> None:
@@ -221,7 +223,7 @@ class StateWatch:
     # -- invariants, by their numbers -------------------------------------------------------------
 
     def _commit(self, event: ev.WalCommitted) -> None:
-        """3, 6, 8, and that what becomes readable is stored."""
+        """3, 6, 8, and that every committed object is stored."""
         name = WalName(event.incarnation, event.counter)
         if not self._lives(event.incarnation):
             self._broken(8, f"{name} committed, but its incarnation ended")
@@ -246,7 +248,7 @@ class StateWatch:
                 self._broken(4, f"object {number} was collected while runs in it live")
 
     def _publish(self, event: ev.SegmentsPublished) -> None:
-        """8, that segments hold what their parents held, and that each is published once."""
+        """8, that segments equal their parents, and that each is published once."""
         if not self._lives(event.incarnation):
             self._broken(8, f"segments of incarnation {event.incarnation}, which ended")
             return
@@ -279,7 +281,7 @@ class StateWatch:
             self._published.add(name)
 
     def _skip(self, event: ev.RunsSkipped) -> None:
-        """8, and that only what is hurt is given up."""
+        """8, and that only damaged runs are skipped."""
         if not self._lives(event.incarnation):
             self._broken(8, f"runs skipped by incarnation {event.incarnation}, which ended")
         for each in event.stretches:
@@ -304,7 +306,7 @@ class StateWatch:
             self._dead()
 
     def _cleaned(self, event: ev.PartitionsCleaned) -> None:
-        """A round of compaction leaves each key once."""
+        """Check that a round of compaction leaves each key once."""
         self._on_cleaned()
         for each in event.partitions:
             try:

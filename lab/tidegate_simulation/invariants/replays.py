@@ -1,10 +1,10 @@
-"""The state at a position is the fold of the log up to there, however one came by it: invariant 5.
+"""The state at a position is the fold of the log, however a replica got it: invariant 5.
 
-Every REPLAY_ENTRIES entries the watch's replica is compared with one that began with the snapshot
-of the look before and folded on; and with one that folded all from the first entry on, where the
-entries have doubled since, and at the end.  Gateways compare their states byte for byte, at any
-position.  A state of which nobody asks is not encoded, and what a run costs grows with its entries,
-not with their square.
+Every REPLAY_ENTRIES entries the watch's replica is compared with a second replica that loaded the
+previous snapshot and folded on.  When the entries have doubled, and at the end, it is compared with
+a fold from the first entry.  Gateways compare their states byte for byte, at any position.  The
+watch encodes a state only for a comparison.  So the cost of a run grows with its entries, not with
+their square.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tidegate_coordination.events.entries import decode_entry
 from tidegate_coordination.state.cluster import ClusterState
 
 REPLAY_ENTRIES = 25
-# Gateways compare their states where this divides the position, and at the start of each life.
+# Gateways compare states where this divides the position, and at the start of each life.
 COMPARED_ENTRIES = 5
 
 
 class Replays:
     """See the module's head.
 
-    state: the watch's replica.  payloads: all entries, those that it has not folded yet included.
-    broken: called with the number of the invariant, and how it is broken.
+    state: the watch's replica.  payloads: all entries, even those not folded yet.  broken: called
+    with the number of the invariant and a text about the violation.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Replays:
         self._whole_at = REPLAY_ENTRIES
 
     def after_entry(self) -> None:
-        """Take note of the state after an entry."""
+        """Record the state after an entry."""
         position = self._state.position
         if position % COMPARED_ENTRIES:
             return
@@ -64,13 +64,13 @@ class Replays:
             self._broken(5, "a replay gives another state")
 
     def compare(self, who: str, state: ClusterState) -> None:
-        """Look at a state that is held elsewhere."""
+        """Compare with the state of another replica."""
         expected = self._digest_at(state.position)
         if expected is not None and _digest(state.encode()) != expected:
             self._broken(5, f"{who} holds another state at {state.position}")
 
     def _digest_at(self, position: int) -> bytes | None:
-        """Return None for positions that the watch has not come to."""
+        """Return None for positions that the watch has not reached."""
         if not 0 < position <= self._state.position:
             return None
         if position not in self._digests:

@@ -1,8 +1,9 @@
-"""Whether only that is removed which the settings of gateways allow.
+"""Checks that gateways remove only records that the gateways' settings allow to remove.
 
-By what gateways were given, and when they began, and not by what they told.  It is about topics
-that set nothing themselves, and that no client deletes records of (static_keepers.py).  A removal
-that was planned when a gateway began may still come, so one counts some time after it began.
+The watch knows the settings and the start of each life from the simulator, not from the gateway's
+announcements.  It checks topics without settings of their own, of which no client deletes records
+(static_keepers.py).  A removal that was planned before a gateway began may still be appended, so a
+gateway counts some time after its start.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tidegate_coordination.state.cluster import ClusterState
 from ..plans.settings_plan import LAG, RETENTION, SettingsPlan
 
 TOPICS: Final = {"inherits": RETENTION, "inherits-lag": LAG}
-"""Topic -> the setting of gateways that says what of it may go."""
+"""Topic -> the gateways' setting that says which of its records may be removed."""
 SETTLED_SECONDS: Final = 10.0
 
 
@@ -31,12 +32,12 @@ class SettingsWatch:
         self._began: dict[int, float] = {}
 
     def began(self, node_id: int) -> None:
-        """Take note of a gateway's life."""
+        """Record the start of a gateway's life."""
         if node_id in self._plan.static:
             self._began.setdefault(node_id, trio.current_time())
 
     def careful(self, name: str) -> list[int]:
-        """Return the gateways that were given what keeps all, and began some time ago."""
+        """Return the gateways whose settings keep all records and which began some time ago."""
         before = trio.current_time() - SETTLED_SECONDS
         return [
             node_id
@@ -45,12 +46,12 @@ class SettingsWatch:
         ]
 
     def cut(self, state: ClusterState, event: LogStartsMoved) -> None:
-        """See that retention may take what it takes."""
+        """Check that the settings allow a removal by retention."""
         for number, _ in event.moves:
             self._removed(state, number, RETENTION)
 
     def compacted(self, state: ClusterState, event: SegmentsPublished) -> None:
-        """See that compaction may."""
+        """Check that the settings allow compaction."""
         for each in event.partitions:
             if each.removed:
                 self._removed(state, each.partition, LAG)

@@ -1,6 +1,7 @@
-"""Live runs tile each partition, and its marks rise: invariants 1 and 2 of the cluster state.
+"""Live runs tile each partition, and its offsets rise: invariants 1 and 2 of the cluster state.
 
-Only what was hurt may be given up.  What was given up leaves a hole, which is no gap.
+Only a damaged range may be declared lost.  A range that is declared lost leaves a hole, which is no
+gap.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class TilingWatch:
       state: the extra replica; its owner folds the entries.
       broken: called with the number of an invariant, and how it is broken.
       complain: called with the kind and the text of another violation.
-      hurt: tells what the store lost.
-      on_lost: called with a partition and a stretch that was hurt and is given up.
+      hurt: knows what the store lost.
+      on_lost: called with a partition and a damaged range that a repair declares lost.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class TilingWatch:
         self._marks: dict[int, tuple[int, int]] = {}
 
     def check(self, partition: Partition, *, whole: bool) -> None:
-        """1: live runs and what was given up tile [log start, next offset)."""
+        """1: live runs and lost ranges tile [log start, next offset)."""
         runs = partition.runs
         where = f"partition {partition.number}"
         if not len(runs):
@@ -74,7 +75,7 @@ class TilingWatch:
         self._marks[partition.number] = mark
 
     def skipped(self, stretch: ev.SkippedStretch) -> None:
-        """Give up the live runs of a stretch, before the entry is folded."""
+        """Declare the live runs of a range lost, before the entry is folded."""
         partition = self._state.partitions.get(stretch.partition)
         runs = partition.runs if partition is not None else ()
         for row in [runs[at] for at in range(len(runs))]:
@@ -83,7 +84,7 @@ class TilingWatch:
                 self._give_up(partition, row)
 
     def after_skips(self) -> bool:
-        """1: the log start moved only over what was given up; tell whether there was any."""
+        """1: the log start moved only over lost ranges; tell whether there was one."""
         for number, base_offset, next_offset in self._given_up:
             self._holes.add(number, base_offset, next_offset)
         for number, base_offset, next_offset in self._given_up:
@@ -104,5 +105,5 @@ class TilingWatch:
             self._complain("skipped too much", f"partition {partition.number}: {row} can be read")
 
     def _is_next(self, partition: Partition, end: int, start: int) -> bool:
-        """Tell whether nothing is missing in between but what was given up."""
+        """Tell whether only lost offsets are missing in between."""
         return end == start or (end < start and self._holes.cover(partition.number, end, start))

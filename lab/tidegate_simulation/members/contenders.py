@@ -1,7 +1,7 @@
-"""Clients that contend for groups: at the wrong gateway, while others delete the group, and alone.
+"""Clients that contend for groups: at a wrong gateway, during deletions of the group, and alone.
 
-A claim on a group moves when its holder dies, leaves or is cut off; whoever is asked meanwhile must
-not answer for a group that another serves.
+A claim on a group moves when its holder dies, leaves or is cut off.  Meanwhile no gateway may
+answer for a group that another gateway serves.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from .groups import Committer, GroupClient
 
 
 class _AnyNode(GroupClient):
-    """Talks to a gateway that it did not ask about."""
+    """Sends requests to any gateway without looking for the coordinator."""
 
     async def choose_node(self) -> int:
-        """Return any node id, as one does whose knowledge is old."""
+        """Return any node id, as a client with stale knowledge does."""
         return self.client.rng.choice(sorted(self.client.world.nodes))
 
 
 class Contender(Committer):
-    """Commits and reads back at any gateway, and stays where it is not refused."""
+    """Commits and reads back at any gateway, and stays where the gateway does not refuse."""
 
     def __init__(self, workload: Workload, name: str, group_id: str) -> None:
         super().__init__(workload, name, group_id)
@@ -32,7 +32,7 @@ class Contender(Committer):
 
 
 class GroupDeleter:
-    """Deletes a group, over and over."""
+    """Deletes a group, again and again."""
 
     def __init__(self, workload: Workload, name: str, group_id: str) -> None:
         self.client = Client(workload.world, name)
@@ -41,7 +41,7 @@ class GroupDeleter:
         self._group = GroupClient(self.client, group_id)
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
+        """Delete until no operation is left."""
         while self._workload.take():
             await self._delete()
             await self.client.pause(4.0)
@@ -68,7 +68,7 @@ class GroupDeleter:
 
 
 class Resumer:
-    """A consumer without a group's protocol: it goes on where it committed, life after life."""
+    """A consumer without a group's protocol: in each life it resumes at its committed offset."""
 
     def __init__(self, workload: Workload, name: str, group_id: str) -> None:
         self.client = Client(workload.world, name)
@@ -77,7 +77,7 @@ class Resumer:
         self._reader = Reader(workload, f"{name} reader")
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
+        """Read and commit until no operation is left."""
         while self._workload.operations_left > 0:
             try:
                 await self._live()

@@ -29,7 +29,7 @@ async def find_node(client: Client, group_id: str) -> int:
     """Return the node id of a group's coordinator.
 
     Raises:
-      Disconnected: nobody knows now.
+      Disconnected: no gateway knows the coordinator now.
     """
     request = find_coordinator.FindCoordinatorRequest(coordinator_keys=[group_id])
     response = await client.call("FindCoordinator", find_coordinator, 4, request)
@@ -40,7 +40,7 @@ async def find_node(client: Client, group_id: str) -> int:
 
 
 class GroupClient:
-    """Talks to the coordinator of one group, and looks for it anew when that fails."""
+    """Talks to the coordinator of one group, and looks for it again after a failure."""
 
     def __init__(self, client: Client, group_id: str) -> None:
         self.client = client
@@ -71,7 +71,7 @@ class GroupClient:
         return await find_node(self.client, self.group_id)
 
     def forget(self) -> None:
-        """The coordinator is elsewhere."""
+        """Forget the coordinator: another gateway coordinates the group."""
         self._node_id = None
 
     async def commit(
@@ -104,7 +104,8 @@ class GroupClient:
         return self._settle(invoke, response.topics[0])
 
     async def commit_all(self, keys: Sequence[Key], offset: int) -> None:
-        """Commit one offset for each of several keys, in one request, as if each were a client's.
+        """Commit one offset for each of several keys in one request; the history shows single
+        commits.
 
         Raises:
           Disconnected: the outcome is unknown.
@@ -183,7 +184,7 @@ class Committer:
         self._next = 0
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
+        """Commit and fetch until no operation is left."""
         while self._workload.take():
             try:
                 await self.commit_or_fetch()
@@ -214,10 +215,10 @@ class CommitterOfAll(Committer):
 
 
 class Pauser(Committer):
-    """Commits, is silent for longer than that is kept, and reads it back."""
+    """Commits, waits for longer than the gateways keep offsets, and reads the offset back."""
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
+        """Commit and read back until no operation is left."""
         while self._workload.operations_left > 0:
             key = self.client.rng.choice(self._workload.keys)
             self._next += 1

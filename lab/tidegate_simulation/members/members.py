@@ -1,7 +1,7 @@
-"""Members of a consumer group: they join, read what they are given, commit, and leave or die.
+"""Members of a consumer group: they join, read their assigned keys, commit, and leave or die.
 
-A static one (KIP-345) keeps its instance id over all of its lives; two that share one put each
-other out.
+A static member (KIP-345) keeps its instance id over all of its lives.  Two members that share an
+instance id fence each other.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _PROTOCOL = "roundrobin"
 
 
 class Rejoin(Exception):
-    """The membership is over, or changes."""
+    """The membership has ended, or the group rebalances."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """JoinGroup's answer, as far as it matters."""
+    """The used fields of JoinGroup's answer."""
 
     generation: int
     is_leader: bool
@@ -77,7 +77,7 @@ class GroupMember:
         self._reader.client.close()
 
     async def _take_part(self) -> None:
-        """One generation."""
+        """Take part in one generation."""
         joined, keys = await self.join()
         positions = {
             key: await self._group.fetch(key) or self._workload.first_offset for key in keys
@@ -89,7 +89,7 @@ class GroupMember:
         await self._read(joined.generation)
 
     async def join(self) -> tuple[Joined, list[Key]]:
-        """Join, and return what the leader dealt.
+        """Join, and return the keys that the leader assigned.
 
         Raises:
           Disconnected, Rejoin
@@ -119,7 +119,7 @@ class GroupMember:
         )
 
     async def _haunt(self, key: Key, generation: int) -> None:
-        """A commit of a former generation comes late; it must be refused."""
+        """Commit late with a former generation; the gateway must refuse the commit."""
         if 0 <= generation < self._generation:
             await self._group.commit(
                 key,
@@ -130,7 +130,7 @@ class GroupMember:
             )
 
     async def _read(self, generation: int) -> None:
-        """Read and commit, until the member leaves, dies, or is told to join again."""
+        """Read and commit, until the member leaves, dies, or has to join again."""
         for _ in range(self.rng.randint(2, 12)):
             if not self._workload.take():
                 break
@@ -142,13 +142,13 @@ class GroupMember:
             case 0:
                 await self.leave()
             case 1:
-                self._member_id = ""  # dies; its session runs out
+                self._member_id = ""  # dies; its session times out
                 self.client.close()
             case _:
                 pass
 
     async def _report(self, generation: int) -> None:
-        """Commit, and say that it lives.
+        """Commit, and send a heartbeat.
 
         Raises:
           Disconnected, Rejoin
@@ -213,7 +213,7 @@ class GroupMember:
         )
 
     def _deal(self, members: tuple[str, ...]) -> list[sync_group.SyncGroupRequestAssignment]:
-        """Give each key to one member in turn."""
+        """Assign each key to one member in turn."""
         dealt: list[sync_group.SyncGroupRequestAssignment] = []
         for place, member_id in enumerate(members):
             parts = [
@@ -251,7 +251,7 @@ class GroupMember:
         """Leave the group.
 
         Raises:
-          Disconnected: perhaps it did.
+          Disconnected: the outcome is unknown.
         """
         who = leave_group.MemberIdentity(self._member_id, self._instance_id)
         value = {"group": self._group.group_id, "member": self._member_id}
@@ -264,7 +264,7 @@ class GroupMember:
         return await self._group.call(name, messages, version, request, 30.0)
 
     def _heed(self, code: ErrorCode) -> None:
-        """Do what a client does about an error.
+        """React to an error as a client does.
 
         Raises:
           Rejoin: there is one that ends the membership, or changes it.

@@ -1,6 +1,6 @@
-"""Members of a group that come once and stay: whatever befalls gateways, they may go on.
+"""Members of a group that join once and stay, whatever faults strike the gateways.
 
-Nobody of them has to join again unless one was not heard of for a whole session; see checks_steady.
+No member has to join again unless a gateway missed it for a whole session; see checks_steady.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SteadyMember(GroupMember):
             await self.client.pause(_BEAT_SECONDS)
             try:
                 await self._heartbeat(generation)
-            except Disconnected:  # it goes on at another gateway
+            except Disconnected:  # it continues at another gateway
                 continue
 
     def _joined(self, began: Event, joined: Joined, keys: list[Key]) -> None:

@@ -1,1 +1,1 @@
-"""What befalls whole gateways, zones and logs in a run, and when."""
+"""Faults that strike whole gateways, zones and logs in a run, and their schedule."""

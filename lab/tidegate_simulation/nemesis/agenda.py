@@ -1,12 +1,14 @@
-"""What befalls whom next, and when.
+"""Chooses the next event, its victim and its time.
 
-Every kind of event that was drawn comes once, in random order, before any comes again; one that had
-no effect is tried again.  An event that is over rests for about as long as it took, and now and
-then nothing new begins for a while: a world that is never well shows little.
+The agenda begins each drawn kind of event once, in random order, before it repeats a kind.  It
+repeats an event that had no effect.  After an event, its kind rests for about as long as the event
+took.  Now and then the agenda begins nothing for a while, because a world without quiet periods
+hides bugs.
 
-When the clients' work is done and a promised kind has not landed, the run is late: it is prolonged,
-though what it costs from there on would find more in other seeds.  So nothing begins any more but
-what is missing: at once, where somebody is up, and again without a rest if it had no effect.
+If the clients have finished and a promised kind has not landed, the run is late.  A late run is
+prolonged, and the same CPU time would find more in other seeds.  So in a late run the agenda begins
+only the missing kinds, at once and on victims that are up.  It repeats a kind without a rest if the
+event had no effect.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ _QUIET_SECONDS: Final = 20.0
 
 
 class Agenda:
-    """See the module's head.  nodes, pipelines: whom events befall.
+    """See the module's head.  nodes, pipelines: the possible victims.
 
-    is_awaited: somebody is away, and the others have to notice: they never would among restarts
-    without end.
+    is_awaited: a gateway is absent, and the other gateways have to notice it.  Under endless
+    restarts they never would.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class Agenda:
 
     @property
     def is_late(self) -> bool:
-        """Tell whether the work is done, and a promised kind has not landed."""
+        """Tell whether the clients have finished before a promised kind landed."""
         return self._world.late.is_set()
 
     async def wait(self) -> None:
@@ -59,13 +61,13 @@ class Agenda:
             await self._rest(self._rng.uniform(0.0, _QUIET_SECONDS))
 
     async def _hurry(self) -> None:
-        """Wait for a moment; for longer while somebody is awaited."""
+        """Wait for a moment; wait longer while a gateway is absent."""
         await trio.sleep(self._rng.expovariate(1 / _HURRY_SECONDS))
         while self.is_awaited and self._rng.random() * _QUIET_SECONDS > _HURRY_SECONDS:  # noqa: ASYNC110 - a draw each
             await trio.sleep(_HURRY_SECONDS)
 
     def begin(self) -> tuple[str, Host] | None:
-        """Return a kind and whom it befalls; None if nothing is to begin now."""
+        """Return a kind and its victim; None if no event should begin now."""
         kind = self._next_kind()
         if not kind:
             return None
@@ -73,7 +75,7 @@ class Agenda:
         return kind, self._pick(kind)
 
     def _next_kind(self) -> str:
-        """Return a kind that has not landed yet, or else any; "" for none."""
+        """Return a kind that has not landed yet, else any kind; "" if there is none."""
         free = [each for each in self._world.plan.events if each not in self._busy]
         outstanding = [each for each in free if self._is_missing(each)]
         kinds = outstanding or ([] if self.is_late else free)
@@ -88,7 +90,7 @@ class Agenda:
         return self._rng.choice(up or hosts)
 
     async def end(self, kind: str, lasted_seconds: float) -> None:
-        """Let a kind rest that is over."""
+        """Let a kind rest after its event."""
         seconds = REST_SECONDS + lasted_seconds * self._rng.uniform(0.5, 2.0)
         await self._rest(REST_SECONDS if self.is_late and self._is_missing(kind) else seconds)
         self._busy.discard(kind)

@@ -1,9 +1,10 @@
-"""People who move the metadata log: they run the command until it has moved.
+"""Operators who move the metadata log: each repeats the command until the log has moved.
 
-Each runs as `tidegate log move` does, on a machine that fails as all do (host.py), is cut short at
-any moment and begins again.  Meanwhile gateways are killed, most of all when the log ends, and one
-of the two logs is away for some or for all.  A gateway that comes back begins at any log there was,
-and now and then at the new one before its time, which it has to refuse.
+A mover does what `tidegate log move` does, on a machine that fails as all machines do (host.py).
+It is interrupted at any moment and begins again.  Meanwhile gateways are killed, most often when
+the old log is sealed.  One of the two logs is unreachable for some or for all machines.  A
+restarted gateway opens any log of the cluster's past.  Now and then it opens the new log too early,
+which it has to refuse.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _PLACES: Final = ("before append", "after append", "before read", "after save_sn
 _MAX_CALLS: Final = 30
 _FIRST_SECONDS: Final = 20.0
 _THOUGHT_SECONDS: Final = 10.0
-# Two who begin again at once would end each other's moves for ever.
+# Two movers that begin again at the same time would end each other's moves forever.
 _REFUSED_SECONDS: Final = 60.0
 _TROUBLE_SECONDS: Final = 4.0
 _OUTAGE_SECONDS: Final = 20.0
@@ -41,7 +42,7 @@ _KILL_SHARE: Final = 0.5
 
 
 class Mover(Host):
-    """See the module's head.  hosts: everybody else."""
+    """See the module's head.  hosts: all other machines."""
 
     prefix = PREFIX
 
@@ -67,10 +68,10 @@ class Mover(Host):
         return self.coordinator is not None
 
     def _forget(self) -> None:
-        """Nothing to let go of."""
+        """A mover keeps nothing of its process."""
 
     def _on_moved(self) -> None:
-        """The log has ended: who dies now has not yet been where it goes on."""
+        """Kill a victim now: the old log is sealed, and the victim has not opened the new one."""
         self._new_target()
         if self._is_troubled() and self._rng.random() < _KILL_SHARE:
             self._rng.choice((self._kill_one, self._kill_all, self.crash))()
@@ -126,7 +127,7 @@ class Mover(Host):
         await coordinator.leave()
 
     def _new_target(self) -> None:
-        """What was copied before may be too old to go on with."""
+        """Choose another target: the old copy may be too old to continue."""
         self._targets += 1
         self._target = f"log {self._targets} of {self._number}"
 
@@ -136,7 +137,7 @@ class Mover(Host):
             if each.next_log not in ("", self._target):
                 each.crash()
 
-    # -- what befalls it, and others --------------------------------------------------------------
+    # -- faults of the mover and of other machines -----------------------------------------------
 
     async def _trouble(self) -> None:
         await trio.sleep(self._rng.random() * _TROUBLE_SECONDS)
@@ -148,7 +149,7 @@ class Mover(Host):
             try:
                 await trio.sleep(self._rng.random() * _OUTAGE_SECONDS)
             finally:
-                self.go_on()  # or a run that is broken off never ends
+                self.go_on()  # else an interrupted run never ends
         else:
             await self._log_outage(self._rng.choice((self._world.homes[-1], self._target)))
 
@@ -165,7 +166,7 @@ class Mover(Host):
             each.crash()
 
     async def _log_outage(self, url: str) -> None:
-        """For all, or for some."""
+        """Make a log unreachable for all machines, or for some."""
         self._count("outage")
         share = self._rng.choice((0.4, 1.0))
         with ExitStack() as outages:
@@ -176,6 +177,6 @@ class Mover(Host):
 
 
 async def wait_for_moves(world: World) -> None:
-    """Wait until the log has moved as often as it was to; forever, if it cannot be moved."""
+    """Wait until the log has made all its moves; forever if it cannot be moved."""
     while len(world.homes) <= world.plan.moves.moves:  # noqa: ASYNC110 - they may die yet
         await trio.sleep(1.0)

@@ -1,7 +1,7 @@
-"""Does to whole gateways what the plan says, until the world is healed; when is in agenda.py.
+"""Strikes whole gateways as the plan says, until the world is healed; agenda.py sets the times.
 
-Of events that harm connections, one that finds none is over at once, and each counts as soon as it
-had its effect, lest the run be prolonged for it.
+An event that harms connections ends at once if there are none.  Each event counts as soon as it had
+its effect, so that the run is not prolonged for it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Nemesis:
         }
 
     async def run(self, is_over: Callable[[], bool], seconds: float) -> None:
-        """Trouble the world until is_over() or for so long; then heal it."""
+        """Trouble the world until is_over() or for that many seconds; then heal it."""
         for host in self._hosts:
             host.set_faults(self._world.plan.log, self._world.plan.store)
         self._world.strikes.turn_on()
@@ -115,7 +115,7 @@ class Nemesis:
             for link in node.links:
                 link.flow()
             if node.gateway is not None and node.gateway.draining.is_marked:
-                node.drain()  # the only one that serves may be the one whose clock is wrong
+                node.drain()  # the only serving gateway may be the one with the wrong clock
         self._world.strikes.turn_off()
         self._world.healed = True
         self._world.history.note("nemesis", "info", "healed", None)
@@ -136,7 +136,7 @@ class Nemesis:
         await self._agenda.end(kind, trio.current_time() - since)
 
     async def _up(self, host: Host) -> None:
-        """Wait until it serves, for a while."""
+        """Wait until the host serves, for a limited time."""
         with trio.move_on_after(_UP_SECONDS):
             while not host.is_up:  # noqa: ASYNC110 - it may die again at any moment
                 await trio.sleep(_LOOK_SECONDS)
@@ -145,13 +145,13 @@ class Nemesis:
         self._world.strikes.count(kind, times)
 
     def _strike(self, host: Host, kind: str) -> None:
-        """Count what is about to befall a host, if there is anything to befall."""
+        """Count an event that is about to strike a host, if the host runs."""
         self._count(f"{host.prefix}{kind}", host.is_up)
 
     # -- gateways ---------------------------------------------------------------------------------
 
     async def _crash(self, host: Host) -> None:
-        """At any checkpoint of a burst of work."""
+        """Crash the host at any checkpoint of a burst of work."""
         await self._up(host)
         if isinstance(host, Pipeline):
             with trio.move_on_after(_TASK_SECONDS):
@@ -207,7 +207,9 @@ class Nemesis:
         host.drain()
 
     async def _rolling_restart(self, node: Node) -> None:
-        """Each when the one before it is back, as an operator would; one that is late is left."""
+        """Restart each gateway when the one before it is back; skip a gateway that comes back too
+        late.
+        """
         stopped = 0
         for each in self._nodes:
             await self._up(each)
@@ -217,11 +219,11 @@ class Nemesis:
                 while each.gateway in (None, before):  # noqa: ASYNC110 - it may die on the way
                     await trio.sleep(_LOOK_SECONDS)
             stopped += before is not None and each.gateway is not before
-            # Other faults may keep one down for longer than anyone waits.
+            # Other faults may keep a gateway down for longer than the wait above.
             self._count("rolling_restart", stopped == 2)
 
     async def _operator_drain(self, node: Node) -> None:
-        """Marked by way of another, as the log may be out of an operator's own reach."""
+        """Mark the gateway through any gateway, because the operator may not reach the log."""
         await self._up(node)
         done = await self._mark(DrainGateway(node.node_id, stops=self._rng.random() < _STOP_SHARE))
         self._count(DRAIN_KIND, done)
@@ -295,7 +297,7 @@ class Nemesis:
         await self._while(node, "hang", Link.hang, self._rng.uniform(0.5, 50.0))
 
     async def _half_open(self, node: Node) -> None:
-        """Until the run ends, or whoever looks for dead connections finds them."""
+        """Hang the links until the run ends, or until a side that probes finds them dead."""
         links = self._links(node, "half_open")
         for link in links:
             link.hang()
@@ -315,7 +317,7 @@ class Nemesis:
     async def _while(
         self, node: Node, kind: str, harm: Callable[[Link], None], seconds: float
     ) -> None:
-        """Harm the connections that there are now, for so long."""
+        """Harm the connections that exist now, for that many seconds."""
         links = self._links(node, kind)
         for link in links:
             harm(link)
@@ -354,7 +356,7 @@ class Nemesis:
         self._count(f"{DISK}lost", node.disk.lose(self._rng))
 
     async def _trouble_disk(self, trouble: str, node: Node) -> None:
-        """The disk counts what it refuses; when it is late, whether or not there is a reader."""
+        """Fill or break the disk for a while; write to it in a late run, as no reader may do so."""
         node.disk.trouble = trouble
         with trio.move_on_after(self._rng.uniform(5.0, 60.0)):
             while self._agenda.is_late:
@@ -372,7 +374,7 @@ class Nemesis:
         await self._jump("clock_back", -1.0)
 
     async def _jump(self, kind: str, sign: float) -> None:
-        """Of one gateway only: the cluster's time is the median of three."""
+        """Move the clock of one gateway only: the cluster's time is the median of three."""
         await trio.lowlevel.checkpoint()
         node = self._nodes[-1]
         self._count(kind, node.gateway is not None)

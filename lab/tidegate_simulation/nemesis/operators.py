@@ -1,7 +1,7 @@
-"""People who repair topics: they look at all of them, wait a while, and skip what was shown.
+"""Operators who repair topics: each lists all topics, waits a while, and skips the losses shown.
 
-They do so as soon as something is lost, each without knowing of the others, from a machine that
-fails as all do; see host.py.
+An operator begins as soon as something is lost and knows nothing of the other operators.  Its
+machine fails as all machines do; see host.py.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class Operator(Host):
         self._count("looked again")
 
     def _forget(self) -> None:
-        """Nothing to let go of."""
+        """An operator keeps nothing of its process."""
 
 
 async def wait_for_repair(world: World) -> None:
-    """Wait until nothing is hurt any more; forever, if nobody repairs it."""
+    """Wait until every loss is repaired; forever if no operator repairs one."""
     while world.hurt.is_left:  # noqa: ASYNC110 - they may die yet
         await trio.sleep(_LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""Does what zone_plan.py lists: for a while nothing passes between two parts of the world."""
+"""Applies the cuts that zone_plan.py lists: for a while nothing passes between two parts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ class Partitions:
             await self._pause()
 
     async def _clients(self, node: Node) -> None:
-        """One that has none would be a cut that nobody notices, for as long as another."""
+        """Cut off the clients of a gateway.  Choose one that has clients: else the cut has no
+        effect.
+        """
         busy = [each for each in self._nodes if self._clients_of(each)]
         if not busy:
             await trio.lowlevel.checkpoint()
@@ -78,7 +80,7 @@ class Partitions:
             await self._pause()
 
     def _clients_of(self, node: Node) -> list[str]:
-        """Return who is connected to a gateway, other gateways apart."""
+        """Return the clients that are connected to a gateway, without other gateways."""
         gateways = {each.name for each in self._nodes}
         return sorted({link.process for link in node.links} - gateways)
 
@@ -106,7 +108,7 @@ class Partitions:
 
     @contextmanager
     def _between(self, pairs: list[Pair]) -> Generator[None]:
-        """Cut connections that there are, too."""
+        """Cut two parts from each other, open connections included."""
         with self._world.cuts.between(pairs):
             hung = [
                 wire

@@ -1,15 +1,15 @@
-"""At the end of some runs the metadata log is lost, and restored under consumers that run on.
+"""At the end of some runs the metadata log is lost and restored while consumers go on.
 
-    before   the log is copied; more is written, and read by consumers that know leader epochs
-    lost     all gateways are gone, and the log; of the objects that were stored since, some, too
-    after    a gateway begins on the restored log, and more is written; the consumers go on, and
-             what they hold must be what a new reader finds
+    before   the log is copied; producers write more, and consumers that know leader epochs read it
+    lost     all gateways stop; the log is lost, and some of the objects stored since the copy
+    after    a gateway starts on the restored log; producers write more; the consumers go on, and
+             their records must be the records that a new reader finds
 
 Kinds of violations:
 
-    read across a restore   a consumer holds a record where another one stands, and was not told
-    wrong leader epoch      a record's batch says an epoch that ends in front of it
-    not restored            a restore, or a gateway on its log, did not come to its end
+    read across a restore   a consumer's record differs from the log's at its offset; no error
+    wrong leader epoch      the epoch of a record's batch ends before the record
+    not restored            a restore, or a gateway on the restored log, did not finish
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def draws_restore(seed: int) -> bool:
 
 
 class _RestoredMachine:
-    """Where the gateway on the restored log runs."""
+    """The machine of the gateway on the restored log."""
 
     def __init__(self, gateway: Gateway, nursery: trio.Nursery, zone: str) -> None:
         self.name = "restored"
@@ -73,10 +73,10 @@ class _RestoredMachine:
         return ours
 
     def drop(self, process: str) -> None:
-        """See Machine.  Nothing is under way here."""
+        """See Machine.  Nothing is in flight here."""
 
     def ask(self, request: HttpRequest, answered: object) -> None:
-        """See Machine.  It is alone."""
+        """See Machine.  There is no other gateway."""
         raise NotImplementedError
 
     @property
@@ -97,7 +97,7 @@ class RestoreTrial:
         self._names = iter(range(1 << 30))
 
     async def before(self) -> None:
-        """Have something to lose."""
+        """Write and read records that the restore can lose."""
         world = self._world
         plain = [each for each in self._workload.keys if each.number not in self._workload.keyed]
         keys = sorted(self._rng.sample(plain, min(len(plain), _MAX_KEYS)))
@@ -123,7 +123,7 @@ class RestoreTrial:
         return (key for key in self._world.store.all_keys() if key.startswith(prefix))
 
     async def _write(self, keys: list[Key]) -> None:
-        """Write to each key until it is acknowledged, a few times."""
+        """Write to each key until the write is acknowledged, with few attempts."""
         client = self._client("producer")
         for key in keys:
             for _ in range(self._rng.randint(1, 3)):
@@ -144,7 +144,7 @@ class RestoreTrial:
         return ErrorCode(found.error_code) == ErrorCode.NONE
 
     async def _read(self, reader: EpochReader) -> EpochReader | None:
-        """Have it read to the end; None if that cannot be read, as where objects were lost."""
+        """Let a consumer read to the end; None if it cannot, as after a loss of objects."""
         with trio.move_on_after(PATIENCE_SECONDS):
             while True:
                 try:
@@ -158,11 +158,11 @@ class RestoreTrial:
         return None
 
     async def after(self) -> None:
-        """Restore what is left, and let the consumers go on; no gateway runs any more."""
+        """Restore the rest and let the consumers go on; no gateway runs at this point."""
         world = self._world
         loses = self._rng.random() < 0.7
         for key in self._stored_since:
-            is_there = world.store.peek(key) is not None  # it may have been merged since
+            is_there = world.store.peek(key) is not None  # a merge may have deleted it since
             if loses and is_there and self._rng.random() < 0.8:
                 world.store.replace(key, None)
         log: MemoryLog | None = None
@@ -224,7 +224,7 @@ class RestoreTrial:
                 return
 
     async def _check_epochs(self, truth: EpochReader) -> None:
-        """A consumer asks where the epoch of its last record ends: not in front of the record."""
+        """Check that the epoch of a consumer's last record does not end before that record."""
         for epoch in sorted(set(truth.epochs.values())):
             last = max(at for at, found in truth.epochs.items() if found == epoch)
             try:
@@ -237,4 +237,4 @@ class RestoreTrial:
 
 
 def _say(text: str) -> None:
-    """Nobody listens."""
+    """Drop the text: the trial shows no progress."""

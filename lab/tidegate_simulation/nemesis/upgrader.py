@@ -1,6 +1,7 @@
 """The operator of a rolling upgrade: one gateway after another, then the metadata.version.
 
-Impatient: asks for the new version after each gateway, and goes on asking until it is given.
+The operator is impatient: after each gateway it asks for the new version, and it repeats the
+request until the cluster accepts it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..world.world import World
 
 _LOOK_SECONDS: Final = 0.5
 _PATIENCE_SECONDS: Final = 60.0
-# Longer than an outage, and than a gateway waits for a log at its start.
+# Longer than an outage, and longer than a starting gateway waits for its log.
 _LATE_PATIENCE_SECONDS: Final = 300.0
 _CRASH_SHARE: Final = 0.3
 
@@ -34,7 +35,7 @@ class Upgrader:
         self._rng = world.rng("upgrader")
 
     async def run(self) -> None:
-        """Upgrade all of them, and the cluster."""
+        """Upgrade all gateways, then the metadata.version."""
         await trio.sleep(self._rng.uniform(0.0, 20.0))
         self._rng.shuffle(self._nodes)
         late = self._nodes.pop() if self._world.plan.versions.has_late else None
@@ -52,7 +53,7 @@ class Upgrader:
             await self._let_come(late)
 
     async def _upgrade(self, node: Node) -> None:
-        """From its next life on; again if that does not come."""
+        """Upgrade a gateway from its next life on; try again if that life does not start."""
         node.release = NEWEST
         while not _is_new(node):
             if self._rng.random() < _CRASH_SHARE:
@@ -74,7 +75,7 @@ class Upgrader:
             return False
 
     async def _let_come(self, late: Node) -> None:
-        """It must be refused, as often as it comes."""
+        """Let an older gateway start: the cluster must refuse it every time."""
         late.is_held = False
         with trio.move_on_after(_LATE_PATIENCE_SECONDS):
             while not (late.was_too_old or late.is_up):  # noqa: ASYNC110 - it may die before

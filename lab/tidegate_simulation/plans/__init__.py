@@ -1,1 +1,1 @@
-"""What a seed draws: faults, settings, disks, zones, moves; each drawn apart from the others."""
+"""The draws of a seed: faults, settings, disks, zones, moves; each has its own random numbers."""

@@ -1,7 +1,7 @@
-"""Gateways that die and stay away for a while, drawn apart from all else.
+"""Gateways that die and stay absent for a while, drawn apart from all other faults.
 
-away   a gateway dies, and is not started again before long; it has landed when another gateway
-       finds it absent, so that a run in which nobody notices fails
+away   a gateway dies and restarts only much later; the fault has landed when another gateway
+       finds it absent, so a run in which no gateway notices fails
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _SHARE: Final = 0.5
 
 
 def draws_away(seed: int, *, is_looked_for: bool, is_calm: bool, has_wrong_clocks: bool) -> bool:
-    """Tell whether gateways of a seed stay away.
+    """Tell whether gateways of a seed stay absent.
 
-    is_looked_for: gateways look whether others answer.  One wrong clock of three is outvoted, of
-    the two that are left it is not.
+    is_looked_for: gateways probe each other.  Two right clocks outvote one wrong clock, but one
+    right clock does not.
     """
     may_happen = is_looked_for and not is_calm and not has_wrong_clocks
     return may_happen and Random(f"{seed}/away").random() < _SHARE

@@ -1,7 +1,8 @@
-"""Runs in which every replica's numbers begin high, and large requests have small parts.
+"""Runs in which all numbers begin high, and runs in which large requests have small parts.
 
-Both take the place of what a run has no time for: 2^32 objects, and requests of thousands of rows.
-A class or a constant of the product is replaced while such a run lasts.  Drawn apart from all else.
+A run has no time for 2^32 objects or for requests of thousands of rows; these settings replace
+them.  Each replaces a class or a constant of the product while the run lasts.  Drawn apart from all
+other faults.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PARTS_SHARE: Final = 0.08
 FIRST_OFFSET: Final = 1 << 62
 _FIRST_OBJECT: Final = MAX_UINT32 - 8
 _FIRST_COUNTER: Final = MAX_UINT32 - 2
-# Module, constant, and what it is in such runs.
+# Module, constant, and its value in such runs.
 _SMALL_PARTS: Final = (
     (delete_records, "PARTITIONS_PER_PROPOSAL", 1),
     (delete_topics, "TOPICS_PER_PROPOSAL", 1),
@@ -48,12 +49,12 @@ class Beginnings:
 
     @property
     def first_offset(self) -> int:
-        """Return where every partition begins."""
+        """Return the first offset of every partition."""
         return FIRST_OFFSET if self.begins_high else 0
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """Let them hold for a while."""
+        """Apply the replacements inside the context."""
         with ExitStack() as stack:
             if self.begins_high:
                 _begin_high(stack)
@@ -64,14 +65,14 @@ class Beginnings:
 
 
 def draw_beginnings(seed: int, *, may_begin_high: bool) -> Beginnings:
-    """Return how a run begins; may_begin_high: all in it can have such numbers."""
+    """Draw the beginnings; may_begin_high: every part of the run supports high numbers."""
     rng = Random(f"{seed}/beginnings")
     begins_high, has_small_parts = rng.random() < HIGH_SHARE, rng.random() < PARTS_SHARE
     return Beginnings(begins_high and may_begin_high, has_small_parts)
 
 
 def _begin_high(stack: ExitStack) -> None:
-    """Objects and counters begin where 32 bits end, and offsets in the middle of 63."""
+    """Begin objects and counters where 32 bits end, and offsets in the middle of 63 bits."""
     rows, partition = ObjectRows.__init__, partitions.Partition.__init__
     counted = objects.ObjectTable.next_counter
     writer, counters = WalWriter.__init__, objects.WalCounters.__init__
@@ -82,7 +83,7 @@ def _begin_high(stack: ExitStack) -> None:
 
     def begin_partition(self: Any, *args: Any, **kwargs: Any) -> None:
         partition(self, *args, **kwargs)
-        if len(args) == 3:  # a new one, not one of a snapshot
+        if len(args) == 3:  # a new partition, not one of a snapshot
             self.log_start = self.next_offset = FIRST_OFFSET
 
     def begin_writer(self: Any, *args: Any, **kwargs: Any) -> None:

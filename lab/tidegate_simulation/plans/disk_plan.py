@@ -1,8 +1,8 @@
-"""The disk caches of a run, and what goes wrong with them; drawn apart from all else.
+"""The disk caches of a run and their faults; drawn apart from all other faults.
 
-torn      the power goes: of what nobody synced, and a cache syncs nothing, some is left
+torn      the power fails: only some unsynced data survives, and a cache syncs nothing
 flipped   a bit is wrong after a restart
-lost      somebody removes files, or all there is, while a gateway uses them
+lost      some files, or all of them, are removed while a gateway uses them
 full      nothing can be written for a while
 broken    nothing can be read or written for a while
 """
@@ -23,7 +23,8 @@ _MAX_KINDS = 2
 class DiskPlan:
     """The disk caches of one seed.
 
-    max_bytes: of each gateway's; 0 for none.  min_send_bytes: what is sent from files.
+    max_bytes: of each gateway's; 0 for none.  min_send_bytes: the smallest part that is sent from
+    its file.
     """
 
     max_bytes: int = 0
@@ -32,14 +33,14 @@ class DiskPlan:
 
     @property
     def settings_of_gateways(self) -> dict[str, str]:
-        """Return what gateways with such a cache are set to; nothing where there is none."""
+        """Return the settings of gateways with a disk cache; none if the run has no disk caches."""
         if not self.max_bytes:
             return {}
         return {"disk.cache.max.bytes": str(self.max_bytes)}
 
 
 def draw_disks(rng: Random, *, is_calm: bool, has_segments: bool) -> DiskPlan:
-    """Return the disk caches of a run; only segments are kept there."""
+    """Draw the disk caches of a run; only segments are cached."""
     if not has_segments or rng.random() < 0.4:
         return DiskPlan()
     share = 0.0 if is_calm else rng.choice((0.0, 0.3, 0.6))

@@ -1,4 +1,4 @@
-"""Operators who drain gateways, drawn apart from all else.
+"""Operators who drain gateways, drawn apart from all other faults.
 
 operator_drain   a gateway is marked in the log, by way of another; later it is resumed, restarted,
                  or left as it is
@@ -13,21 +13,22 @@ from typing import Final
 from .zone_plan import PARTITION_KINDS
 
 DRAIN_KIND: Final = "operator_drain"
-# A gateway that cannot reach the log goes on answering heartbeats, so that an outage expires
-# nobody.  If it is the only one, others may take its groups meanwhile, and expire the members.
+# A gateway that cannot reach the log still answers heartbeats, so an outage expires no member.  If
+# it is the only gateway, others may take its groups meanwhile, and expire the members.
 _OUT_OF_TOUCH: Final = frozenset({"log.hung", "isolate", *PARTITION_KINDS})
 _SHARE: Final = 0.15
 
 
 def draws_drains(seed: int, *, has_wrong_clocks: bool) -> bool:
-    """Tell whether operators drain gateways in a seed, and whether somebody watches that.
+    """Tell whether operators drain gateways in a seed, and whether a prober watches them.
 
-    They let more than one go at a time; one wrong clock of three is outvoted, of two it is not.
+    Operators may drain two gateways at a time.  Two right clocks outvote one wrong clock, but one
+    right clock does not.
     """
-    # The number leaves alone the seeds by which planted bugs are known to be found.
+    # This share keeps the draws of the seeds with which tests find planted bugs.
     return not has_wrong_clocks and Random(f"{seed}/drains 1").random() < _SHARE
 
 
 def may_stay(kinds: Collection[str]) -> bool:
-    """Tell whether nothing that befalls gateways makes members of groups join again."""
+    """Tell whether no fault of the run makes members of groups join again."""
     return _OUT_OF_TOUCH.isdisjoint(kinds)

@@ -1,10 +1,10 @@
-"""Runs in which states of producers and offsets of groups expire, drawn apart from all else.
+"""Runs in which producer states and committed offsets expire, drawn apart from all other faults.
 
-    expiry.offsets   what a group committed was forgotten
+    expiry.offsets   the committed offsets of a group expired
 
 A producer that repeats a batch whose state has expired writes it twice, in Kafka, too.  So all
-producers of such a run give up after a while, as real ones do (delivery.timeout.ms); what is under
-way then must be over before a state expires.
+producers of such a run time out after a while, as real ones do (delivery.timeout.ms).  Their
+requests in flight must end before a state expires.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MINUTE_MS: Final = 60_000
 
 
 def draw_expiries(seed: int, *, may_draw: bool) -> dict[str, str]:
-    """Return settings of all gateways of a run; may_draw: clocks can be trusted."""
+    """Draw the settings of all gateways of a run; may_draw: clocks can be trusted."""
     rng = Random(f"{seed}/expiries")
     return dict(_SETTINGS) if rng.random() < SHARE and may_draw else {}
 
@@ -37,5 +37,5 @@ def delivery_seconds(settings: Mapping[str, str]) -> float:
 
 
 def retention_ms(settings: Mapping[str, str]) -> int:
-    """Return for how long offsets are kept."""
+    """Return for how long gateways keep offsets."""
     return int(settings.get(OFFSETS, _DEFAULT_RETENTION_MINUTES)) * _MINUTE_MS

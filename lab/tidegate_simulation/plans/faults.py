@@ -1,8 +1,8 @@
-"""What goes wrong in a run: each seed draws its own subset of faults, with rates and timings.
+"""The faults of a run: each seed draws its own subset, with rates and timings.
 
-A run with every fault at once tests little, since nothing gets far ("swarm testing").  So each kind
-is in or out by the toss of a coin, and some runs are calm.  A kind that was drawn is a promise: the
-run is prolonged until it has landed, and fails if it never does.
+A run with every fault at once tests little, because its clients make no progress ("swarm testing").
+So each kind is in or out by the toss of a coin, and some runs are calm.  A drawn kind is a promise:
+the run is prolonged until the kind has landed, and fails if it never lands.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ STORE_KINDS = (
     "slow",
     "hung",
 )
-# What happens to whole gateways and their connections; see nemesis.py:
+# Events that strike whole gateways and their connections; see nemesis.py:
 #   crash            all memory lost, at any moment
 #   crash_point      the same, just before or after a call to log or store
 #   crash_all        all gateways at once
 #   restart_storm    one gateway dies again and again, as soon as it is up or sooner
 #   drain            the orderly stop
 #   rolling_restart  one gateway after the other stops in order
-#   stall            a gateway stands still while the world goes on (SIGSTOP)
+#   stall            a gateway is stopped while the world goes on (SIGSTOP)
 #   isolate          a gateway cannot reach the log, often for longer than its lease
 #   log_outage       no gateway can
 #   store_outage     no gateway can reach the store
 #   cut              all connections of a gateway are reset
 #   hang             they carry nothing for a while
-#   half_open        they carry nothing for ever, and nobody is told
+#   half_open        they carry nothing forever, and neither side gets an error
 #   one_way          they carry nothing in one direction for a while
 #   trickle          they carry a few bytes a second
 #   partition        no client can reach a gateway, on old connections or new ones
@@ -102,9 +102,9 @@ _RARE = frozenset({"log.hung", "store.hung", "log.snapshot_damage"})
 class FaultPlan:
     """One seed's faults.
 
-    kinds: the names that were drawn, of KINDS, PIPELINE_KINDS, LOSS_KINDS and DISK_KINDS.
-    event_seconds: mean time between two events.  latency_seconds: the longest a packet takes.
-    skew_seconds, clock_rate: of the one clock that is wrong.
+    kinds: the drawn names, of KINDS, PIPELINE_KINDS, LOSS_KINDS and DISK_KINDS.  event_seconds:
+    mean time between two events.  latency_seconds: the longest delay of a packet.  skew_seconds,
+    clock_rate: of the one wrong clock.
     """
 
     kinds: tuple[str, ...]
@@ -135,7 +135,7 @@ class FaultPlan:
         )
 
     def with_pipelines(self, pipelines: PipelinePlan) -> FaultPlan:
-        """Return a plan with pipelines, and what befalls them."""
+        """Return a plan with pipelines and their faults."""
         events = tuple(each for each in pipelines.kinds if each in PIPELINE_EVENT_KINDS)
         return replace(
             self,
@@ -145,7 +145,7 @@ class FaultPlan:
         )
 
     def with_disks(self, disks: DiskPlan) -> FaultPlan:
-        """Return a plan with disk caches, and what befalls them."""
+        """Return a plan with disk caches and their faults."""
         return replace(
             self,
             kinds=(*self.kinds, *disks.kinds),
@@ -154,16 +154,16 @@ class FaultPlan:
         )
 
     def with_events(self, *kinds: str) -> FaultPlan:
-        """Return a plan with events that were drawn apart."""
+        """Return a plan with further events."""
         return replace(self, kinds=(*self.kinds, *kinds), events=(*self.events, *kinds))
 
     def with_forwarding(self, forwarding: ForwardingPlan) -> FaultPlan:
-        """Return a plan with gateways that forward, and what goes wrong between them."""
+        """Return a plan with forwarding gateways and the faults between gateways."""
         kinds = (*self.kinds, *forwarding.kinds)
         return replace(self, kinds=kinds, forwarding=forwarding)
 
     def with_zones(self, zones: ZonePlan) -> FaultPlan:
-        """Return a plan with zones, and what is cut off from what."""
+        """Return a plan with zones and the cuts between parts."""
         return replace(self.with_events(*zones.kinds), zones=zones)
 
     def with_moves(self, moves: LogMovePlan) -> FaultPlan:
@@ -171,12 +171,12 @@ class FaultPlan:
         return replace(self, kinds=(*self.kinds, *moves.kinds), moves=moves)
 
     def with_versions(self, versions: VersionPlan) -> FaultPlan:
-        """Return a plan with gateways of an older release, or entries that get damaged."""
+        """Return a plan with gateways of an older release, or with damaged entries."""
         return replace(self, kinds=(*self.kinds, *versions.kinds), versions=versions)
 
     @property
     def has_wrong_clocks(self) -> bool:
-        """Tell whether a gateway's clock is wrong, or will be."""
+        """Tell whether a gateway's clock is wrong, or will be wrong."""
         return _has_wrong_clocks(self.kinds)
 
 
@@ -206,7 +206,7 @@ def draw_plan(rng: Random, settings: Mapping[str, str]) -> FaultPlan:
     drawn = [each for each in KINDS if rng.random() < share and _can_land(each, settings)]
     kinds = _some(drawn, rng)
     if _has_wrong_clocks(kinds):
-        # Who has a wrong clock keeps no house, so that nothing may ever be deleted.
+        # A gateway with a wrong clock runs no housekeeping, so perhaps no gateway ever deletes.
         kinds = tuple(each for each in kinds if each != "store.delete_error")
     rates = {each: _rate(each, rng) for each in KINDS}
     slow_seconds = rng.choice((0.5, 2.0, 8.0))
@@ -230,7 +230,7 @@ def _has_wrong_clocks(kinds: Iterable[str]) -> bool:
 
 
 def _some(drawn: list[str], rng: Random) -> tuple[str, ...]:
-    """Return no more kinds than can all land while something still gets done."""
+    """Return no more kinds than can all land in a run that still makes progress."""
     events = [each for each in drawn if each in EVENT_KINDS]
     rates = [each for each in drawn if each not in EVENT_KINDS]
     chosen = [
@@ -241,9 +241,9 @@ def _some(drawn: list[str], rng: Random) -> tuple[str, ...]:
 
 
 def _can_land(kind: str, settings: Mapping[str, str]) -> bool:
-    """Promise nothing about calls that a run with these settings may never make."""
+    """Promise no faults of calls that a run with these settings may never make."""
     if kind == "store.delete_error":
-        # Small objects are soon without a live record, and soon deleted.
+        # A small object soon holds no live record, and is soon deleted.
         is_small = settings["wal.max.object.bytes"] == "1024"
         is_soon = settings["housekeeping.interval.ms"] == "1000"
         return is_small and is_soon and settings["object.delete.grace.ms"] != "600000"
@@ -263,7 +263,7 @@ def _rates(prefix: str, kinds: tuple[str, ...], rates: dict[str, float]) -> dict
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """Which faults had an effect, and which were drawn in vain."""
+    """The faults that had an effect, and the drawn faults that had none."""
 
     counts: dict[str, int]
     missing: tuple[str, ...]

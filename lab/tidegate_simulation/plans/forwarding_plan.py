@@ -1,9 +1,9 @@
-"""Who forwards in a run, and what goes wrong between gateways; drawn apart from all else.
+"""The forwarding gateways of a run and the faults between gateways; drawn apart from all others.
 
-question_lost   nothing arrives, and the asker waits in vain
-answer_lost     it was decided, and the asker does not hear of it
-again           the question arrives once more, up to a minute later
-garbled         what comes back is no answer
+question_lost   the request is lost, and the asker times out
+answer_lost     the gateway decided, and its answer is lost
+again           the request arrives again, up to a minute later
+garbled         the bytes of the answer are no answer
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ONLY_FORWARDS_SHARE: Final = 0.4
 class ForwardingPlan:
     """The forwarding of one seed.
 
-    only_forward: node ids of those that do not reach the log.  rates: by kind.
+    only_forward: node ids of gateways that do not reach the log.  rates: by kind.
     """
 
     is_on: bool = False
@@ -33,21 +33,21 @@ class ForwardingPlan:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Return what was drawn."""
+        """Return the drawn kinds."""
         return tuple(self.rates)
 
     @property
     def settings_of_gateways(self) -> dict[str, str]:
-        """Return what gateways that forward are set to."""
+        """Return the settings of forwarding gateways."""
         return {"forwarding": "on"} if self.is_on else {}
 
 
 def draw_forwarding(seed: int, last_node: int, *, is_calm: bool) -> ForwardingPlan:
-    """Return the forwarding of a run.
+    """Draw the forwarding of a run.
 
-    last_node: the one that may only forward; its clock is the wrong one where any is.
+    last_node: the gateway that may only forward; if a clock is wrong, it is this gateway's.
     """
-    # The number leaves alone the seeds by which planted bugs are known to be found.
+    # This share keeps the draws of the seeds with which tests find planted bugs.
     if Random(f"{seed}/forwarding 20").random() >= SHARE:
         return ForwardingPlan()
     rng = Random(f"{seed}/forwarding")

@@ -1,11 +1,11 @@
-"""Objects that the store loses for good, and what a repair may then give up.
+"""Objects that the store loses for good, and the runs that a repair may declare lost.
 
-A run that was live in such an object, and cannot be read any more as the object lies there now, is
-hurt.  An entry that skips a run that is not hurt is a bug; so is a client that misses records of a
-run that was not skipped.  Kinds:
+A live run is hurt if its object no longer holds its committed bytes.  An entry that skips a run
+which is not hurt is a bug.  It is also a bug if a client misses records of a run that no entry
+skipped.  Kinds:
 
-    lost_object     an object with live runs is gone
-    spoilt_object   a bit of one of its live runs is wrong, wherever it is read from
+    lost_object     an object with live runs is missing
+    spoilt_object   a bit of one of its live runs is wrong, for every reader
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ LOSS_KINDS = ("lost_object", "spoilt_object")
 # Of each kind.
 MAX_LOSSES = 2
 _SHARE = 0.2
-# In front of it lie fields of a batch's header that are written anew when it is read.
+# Before this offset lie fields of a batch's header that each read writes anew.
 _COVERED_FROM = 21
 
 
 @dataclass(frozen=True, slots=True)
 class LossPlan:
-    """kinds: what is lost in a run.  operators: how many repair it, not knowing of each other."""
+    """kinds: the losses of a run.  operators: the number of independent operators who repair it."""
 
     kinds: tuple[str, ...] = ()
     operators: int = 0
 
 
 def draw_losses(rng: Random, *, is_calm: bool) -> LossPlan:
-    """Return what a run loses; most lose nothing."""
+    """Draw the losses of a run; most runs have none."""
     kinds = tuple(each for each in LOSS_KINDS if rng.random() < 0.6)
     if is_calm or rng.random() >= _SHARE or not kinds:
         return LossPlan()
@@ -50,22 +50,22 @@ def draw_losses(rng: Random, *, is_calm: bool) -> LossPlan:
 
 
 class LossyStore(Protocol):
-    """A store that can be made to lose what it holds; see world.py."""
+    """A store that can lose its objects; see world.py."""
 
     def peek(self, key: str) -> bytes | None:
-        """Return what it holds."""
+        """Return the body of an object."""
         ...
 
     def replace(self, key: str, body: bytes | None) -> None:
-        """Hold this from now on, or nothing; nobody is told."""
+        """Replace the body of an object, or delete it; no gateway gets an event."""
         ...
 
 
 class Hurt:
-    """Keeps the account of what was lost.
+    """Records which objects were lost.
 
     is_known: whether clients know a partition, by topic id and index, so that their histories can
-    tell of it.
+    name it.
     """
 
     def __init__(self, store: LossyStore, state_of: Callable[[], ClusterState]) -> None:
@@ -77,11 +77,11 @@ class Hurt:
         self._strikes: Counter[str] = Counter()
 
     def was(self, key: str) -> bytes | None:
-        """Return what the store holds, or held before it lost it."""
+        """Return the body of an object, or its body before the loss."""
         return self.originals.get(key) or self._store.peek(key)
 
     def strike(self, kind: str, rng: Random) -> bool:
-        """Lose an object, or spoil it; False if there is none to be had."""
+        """Lose an object, or spoil it; False if there is no candidate."""
         objects = self._candidates()
         if not objects or self._strikes[kind] >= MAX_LOSSES:
             return False
@@ -113,7 +113,7 @@ class Hurt:
         }
 
     def is_hurt(self, partition: Partition, row: RunRow) -> bool:
-        """Tell whether a live run cannot be read any more."""
+        """Tell whether a live run can no longer be read."""
         state = self._state_of()
         key = object_key(state, state.objects.name(row.object_number))
         return key in self.originals and not is_readable(state, partition, row, self._store.peek)
@@ -144,19 +144,19 @@ def _with_wrong_bit(body: bytes, at: int) -> bytes:
 
 
 class Holes:
-    """Stretches that were given up, by partition number."""
+    """Ranges of offsets that were declared lost, by partition number."""
 
     def __init__(self) -> None:
         self._stretches: dict[int, list[tuple[int, int]]] = {}
 
     def add(self, number: int, base_offset: int, next_offset: int) -> None:
-        """Give up a stretch."""
+        """Add a range."""
         stretches = self._stretches.setdefault(number, [])
         stretches.append((base_offset, next_offset))
         stretches.sort()
 
     def cover(self, number: int, start: int, end: int) -> bool:
-        """Tell whether all offsets from start on, below end, were given up."""
+        """Tell whether all offsets from start on, below end, were declared lost."""
         at = start
         for base_offset, next_offset in self._stretches.get(number, []):
             if base_offset <= at:

@@ -1,8 +1,8 @@
-"""Moves of the metadata log while the cluster lives, drawn apart from all else.
+"""Moves of the metadata log while the cluster lives, drawn apart from all other faults.
 
-move.moved   the log ended, and goes on in another
+move.moved   the old log is sealed, and the new log continues it
 
-What befalls those who move it, and others meanwhile, is in movers.py; nothing of that is promised.
+movers.py defines the faults during a move; no run promises them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _SHARE: Final = 0.1
 class LogMovePlan:
     """The moves of one seed.
 
-    moves: how often the log is moved.  movers: machines that run the command, at once.
-    is_harsh: they and gateways are killed meanwhile, and logs are away.
+    moves: how often the log is moved.  movers: machines that run the command at the same time.
+    is_harsh: movers and gateways are killed during the move, and logs are unreachable.
     """
 
     moves: int = 0
@@ -37,16 +37,17 @@ class LogMovePlan:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Return what must come true."""
+        """Return the promised kinds."""
         return (MOVED,) if self.is_on else ()
 
 
 def draw_moves(seed: int, *, is_calm: bool, all_reach_log: bool) -> LogMovePlan:
-    """Return the moves of a run.
+    """Draw the moves of a run.
 
-    all_reach_log: no gateway reads it through others; these do not show it as gateways do.
+    all_reach_log: no gateway reads the log through others, which do not show a move as the log
+    does.
     """
-    # The number leaves alone the seeds by which planted bugs are known to be found.
+    # This share keeps the draws of the seeds with which tests find planted bugs.
     if not all_reach_log or Random(f"{seed}/moves 1").random() >= _SHARE:
         return LogMovePlan()
     rng = Random(f"{seed}/moves")

@@ -1,13 +1,13 @@
-"""What the pipelines of a run are like, and what goes wrong in them; drawn apart from all else.
+"""The pipelines of a run and their faults; drawn apart from all other faults.
 
-Kinds, beside those of log and store, which strike a driver as they strike a gateway:
+Kinds, besides those of log and store, which strike a driver as they strike a gateway:
 
-    crash, crash_point, drain, stall, isolate  what they are for gateways; a driver also dies
-                just before it reads, and leaves while a round is under way
-    twice       a task is done twice, at once or one after the other, and either's result counts
-    lost_task   the results of a task never come
+    crash, crash_point, drain, stall, isolate  as for gateways; a driver also dies
+                just before it reads, and leaves during a round
+    twice       a task runs twice, in parallel or in turn, and either result counts
+    lost_task   the results of a task never arrive
     failed_task a task fails as a whole
-    slow_task   the results of a task come late
+    slow_task   the results of a task arrive late
     skew        the clock of one driver is wrong by an hour
 """
 
@@ -43,8 +43,9 @@ class TaskFaults:
 class PipelinePlan:
     """The pipelines of one seed.
 
-    drivers: how many at once.  is_bold: they heed no claim.  pause_seconds: between two rounds.
-    backup_ms, orphan_scan_ms: of the gateways; 0 for never.  compacts: there is a compacted topic.
+    drivers: how many at once.  is_bold: they ignore claims.  pause_seconds: between two rounds.
+    backup_ms, orphan_scan_ms: of the gateways; 0 for never.  compacts: the run has a compacted
+    topic.
     """
 
     drivers: int = 0
@@ -61,7 +62,7 @@ class PipelinePlan:
 
     @property
     def settings_of_gateways(self) -> dict[str, str]:
-        """Return what gateways beside a pipeline are set to; nothing where there is none."""
+        """Return the settings of gateways beside a pipeline; none if the run has no pipeline."""
         if not self.drivers:
             return {}
         return {
@@ -71,10 +72,10 @@ class PipelinePlan:
 
 
 def draw_pipelines(rng: Random, *, is_calm: bool, with_wrong_clocks: bool) -> PipelinePlan:
-    """Return the pipelines of a run.
+    """Draw the pipelines of a run.
 
-    with_wrong_clocks: a gateway's is wrong already, and log time may stand still for a day: what
-    would have to rest then rests that long.
+    with_wrong_clocks: a gateway's clock is wrong, so log time may stand still for a day.  Then
+    every wait in log time lasts that long.
     """
     drivers = rng.choice((0, 0, 1, 1, 1, 2, 2))
     if not drivers:

@@ -1,7 +1,7 @@
-"""What each gateway of a run is given at its start of the settings that are the cluster's.
+"""The cluster-wide settings of each gateway of a run at its start.
 
-Drawn apart from all else.  A value is careful, and keeps all there is for as long as a run lasts,
-or brief, and lets go what is a few seconds old.
+Drawn apart from all other faults.  A careful value keeps all records for longer than a run lasts.
+A brief value lets gateways remove records that are a few seconds old.
 """
 
 from __future__ import annotations
@@ -24,23 +24,25 @@ def _nothing() -> dict[int, dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class SettingsPlan:
-    """static: by node id, of all gateways; empty where a run is about something else."""
+    """static: by node id, of all gateways; empty if the run tests something else."""
 
     static: Mapping[int, Mapping[str, str]] = field(default_factory=_nothing)
 
     def of(self, node_id: int) -> Mapping[str, str]:
-        """Return what a gateway is given."""
+        """Return the settings of a gateway."""
         return self.static.get(node_id, {})
 
     def is_careful(self, node_id: int, name: str) -> bool:
-        """Tell whether a gateway was given what keeps all."""
+        """Tell whether a gateway's settings keep all records."""
         return self.static[node_id][name] != BRIEF[name]
 
 
 def draw_static(seed: int, gateways: int, *, may_draw: bool) -> SettingsPlan:
-    """Return what gateways 1 to `gateways` are given; may_draw: all of them tell it.
+    """Draw the settings of gateways 1 to `gateways`; may_draw: every gateway announces its
+    settings.
 
-    One retention is careful at least: other clients' topics set none either, and must keep all.
+    At least one retention is careful: other clients' topics set none either, and must keep all
+    records.
     """
     rng = Random(f"{seed}/static settings")
     if not may_draw or rng.random() >= _SHARE:

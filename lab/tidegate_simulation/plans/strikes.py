@@ -1,4 +1,4 @@
-"""Counts the faults that landed, and sees to it that those which were promised do."""
+"""Counts the faults that landed, and forces those that were promised."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from random import Random
 
 _MAX_PATIENCE = 12
-# Of kinds that strike tasks: there may be few.
+# For kinds that strike tasks: a run may have few tasks.
 _PIPELINE_PATIENCE = 3
-# What strikes calls that a run may make but once.
+# Kinds that strike calls which a run may make only once.
 _RARE = frozenset({"store.delete_error"})
 
 
@@ -20,8 +20,8 @@ def _patience(kind: str) -> int:
 class Strikes:
     """A run's faults by kind.
 
-    promised: kinds that must land.  Rates alone would leave some of them out in a short run, so a
-    kind is due, once, when it was passed over for a few of the calls that it can strike.
+    promised: kinds that must land.  Rates alone would leave some kinds out in a short run.  So a
+    promised kind is due once, after it was passed over for a few of the calls that it can strike.
     """
 
     def __init__(self, promised: Iterable[str], rng: Random) -> None:
@@ -32,12 +32,12 @@ class Strikes:
         self._is_on = False
 
     def promise(self, kinds: Iterable[str]) -> None:
-        """From now on these must land, too; of kinds that are events."""
+        """Promise further kinds of events."""
         for kind in kinds:
             self._calls_left.setdefault(kind, 0)
 
     def is_due(self, kind: str) -> bool:
-        """Count a call that this kind can strike; True when it has to."""
+        """Count a call that this kind can strike; return True if the fault must land now."""
         if not self._is_on or self.landed[kind] or kind not in self._calls_left:
             return False
         self._calls_left[kind] -= 1
@@ -49,18 +49,18 @@ class Strikes:
             self.landed[kind] += times
 
     def missing(self) -> tuple[str, ...]:
-        """Return what was promised and has not landed yet."""
+        """Return the promised kinds that have not landed yet."""
         return tuple(kind for kind in self._calls_left if not self.landed[kind])
 
     @property
     def is_on(self) -> bool:
-        """Tell whether faults may strike."""
+        """Tell whether faults can strike."""
         return self._is_on
 
     def turn_on(self) -> None:
-        """Begin to force what was promised."""
+        """Begin to force the promised kinds."""
         self._is_on = True
 
     def turn_off(self) -> None:
-        """Force nothing any more."""
+        """Stop forcing kinds."""
         self._is_on = False

@@ -1,9 +1,9 @@
-"""Rolling upgrades and damaged entries, drawn apart from all else.
+"""Rolling upgrades and damaged entries, drawn apart from all other faults.
 
-rolling_upgrade     gateways begin as an older release and are restarted one by one as the newer
+rolling_upgrade     gateways begin with an older release and restart one by one with the newer
                     one; then the cluster is raised to its metadata.version (upgrader.py)
-late_gateway        one of them is down meanwhile, and comes back as the older release
-log.damaged_entry   a byte of an entry that a machine reads is another; only of one with a checksum
+late_gateway        one gateway is down meanwhile, and restarts with the older release
+log.damaged_entry   a machine reads an entry with a wrong byte; only entries with a checksum
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DAMAGE_SHARE: Final = 0.06
 class VersionPlan:
     """The releases of one seed.
 
-    damage_rate: of reads, where there is anything to damage.  older: up to which metadata.version
+    damage_rate: of reads of entries that can be damaged.  older: the highest metadata.version that
     the older release reads.
     """
 
@@ -38,7 +38,7 @@ class VersionPlan:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Return what was drawn."""
+        """Return the drawn kinds."""
         drawn = {
             UPGRADE_KIND: self.is_rolling,
             LATE_KIND: self.has_late,
@@ -48,19 +48,19 @@ class VersionPlan:
 
     @property
     def first_release(self) -> int:
-        """Return the metadata.version up to which gateways read when the run begins."""
+        """Return the highest metadata.version that gateways read when the run begins."""
         return self.older if self.is_rolling else NEWEST
 
 
 def draw_versions(
     seed: int, *, is_calm: bool, may_be_late: bool, may_roll: bool = True
 ) -> VersionPlan:
-    """Return the releases of a run.
+    """Draw the releases of a run.
 
-    may_be_late: a gateway can be away until its lease has run out, and all else still be judged.
+    may_be_late: a gateway can be absent until its lease has expired, and every check still applies.
     may_roll: no drawn fault needs gateways that run for long.
     """
-    # The number leaves alone the seeds by which planted bugs are known to be found.
+    # This share keeps the draws of the seeds with which tests find planted bugs.
     rng = Random(f"{seed}/versions 833")
     if rng.random() < _UPGRADE_SHARE:
         if not may_roll:

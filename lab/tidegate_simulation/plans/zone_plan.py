@@ -1,12 +1,12 @@
-"""Where the gateways and the clients of a run are, and between which parts nothing passes.
+"""The zones of the gateways and clients of a run, and the cuts between parts of the world.
 
-Without `--zones` each gateway has a zone of its own, or all are of one and lend each other objects.
-With it there is at least one in each of so many zones, clients have zones, too, and these are drawn
-apart from all else:
+Without `--zones` each gateway has a zone of its own, or all share one zone and lend each other
+objects.  With `--zones` each zone has at least one gateway, clients have zones, too, and the
+following kinds are drawn apart from all others:
 
-partition.log          calls of a gateway reach the log, and no answer comes back
+partition.log          calls of a gateway reach the log, and no answer returns
 partition.store        a gateway cannot reach the store
-partition.store_deaf   its calls reach the store, and no answer comes back
+partition.store_deaf   its calls reach the store, and no answer returns
 partition.peers        two gateways cannot reach each other, or one cannot reach the other
 partition.clients      some clients cannot reach a gateway, or it does not reach them
 partition.zones        nothing passes between two zones, or nothing in one direction
@@ -42,14 +42,14 @@ _LENDING_SHARE: Final = 0.25
 
 
 def has_zones(seed: int) -> bool:
-    """Tell whether somebody asks for zones in a seed."""
-    # The number leaves alone the seeds by which planted bugs are known to be found.
+    """Tell whether probers ask for zones in a seed."""
+    # This share keeps the draws of the seeds with which tests find planted bugs.
     return Random(f"{seed}/zones 3705").random() < _ZONED_SHARE
 
 
 def lends(seed: int) -> bool:
-    """Tell whether all gateways of a seed are of one zone, and lend each other objects."""
-    # The number leaves alone the seeds by which planted bugs are known to be found.
+    """Tell whether all gateways of a seed share a zone and lend each other objects."""
+    # This share keeps the draws of the seeds with which tests find planted bugs.
     return not has_zones(seed) and Random(f"{seed}/lending 1370").random() < _LENDING_SHARE
 
 
@@ -58,8 +58,8 @@ class ZonePlan:
     """The zones of one seed.
 
     asked: the number of `--zones`, 0 without.  of_gateways: by node id.  lend: gateways of a zone
-    lend each other objects.  is_probed: gateways look whether others answer, and somebody asks
-    where clients of a zone should go.
+    lend each other objects.  is_probed: gateways probe each other, and probers ask where clients of
+    a zone should connect.
     """
 
     seed: int
@@ -85,7 +85,7 @@ class ZonePlan:
         return 1 if lends(self.seed) else ENOUGH
 
     def of_client(self, name: str) -> str:
-        """Return the zone of a client; "" if it knows none."""
+        """Return the zone of a client; "" if it knows no zone."""
         if not self.asked:
             return ""
         rng = Random(f"{self.seed}/zone of {name}")

@@ -1,1 +1,1 @@
-"""Clients that ask for service, and judge each answer."""
+"""Clients that probe a service and judge each answer."""

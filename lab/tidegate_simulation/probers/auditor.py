@@ -1,10 +1,10 @@
 """Reads the metadata log as it grows, for rules about time that no single state can show.
 
-- A claim is not taken from a gateway that lives.
-- Nobody expires a gateway that wrote an entry half a lease ago or less, however wrong clocks are.
+- No gateway takes a claim from a live gateway.
+- No gateway expires a gateway that wrote an entry half a lease ago or less, whatever clocks say.
 
-It notes for the checker from when to when a gateway is *unaware*: a lone gateway that the log does
-not answer goes on serving its groups, and cannot know that another gateway has ended its lease.
+The auditor notes for the checker when a gateway is *unaware*: a lone gateway without answers of the
+log still serves its groups, and cannot know that another gateway has expired its lease.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Auditor:
         self._unaware: dict[int, list[str]] = {}
 
     async def run(self) -> None:
-        """Do so until no operation is left."""
+        """Read the log until no operation is left."""
         try:
             while self._workload.operations_left > 0:
                 self._read()

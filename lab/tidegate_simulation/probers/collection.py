@@ -1,4 +1,4 @@
-"""What is dead must go, once nothing is wrong any more: what stays for good is a leak."""
+"""Dead objects must be deleted after healing: an object that stays forever is a leak."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tidegate_coordination.rules.housekeeping import collectable
 
 from ..world.world import World
 
-# Of log time, behind the grace period: rounds of housekeeping, and the claim for them.
+# In log time, after the grace period: rounds of housekeeping, and the claim for them.
 SLACK_MS: Final = 60_000
 _LOOK_SECONDS: Final = 5.0
 
 
 def leaks(world: World) -> int:
-    """Return how many objects should have been collected long ago.
+    """Return the number of objects that housekeeping should have deleted long ago.
 
-    What merged segments took the place of is left out: it waits for a copy of the log.
+    Superseded objects are left out: they wait for a copy of the log.
     """
     state = world.watch.state
     grace_ms = int(world.settings["object.delete.grace.ms"])
@@ -27,6 +27,6 @@ def leaks(world: World) -> int:
 
 
 async def wait_for_collection(world: World) -> None:
-    """Return once nothing is leaked."""
-    while leaks(world):  # noqa: ASYNC110 - housekeeping tells nobody
+    """Return once no object is leaked."""
+    while leaks(world):  # noqa: ASYNC110 - housekeeping sends no event
         await trio.sleep(_LOOK_SECONDS)

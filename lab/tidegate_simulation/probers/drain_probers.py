@@ -1,6 +1,6 @@
-"""Watches gateways that drain, and judges what they say by their own replica.
+"""Watches draining gateways, and judges their answers by their own replicas.
 
-An answer counts only if nothing that it follows from changed from question to answer.
+An answer counts only if no fact that it depends on changed between request and answer.
 
 - A group's coordinator is the live holder of its claim; without one, nobody that drains is named
   while others do not.
@@ -34,8 +34,9 @@ from ..world.world import NotReachable
 
 ANSWER_SECONDS: Final = 20.0
 PAUSE_SECONDS: Final = 1.0
-# After so long it has asked for the claims to be released, or stood still all the time.  What it
-# writes comes in the order in which it was asked for, so more entries than these bring that, too.
+# After this long the gateway has asked for the release of its claims, or has been stopped
+# throughout.  A gateway's writes land in the order of its requests, so more entries than these
+# contain the release, too.
 ASKED_SECONDS: Final = 3.0
 ENTRIES: Final = 2
 _NOT_HERE: Final = frozenset(
@@ -49,9 +50,9 @@ _NOT_HERE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A gateway, and what its answers follow from.
+    """A gateway, and the facts that its answers depend on.
 
-    log_answered_at: when its metadata log had answered last, as it was chosen.
+    log_answered_at: when its metadata log had last answered, at the time of the choice.
     """
 
     node: Node
@@ -71,13 +72,13 @@ class _Seen:
 
     @property
     def _may_have_been_cut_off(self) -> bool:
-        """Tell whether it may have been cut off from the log meanwhile, and named whom it hears."""
+        """Tell whether a cut from the log may have changed which gateways its answers name."""
         lease_seconds = self.state.gateways.lease_ms / 1000
         return trio.current_time() >= self.log_answered_at + lease_seconds
 
     @property
     def has_to_go(self) -> bool:
-        """Tell whether it drains, and others do not."""
+        """Tell whether the gateway drains and another gateway does not."""
         brokers = self.state.gateways.brokers()
         mine = self.gateway.coordinator.incarnation
         drains = any(each.incarnation == mine and each.draining for each in brokers)
@@ -100,9 +101,9 @@ def _seen(node: Node, gateway: Gateway) -> _Seen:
 
 @dataclass(slots=True)
 class _Held:
-    """Claims of a gateway that has to go: since when.
+    """The claims of a gateway that has to release them, and since when.
 
-    clock_ms: of its last entry.  entries: those that came later than ASKED_SECONDS, at least.
+    clock_ms: of its last entry.  entries: at least those that are later than ASKED_SECONDS.
     """
 
     since: float
@@ -141,7 +142,7 @@ class DrainProber(PlainProducer):
             probes.append(self._probe_produce)
         await self.rng.choice(probes)(seen)
 
-    # -- what it holds ----------------------------------------------------------------------------
+    # -- claims -----------------------------------------------------------------------------------
 
     def _look(self, seen: _Seen) -> None:
         incarnation = seen.gateway.coordinator.incarnation
@@ -160,7 +161,7 @@ class DrainProber(PlainProducer):
             self._world.complain("claims kept", text)
             self._held.pop(incarnation, None)
 
-    # -- what it says -----------------------------------------------------------------------------
+    # -- answers ----------------------------------------------------------------------------------
 
     async def _probe_find(self, seen: _Seen) -> None:
         connection = await self.client.connection(seen.node.node_id)
@@ -185,7 +186,8 @@ class DrainProber(PlainProducer):
         group = seen.state.groups.get(STEADY_GROUP)
         if group is None or not group.members:
             return
-        # As the member itself might; that it lives is true, and heard where it counts anyway.
+        # As the member itself might send: the member is live, and its own gateway gets its
+        # heartbeats.
         member = self.rng.choice(group.members).member_id
         request = heartbeat.HeartbeatRequest(STEADY_GROUP, group.generation, member)
         reply = await connection.send("Heartbeat", heartbeat, 4, request)

@@ -1,7 +1,7 @@
-"""Judges what a gateway tells clients once it has not reached the log for longer than its lease.
+"""Judges the answers of a gateway that has not reached the log for longer than its lease.
 
-By then others may have ended it, and serve; it cannot know.  So it may answer nothing that only a
-gateway with the newest state can, as long as it knows another one that takes new work.
+By then another gateway may have expired and replaced it without its knowledge.  So while it knows
+another gateway that accepts new work, it must refuse every request that needs the newest state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..clients.client import ClientConnection, Disconnected
 from ..world.node import Node
 from ..world.world import NotReachable, World
 
-# Renewals ask every third of a lease or two; what is asked then has to be unanswered for a while.
+# The gateway renews every third of a lease or two; then the renewal has to time out.
 _LEASES: Final = 5 / 3
 _SPARE_SECONDS: Final = 1.0
 _ANSWER_SECONDS: Final = 5.0
@@ -36,7 +36,7 @@ class Isolated:
     since: float
 
     async def judge(self) -> None:
-        """Ask it, if that is long enough; what goes wrong with the connection tells nothing."""
+        """Ask the gateway if that is long enough; errors of the connection prove nothing."""
         if not self._must_know:
             return
         with trio.move_on_after(_ANSWER_SECONDS):
@@ -55,7 +55,7 @@ class Isolated:
     @property
     def _must_know(self) -> bool:
         log, lease_ms = self.world.plan.log, int(self.world.settings["lease.ms"])
-        late_seconds = log.slow_seconds if log.slow else 0.0  # an answer may be on its way
+        late_seconds = log.slow_seconds if log.slow else 0.0  # an answer may be in flight
         seconds = _LEASES * lease_ms / 1000 + late_seconds + _SPARE_SECONDS
         return (
             trio.current_time() >= self.since + seconds
@@ -89,7 +89,7 @@ class Isolated:
         read: fetch.FetchResponse = await reply.wait(_ANSWER_SECONDS)
         code = read.responses[0].partitions[0].error_code
         self._check("Fetch", code == ErrorCode.NOT_LEADER_OR_FOLLOWER, code)
-        # Without records, it is refused in any case.
+        # Without records, the request is refused in any case.
         data = produce.TopicProduceData(
             topic_id=topic.topic_id, partition_data=[produce.PartitionProduceData(0)]
         )

@@ -1,4 +1,4 @@
-"""What gateways think of each other, seen from outside: who lives must not be absent for long."""
+"""Checks from outside that no live gateway is absent in another gateway's view for long."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import trio
 
 from ..world.node import Node
 
-# A look begins every second and takes up to three; a slow network may make it fail once or twice.
+# Each second a probe begins, up to three seconds long; a slow network may fail one or two.
 FORGIVE_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 0.25
 
 
 def is_absent(incarnation: int, nodes: Iterable[Node]) -> bool:
-    """Tell whether some gateway takes an incarnation for absent."""
+    """Tell whether some gateway counts an incarnation as absent."""
     return any(incarnation in absent_of(each) for each in nodes)
 
 
 def absent_of(node: Node) -> frozenset[int]:
-    """Return the incarnations that the gateway of a machine takes for absent."""
+    """Return the incarnations that the gateway of a machine counts as absent."""
     gateway = node.gateway
     return gateway.absent if gateway is not None and gateway.is_ready else frozenset()
 
 
 async def wrongly_absent(nodes: Sequence[Node]) -> str:
-    """Wait until all who live are forgiven, in a world without faults; say who is not in time."""
+    """Wait, without faults, until no live gateway is absent; return those that still are."""
     with trio.move_on_after(FORGIVE_SECONDS):
         while _said(nodes):  # noqa: ASYNC110 - they change one by one
             await trio.sleep(_LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""Clients that wait until nothing is wrong any more, and then ask for service: it must be good."""
+"""Clients that wait until the world is healed, and then check that gateways serve well."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _LATEST = -1
 
 
 async def _until_healed(client: Client) -> None:
-    while not client.world.healed:  # noqa: ASYNC110 - the nemesis tells nobody
+    while not client.world.healed:  # noqa: ASYNC110 - the nemesis sends no event
         await trio.sleep(1.0)
 
 
 class GroupProber(GroupMember):
-    """Joins a group that others may have left half way through a rebalance."""
+    """Joins a group that other members may have left in the middle of a rebalance."""
 
     async def run(self) -> None:
         """Join, and leave."""
@@ -37,7 +37,7 @@ class GroupProber(GroupMember):
 
 
 class WakeProber:
-    """Waits for a record in one long poll, and sends it meanwhile."""
+    """Waits for a record in one long poll, and sends the record meanwhile."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         self.client = Client(workload.world, name)
@@ -48,7 +48,7 @@ class WakeProber:
         self._producer = PlainProducer(workload, f"{name} producer")
 
     async def run(self) -> None:
-        """Do so twice."""
+        """Poll twice."""
         await _until_healed(self.client)
         await trio.sleep(SETTLE_SECONDS)
         for _ in range(2):

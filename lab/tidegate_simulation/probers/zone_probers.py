@@ -1,8 +1,9 @@
-"""Asks any gateway, at any time, where clients of a zone should go, and judges the answers.
+"""Asks any gateway, at any time, where clients of a zone should connect, and judges the answers.
 
-What is right follows from the replica of the gateway that answers, and from whom it takes for
-absent: an answer counts only if that gateway lived, and no gateway came, drained, went, became
-absent or was forgiven there, nor was it cut off from the log, from question to answer.
+The right answer follows from the answering gateway's replica and its set of absent gateways.  An
+answer counts only if nothing of this changed between request and answer: the gateway lived, its
+replica showed no gateway that registered, drained, left, became absent or returned, and the gateway
+was not cut off from the log.
 
 - A client that says its zone is told leaders there, none that drains or is absent, while the zone
   has such.
@@ -40,14 +41,15 @@ _FETCH_VERSIONS: Final = (11, 12, 13, 17)
 _BY_ID: Final = 13
 
 Leaders = dict[tuple[str, int], tuple[int, list[int]]]
-"""Topic id and partition -> leader, replicas.  By id: a name may be another topic's soon after."""
+"""Topic id and partition -> leader, replicas.  By id, because a new topic may soon have the name.
+"""
 
 
 @dataclass(slots=True)
 class _Watched:
-    """A gateway under question.
+    """A probed gateway.
 
-    log_answered_at: when its metadata log had answered last, as it was chosen.
+    log_answered_at: when its metadata log had last answered, at the time of the choice.
     """
 
     node: Node
@@ -61,13 +63,13 @@ class _Watched:
 
     @property
     def is_unchanged(self) -> bool:
-        """Tell whether all its answers since this was made follow from its present replica."""
+        """Tell whether all its answers since this was made depend on its present replica."""
         is_same = self.node.gateway is self.gateway and _version(self.gateway) == self.version
         return is_same and not self._may_have_been_cut_off_or_back
 
     @property
     def _may_have_been_cut_off_or_back(self) -> bool:
-        """Tell whether it may have been cut off from the log for a moment, or have come back."""
+        """Tell whether it may have been cut off from the log for a moment, or reconnected."""
         coordinator = self.gateway.coordinator
         if coordinator.is_cut_off:
             return coordinator.log_answered_at != self.log_answered_at
@@ -75,31 +77,32 @@ class _Watched:
         return trio.current_time() >= self.log_answered_at + lease_seconds
 
     def version_of(self, key: Key) -> int:
-        """Return the version of a key's topic in its replica; -1 where there is none."""
+        """Return the version of a key's topic in its replica; -1 if there is none."""
         topic = self.gateway.coordinator.state.topics.by_id.get(key.topic_id)
         return topic.version if topic is not None else -1
 
     @property
     def leaving(self) -> list[GatewayLife]:
-        """Return those that drain in its replica."""
+        """Return the draining gateways of its replica."""
         return [each for each in self.table.brokers() if each.draining]
 
     def connections_of(self, client_id: str) -> int:
-        """Return how many connections of a client id are open at the gateway's end."""
+        """Return the number of open connections of a client id at the gateway's end."""
         peers = [each.peer for each in self.gateway.connections]
         return sum(each.client_id == client_id for each in peers)
 
     def recommended(self, zone: str) -> set[int]:
-        """Return who may lead for a zone; without one there, anybody who may lead.
+        """Return the gateways that may lead for a zone; without one there, all gateways that may
+        lead.
 
-        Nobody, where the replica holds no gateway that lives.
+        Empty if the replica holds no live gateway.
         """
         leading = self._leading()
         nearby = {each.node_id for each in leading if each.zone == zone}
         return nearby or {each.node_id for each in leading}
 
     def is_served(self, zone: str) -> bool:
-        """Tell whether a zone has a gateway that takes new work and answers."""
+        """Tell whether a zone has a gateway that accepts new work and answers."""
         return any(each.zone == zone and not each.draining for each in self._leading())
 
     def _leading(self) -> list[GatewayLife]:
@@ -123,7 +126,7 @@ class ZoneProber:
         while self._workload.operations_left > 0:
             watched = self._any_gateway()
             if watched is not None:
-                with suppress(Disconnected, NotReachable):  # a fault: there is nothing to judge
+                with suppress(Disconnected, NotReachable):  # a fault: there is no answer to judge
                     await self._probe(watched)
             await self._pause()
 
@@ -135,18 +138,18 @@ class ZoneProber:
             await self._rng.choice(probes)(watched, self._zone())
 
     async def _pause(self) -> None:
-        """Wait a while, but be there when a gateway begins to drain: that is soon over."""
+        """Wait a while, but return when a gateway begins to drain, because a drain is soon over."""
         before = self._leaving()
         until = trio.current_time() + self._rng.random() * PAUSE_SECONDS
         while trio.current_time() < until and self._leaving() <= before:  # noqa: ASYNC110 - no news
             await trio.sleep(LOOK_SECONDS)
 
     def _leaving(self) -> set[int]:
-        """Return the lives that some replica sees draining."""
+        """Return the lives that drain in some replica."""
         return {life.incarnation for each in self._gateways() for life in each.leaving}
 
     def _any_gateway(self) -> _Watched | None:
-        """Return any, preferring those who see another one drain."""
+        """Return any gateway, preferably one whose replica shows another one draining."""
         gateways = self._gateways()
         some = [each for each in gateways if each.leaving] or gateways
         return self._rng.choice(some) if some else None
@@ -173,10 +176,10 @@ class ZoneProber:
         client_id = self._rng.choice((f"app,zone={zone}", f"automq_az={zone}&app-0"))
         async with self._connected(watched, client_id) as connection:
             told = await _leaders(connection)
-        self._judge(watched, told, zone, f"{client_id} said so")
+        self._judge(watched, told, zone, f"{client_id} named it")
 
     async def _probe_racks(self, watched: _Watched, zone: str) -> None:
-        """Two connections of one client id fetch, a third asks."""
+        """Let two connections of one client id fetch, and a third one ask."""
         racks = (zone, self._zone())
         name = f"{self.client.name} {self.client.link}"
         async with (
@@ -188,7 +191,7 @@ class ZoneProber:
             for connection, rack in zip((one, two), racks, strict=True):
                 await self._fetched(connection, self._rng.choice(self._workload.keys), rack)
             told, to_all = await _leaders(third), await _leaders(stranger)
-            # One that the gateway closed before it answered is one that said nothing.
+            # A connection that the gateway closed before an answer sent no rack.
             are_open = watched.connections_of(name) == len((one, two, third))
         if not are_open:
             return
@@ -212,7 +215,7 @@ class ZoneProber:
         if shown is None or part is None or part.error_code or not watched.is_unchanged:
             return
         if watched.version_of(key) != version:
-            return  # a topic that grows has other leaders
+            return  # a growing topic has other leaders
         near = watched.recommended(zone) & set(shown[1])
         is_here = watched.gateway.identity.zone == zone
         must_move = bool(near) and not is_here and watched.is_served(zone)
@@ -284,9 +287,9 @@ async def _leaders(connection: ClientConnection) -> Leaders:
 
 
 def _is_right(leader: int, replicas: list[int], allowed: set[int]) -> bool:
-    """Tell whether one who is allowed to leads, and is the first replica.
+    """Tell whether an allowed gateway leads and is the first replica.
 
-    Where no gateway lives, as in a replica that reads what was long ago, none is told.
+    Where no gateway lives, as in a replica that reads old entries, the answer names none.
     """
     if not allowed:
         return leader == NO_LEADER and not replicas
@@ -294,7 +297,9 @@ def _is_right(leader: int, replicas: list[int], allowed: set[int]) -> bool:
 
 
 def _different(one: Leaders, other: Leaders) -> dict[tuple[str, int], object]:
-    """Compare what both know of: topics come, go and grow meanwhile, which moves leaders."""
+    """Compare the topics in both answers: meanwhile topics appear, vanish and grow, which moves
+    leaders.
+    """
     grown = {topic for topic, _ in one.keys() ^ other.keys()}
     both = sorted(each for each in one.keys() & other.keys() if each[0] not in grown)
     return {each: (one[each], other[each]) for each in both if one[each] != other[each]}

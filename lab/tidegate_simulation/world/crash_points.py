@@ -1,7 +1,7 @@
 """Crashes at the worst moments: just before or just after a call to the log or the store.
 
-The wrapped call itself is the only thing between `before` and `after`, so a crash there is a crash
-between an effect and the knowledge of it.
+The wrapped call is the only thing between `before` and `after`.  So a crash there is a crash
+between an effect and its caller's knowledge of the effect.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PLACES = (
     "before read",
 )
 
-# What a driver of the pipeline does, who keeps no house.
+# The calls of a pipeline driver, which runs no housekeeping.
 PIPELINE_PLACES = (
     "before append",
     "after append",
@@ -46,13 +46,13 @@ Reach = Callable[[str], None]
 
 @dataclass(slots=True)
 class CrashPoint:
-    """The place and the count down to it; "" when there is none."""
+    """The call to crash at and the count of calls until then; "" when there is none."""
 
     place: str = ""
     calls_left: int = 0
 
     def arm(self, place: str, calls: int) -> None:
-        """Crash at the calls-th time that place is reached."""
+        """Crash when that call is reached for the calls-th time."""
         self.place, self.calls_left = place, calls
 
     def disarm(self) -> None:
@@ -60,7 +60,7 @@ class CrashPoint:
         self.place = ""
 
     def is_reached(self, place: str) -> bool:
-        """Count a call; true once, when the time has come."""
+        """Count a call; return True once, when the count is reached."""
         if place != self.place:
             return False
         self.calls_left -= 1
@@ -71,7 +71,7 @@ class CrashPoint:
 
 
 class PointedLog:
-    """A log that says where its caller stands."""
+    """A log that reports each call of its caller to a crash point."""
 
     def __init__(self, log: MetadataLog, reach: Reach) -> None:
         self._log = log
@@ -121,7 +121,7 @@ class PointedLog:
 
 
 class PointedStore:
-    """A store that says where its caller stands.
+    """A store that reports each call of its caller to a crash point.
 
     read: called with the key of an object that is about to be read in part.
     """

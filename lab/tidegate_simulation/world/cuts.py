@@ -1,4 +1,4 @@
-"""Between which parts of the world nothing passes now: pairs of names of parts, or of zones."""
+"""The cuts of the network now, as pairs of names of parts or of zones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 Pair: TypeAlias = tuple[str, str]
-"""Who does not reach whom."""
+"""The pairs of parts that do not reach each other."""
 
 
 class Cuts:
@@ -20,7 +20,7 @@ class Cuts:
         self._pairs: Counter[Pair] = Counter()
 
     def reaches(self, source: str, target: str) -> bool:
-        """Tell whether what one part sends arrives at another."""
+        """Tell whether bytes of one part arrive at another."""
         if not self._pairs:
             return True
         between_zones = (self._zone(source), self._zone(target))
@@ -37,7 +37,7 @@ class Cuts:
 
     @contextmanager
     def between(self, pairs: Iterable[Pair]) -> Generator[None]:
-        """Let nothing pass from the first to the second of each pair."""
+        """Block all bytes from the first part to the second of each pair."""
         cut = Counter(pairs)
         self._pairs += cut
         try:

@@ -1,6 +1,6 @@
-"""A log that, against its promise, hands out an entry with a wrong byte now and then.
+"""A log that breaks its contract: now and then it returns an entry with a wrong byte.
 
-Only entries with a checksum: nothing could be demanded of a reader of others.
+It damages only entries with a checksum: a reader cannot detect damage in other entries.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidegate_coordination.log.metadata_log import (
 class DamagedLog:
     """See the module's head.
 
-    strikes: asked at every read that could be damaged.  has_struck: this reader got to see damage.
+    strikes: asked at every read that could be damaged.  has_struck: this reader has read damage.
     """
 
     def __init__(self, log: MetadataLog, rng: Random, strikes: Callable[[], bool]) -> None:

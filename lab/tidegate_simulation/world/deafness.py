@@ -1,6 +1,6 @@
-"""What a machine sees of the log and the store that hears no answers: all is done, and not known.
+"""The log and the store of a machine that gets no answers: each call takes effect, unseen.
 
-Neither draws anything, and both only pass calls on while nothing is wrong.
+Neither class draws random numbers.  Both only pass calls on while answers arrive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidegate_storage.stores.object_store import Buffer, ObjectInfo, ObjectStore
 
 
 class DeafLog:
-    """A log whose answers may be lost.  is_deaf: they are, now."""
+    """A log whose answers may be lost.  is_deaf: answers are lost now."""
 
     def __init__(self, log: MetadataLog) -> None:
         self.is_deaf = False
@@ -74,7 +74,7 @@ class DeafLog:
 
 
 class DeafStore:
-    """A store whose answers may be lost.  is_deaf: they are, now."""
+    """A store whose answers may be lost.  is_deaf: answers are lost now."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.is_deaf = False

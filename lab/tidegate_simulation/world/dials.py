@@ -1,7 +1,8 @@
-"""How simulated gateways connect to each other at the addresses that clients are told.
+"""How simulated gateways connect to each other at the addresses that clients get.
 
-What clients can be cut off from, a gateway can, too: where a cut lies between them, or one of them
-is unreachable, nobody answers at all; where no gateway listens, the connection is refused at once.
+A cut between clients and a gateway can also separate two gateways.  If a cut lies between two
+gateways, or one of them is unreachable, a connection attempt gets no answer.  Where no gateway
+listens, the connection is refused at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _NODE: Final = "node"
 
 
 def host_of(node_id: int) -> str:
-    """Return the name by which clients connect to a gateway."""
+    """Return the host name that clients use for a gateway."""
     return f"{_NODE}{node_id}"
 
 
@@ -33,7 +34,7 @@ class SimulatedDial:
         self._asker = asker
 
     def __call__(self, host: str, port: int) -> Callable[[], Coroutine[Any, Any, trio.abc.Stream]]:
-        """Return what opens connections to a gateway."""
+        """Return a function that opens connections to a gateway."""
         node_id = int(host.removeprefix(_NODE))
 
         async def connect() -> trio.abc.Stream:
@@ -54,7 +55,7 @@ class SimulatedDial:
 
 
 class TransportStream(trio.abc.Stream):
-    """An end of an in-memory connection, as Trio's streams are."""
+    """One end of an in-memory connection, with the interface of Trio's streams."""
 
     def __init__(self, transport: MemoryTransport) -> None:
         self._transport = transport

@@ -1,4 +1,4 @@
-"""The disk of a simulated machine: it outlives the gateway, and things befall it."""
+"""The disk of a simulated machine: it outlives the gateway, and faults strike it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tidegate_storage.stores.object_store import Buffer
 class SimulatedDisk(MemoryDiskSteps):
     """See the module's head.
 
-    trouble: "full", "broken" or "".  on_refusal: called with it when it had an effect.
-    on_written: called when a file got its name.
+    trouble: "full", "broken" or "".  on_refusal: called with the trouble each time the disk
+    refuses.  on_written: called when a file is renamed to its final name.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class SimulatedDisk(MemoryDiskSteps):
         self._on_refusal = on_refusal
 
     def write(self, handle: int, body: Buffer) -> None:
-        """See DiskSteps: half of it is there when there is no room for more."""
+        """See DiskSteps.  If there is no room, half of the file is written."""
         if self.trouble:
             super().write(handle, bytes(body[: len(body) // 2]))
         self._refuse("full", errno.ENOSPC)
@@ -56,7 +56,7 @@ class SimulatedDisk(MemoryDiskSteps):
 
     @property
     def used_bytes(self) -> int:
-        """Return what the files take of it; one that is being written does not count yet."""
+        """Return the bytes that finished files take; a file in writing does not count yet."""
         return sum(
             -(-entry.size_bytes // BLOCK_BYTES) * BLOCK_BYTES
             for entry in self._entries()
@@ -64,17 +64,17 @@ class SimulatedDisk(MemoryDiskSteps):
         )
 
     def tear(self, random: Random) -> int:
-        """Lose the power; return how many files are not what they were."""
+        """Lose the power; return the number of damaged files."""
         before = self._contents()
         for path in before:
-            if random.random() < 0.5:  # the kernel was faster
+            if random.random() < 0.5:  # the kernel had written this one
                 self._sync(path)
         self.power_cut(random)
         after = self._contents()
         return sum(after.get(path) != content for path, content in before.items())
 
     def flip(self, random: Random) -> int:
-        """Change a bit of every other file; return of how many."""
+        """Flip a bit of every second file; return the number of flipped files."""
         contents = self._contents()
         chosen = [path for path in contents if contents[path] and random.random() < 0.5]
         for path in chosen:
@@ -82,7 +82,7 @@ class SimulatedDisk(MemoryDiskSteps):
         return len(chosen)
 
     def lose(self, random: Random) -> int:
-        """Remove some files, or all with their folder; return how many."""
+        """Remove some files, or the folder with all of them; return the number."""
         paths = list(self._contents())
         if random.random() < 0.3:
             self._root.names.clear()

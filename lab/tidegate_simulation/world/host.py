@@ -1,7 +1,8 @@
-"""One machine of the simulated world, life after life: it is started, dies, and is started again.
+"""One machine of the simulated world, life after life: it starts, dies, and starts again.
 
-What runs on it is said by the classes that derive from it: a gateway (node.py), a driver of the
-pipeline (pipelines.py).  Here is what befalls all of them, and what they reach the world through.
+A derived class says which process runs on the machine: a gateway (node.py) or a pipeline driver
+(pipelines.py).  This module holds the faults that strike every machine, and the clients through
+which the process reaches the world.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ LATE_SECONDS = 40.0
 
 @dataclass(slots=True)
 class _OpenedLog:
-    """A log that a life has opened."""
+    """A log that one life has opened."""
 
     url: str
     log: FaultyLog
@@ -59,11 +60,11 @@ _LOST_ENTRIES = "it lost entries"
 class Host(ABC):
     """See the module's head.
 
-    name: as violations show it.  clock_offset_seconds: how wrong its wall clock is; clock_rate: its
-    seconds in a true one.  prefix: of the kinds of what befalls it.  next_log: metadata.log.next.
-    is_early: this life was told to begin at a log that may not be whole yet.  is_held: it stays
-    away; away_until: until then, too.  went_on_at: when it was last told to, having stood still.
-    was_too_old: a life was refused by what the cluster's metadata.version is.
+    name: as violations show it.  clock_offset_seconds: the error of its wall clock.  clock_rate:
+    seconds of its clock in a true second.  prefix: of the kinds of events that strike it.
+    next_log: metadata.log.next.  is_early: this life begins at a log that may be incomplete.
+    is_held: the machine does not restart.  away_until: nor before this time.  went_on_at: when its
+    last stall ended.  was_too_old: the cluster's metadata.version refused one of its lives.
     """
 
     prefix = ""
@@ -99,12 +100,12 @@ class Host(ABC):
         self._deaf_store: DeafStore | None = None
         self._store: FaultyStore | None = None
 
-    # -- what derived classes say -----------------------------------------------------------------
+    # -- to be defined by derived classes ---------------------------------------------------------
 
     @property
     @abstractmethod
     def is_up(self) -> bool:
-        """Tell whether it does its work now."""
+        """Tell whether the process does its work now."""
 
     @abstractmethod
     async def _serve(self, nursery: trio.Nursery) -> None:
@@ -112,20 +113,20 @@ class Host(ABC):
 
     @abstractmethod
     def _forget(self) -> None:
-        """Let go of what died with the process."""
+        """Forget the objects that died with the process."""
 
-    def _read_object(self, key: str) -> None:  # noqa: B027 - few care
-        """Take note that it is about to read a part of an object."""
+    def _read_object(self, key: str) -> None:  # noqa: B027 - most hosts ignore it
+        """Note that the process is about to read a part of an object."""
 
     def _count(self, kind: str, times: int = 1) -> None:
         self._world.strikes.count(f"{self.prefix}{kind}", times)
 
     @property
     def has_begun(self) -> bool:
-        """Tell whether there is a life to be lost, be it still at its start."""
+        """Tell whether a process runs, even one that still starts."""
         return bool(self._logs)
 
-    # -- what befalls it --------------------------------------------------------------------------
+    # -- faults -----------------------------------------------------------------------------------
 
     def crash(self, *, comes_back_fast: bool = False) -> None:
         """Die at once; all memory is lost."""
@@ -138,12 +139,12 @@ class Host(ABC):
         self._drain.set()
 
     def stall(self) -> None:
-        """Stand still, until go_on(); the world does not."""
+        """Stop all tasks until go_on(); the world goes on."""
         if self._root is not None:
             self._world.stalls.stop(self._root)
 
     def go_on(self) -> None:
-        """Wake up, as if no time had passed."""
+        """Resume all tasks, as if no time had passed."""
         self.went_on_at = trio.current_time()
         if self._root is not None:
             self._world.stalls.go_on(self._root)
@@ -153,13 +154,13 @@ class Host(ABC):
         self._clock_offset_seconds += seconds
 
     def set_faults(self, log: LogFaults, store: StoreFaults) -> None:
-        """Change what goes wrong, in this life and later ones."""
+        """Change the rates of faults, for this life and later ones."""
         self._log_faults, self._store_faults = log, store
         self._apply_faults()
 
     @contextmanager
     def without_log(self, url: str = "") -> Generator[None]:
-        """Let nothing pass between this machine and a log; url: "" for all of them."""
+        """Block all traffic between this machine and a log; url: "" for all logs."""
         self._log_outages[url] += 1
         self._apply_faults()
         try:
@@ -170,7 +171,7 @@ class Host(ABC):
 
     @contextmanager
     def without_store(self) -> Generator[None]:
-        """Let nothing pass between this machine and the object store."""
+        """Block all traffic between this machine and the object store."""
         self._store_outages += 1
         self._apply_faults()
         try:
@@ -181,7 +182,7 @@ class Host(ABC):
 
     @contextmanager
     def deaf_to_log(self) -> Generator[None]:
-        """Let no answer of the log come back."""
+        """Lose all answers of the log to this machine."""
         self._log_deafness += 1
         self._apply_faults()
         try:
@@ -192,7 +193,7 @@ class Host(ABC):
 
     @contextmanager
     def deaf_to_store(self) -> Generator[None]:
-        """Let no answer of the object store come back."""
+        """Lose all answers of the object store to this machine."""
         self._store_deafness += 1
         self._apply_faults()
         try:
@@ -215,7 +216,7 @@ class Host(ABC):
     # -- its lives --------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Live, die, and live again; forever."""
+        """Start a life, and another one after its end; forever."""
         self._root = trio.lowlevel.current_task()
         await trio.sleep(self._rng.random() * 0.01)
         while True:
@@ -252,21 +253,21 @@ class Host(ABC):
             self._die_of(_causes(errors))
 
     def _stop_without_store(self, causes: str) -> None:
-        """What cannot reach the store may give up its start, and nothing else."""
+        """Accept that a start failed without the store; a running process must survive."""
         if self.is_up:
             self._die_of(causes)
         self._count("start failed")
 
     def _refuse_to_start(self, causes: str) -> None:
-        """It has to, at a copy that is not whole yet; that a log lost its end is another matter."""
+        """Accept a refusal of an incomplete copy; complain if the log lost its end."""
         if self.is_up or not self.is_early or _LOST_ENTRIES in causes:
             self._die_of(causes)
         self._count("refused to start")
 
     def _stop_on_damage(self, causes: str) -> None:
-        """A log that is corrupt stops whoever reads it, and must; but only such a log."""
+        """Accept that a corrupt log stopped its reader; complain if the log is not corrupt."""
         if self.is_early and not self.is_up:
-            self._refuse_to_start(causes)  # a copy that has only just begun
+            self._refuse_to_start(causes)  # the copy has only just begun
         elif "injected" not in causes and not any(each.has_struck for each in self._damaged):
             self._die_of(causes)
         self._count("stopped by damage")
@@ -277,7 +278,7 @@ class Host(ABC):
         self._count("stopped by damage")
 
     def _stop_as_too_old(self, causes: str) -> None:
-        """An older release must stop, but the cluster must not leave it behind while it lives."""
+        """Accept that an older release stopped; complain if its incarnation was live."""
         live = self._world.watch.state.gateways.live
         if self.coordinator is not None and self.coordinator.incarnation in live:
             self._die_of(causes)
@@ -288,7 +289,7 @@ class Host(ABC):
         self._world.complain("gateway died", f"{self.name}: {causes}")
 
     def _bury(self) -> None:
-        """Forget the life; what it left in the network and in the log's client still happens."""
+        """Forget the life; its calls in the network and in the log's client still take effect."""
         self._forget()
         if self.coordinator is not None:
             self._world.coordinators.pop(self.coordinator.incarnation, None)
@@ -302,10 +303,10 @@ class Host(ABC):
         await trio.sleep(self._rng.random() * LATE_SECONDS)
         await log.land_late()
 
-    # -- what it reaches the world through --------------------------------------------------------
+    # -- the log and the store --------------------------------------------------------------------
 
     def _open(self, url: str | None = None) -> tuple[MetadataLog, ObjectStore]:
-        """Return the log and the store of a new life; url: of the log, if not any that it has."""
+        """Return the log and the store of a new life; url: of the log, else one of the settings."""
         world = self._world
         store = self._store = FaultyStore(
             world.store, self._store_faults, self._rng, world.nursery, world.strikes
@@ -320,7 +321,7 @@ class Host(ABC):
         return MovableLog(log, self._open_next) if world.plan.moves.is_on else log, pointed
 
     def _first_url(self) -> str:
-        """Return what this life has for metadata.log: any that the log was at, or is."""
+        """Return the metadata.log setting of this life: the current log or any former one."""
         homes = self._world.homes
         return homes[0] if len(homes) == 1 else self._rng.choice(homes)
 
@@ -370,7 +371,7 @@ class Host(ABC):
             self.crash()
 
     def _watch(self, coordinator: Coordinator) -> None:
-        """Compare its state with the watch's, now and then."""
+        """Compare the replica's state with the watch's, now and then."""
         self.coordinator = coordinator
         self._world.coordinators[coordinator.incarnation] = coordinator
         who = f"{self.name}, incarnation {coordinator.incarnation}"
@@ -384,7 +385,7 @@ class Host(ABC):
 
 
 def _causes(error: BaseException) -> str:
-    """Return what is wrong, without the groups around it."""
+    """Return the errors without the exception groups around them."""
     if not isinstance(error, BaseExceptionGroup):
         return repr(error)
     group = cast("BaseExceptionGroup[BaseException]", error)

@@ -1,11 +1,11 @@
-"""Gateways of one zone that lend each other objects, in some seeds, and what goes wrong with it.
+"""Gateways of one zone that lend each other objects, in some seeds, and the faults of lending.
 
-unreachable  the question gets nowhere
-silent       no answer ever comes
+unreachable  the request does not arrive
+silent       the owner never answers
 slow         the answer comes up to a second later
 damaged      one bit of the bytes is wrong
 short        the last bytes are missing
-missing      it says that it has no such object
+missing      the owner answers that it has no such object
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SLOW_SECONDS: Final = 1.0
 class SimulatedLenders:
     """See zone_reads.ObjectPeers.
 
-    name, zone: of the machine that asks.  is_calm: nothing goes wrong in this run.
+    name, zone: of the asking machine.  is_calm: lending has no faults in this run.
     """
 
     def __init__(self, world: World, name: str, zone: str, *, is_calm: bool) -> None:
@@ -58,7 +58,7 @@ class SimulatedLenders:
         raise PeerUnavailable("it took too long")
 
     def _draw(self) -> str:
-        """Return what goes wrong this time."""
+        """Return the fault of this call."""
         if self._world.healed or self._rng.random() >= self._rate:
             return ""
         kind = self._rng.choice(_KINDS)

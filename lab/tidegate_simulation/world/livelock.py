@@ -1,4 +1,4 @@
-"""Ends a run that makes steps and no progress: virtual time stands still while anyone is busy."""
+"""Ends a run without progress: virtual time stands still while any task is runnable."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _STEPS_A_LOOK = 1000
 
 
 class LivelockGuard(trio.abc.Instrument):
-    """Cancels the scope when so many steps were made at one moment of virtual time."""
+    """Cancels the scope after that many steps at one moment of virtual time."""
 
     def __init__(self) -> None:
         self.steps = 0

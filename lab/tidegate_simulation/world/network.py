@@ -1,6 +1,6 @@
-"""A link between a client and a gateway: two in-memory connections and, between them, two wires.
+"""A link between a client and a gateway: two in-memory connections and two wires between them.
 
-A wire takes its time, cuts the stream into pieces of any size, can hang, trickle, and break.
+A wire delays bytes, cuts the stream into pieces of any size, can hang, trickle, and break.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Wire:
         self._flowing.set()
 
     def hang(self) -> None:
-        """Carry nothing from now on, until flow(); not even the news that an end closed."""
+        """Carry nothing until flow(), not even the close of an end."""
         if self._flowing.is_set():
             self._flowing = trio.Event()
 
@@ -81,9 +81,9 @@ class Wire:
 
 
 class Link:
-    """client, server: the ends.  latency_seconds: the longest a piece takes.
+    """client, server: the ends.  latency_seconds: the longest delay of a piece.
 
-    process: who opened it.  wires: to the server, and back.
+    process: the client's process.  wires: to the server, and back.
     """
 
     def __init__(self, address: tuple[str, int], rng: Random, latency_seconds: float) -> None:
@@ -106,7 +106,7 @@ class Link:
         self.flow()
 
     def hang(self) -> None:
-        """Carry nothing from now on, until flow() or reset()."""
+        """Carry nothing until flow() or reset()."""
         for wire in self.wires:
             wire.hang()
 

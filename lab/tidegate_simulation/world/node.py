@@ -41,19 +41,19 @@ CLUSTER_ID = "simulated-cluster-0000"
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """What dies with a process."""
+    """The objects that die with a process."""
 
     gateway: Gateway
     nursery: trio.Nursery
 
     @property
     def is_ending(self) -> bool:
-        """Tell whether it takes no new task."""
+        """Tell whether it accepts no new task."""
         return self.nursery.cancel_scope.cancel_called
 
 
 class Node(Host):
-    """See the module's head.  release: the metadata.version up to which its next lives read."""
+    """See the module's head.  release: the highest metadata.version that its next lives read."""
 
     def __init__(
         self, world: World, node_id: int, clock_offset_seconds: float, clock_rate: float = 1.0
@@ -69,7 +69,7 @@ class Node(Host):
 
     @property
     def gateway(self) -> Gateway | None:
-        """Return the gateway, while it serves."""
+        """Return the gateway while it serves, else None."""
         return self._life.gateway if self._life is not None else None
 
     @property
@@ -78,7 +78,7 @@ class Node(Host):
         return self._life is not None
 
     def cut(self) -> int:
-        """Reset all connections; return how many there were."""
+        """Reset all connections; return their number."""
         count = len(self.links)
         for link in self.links:
             link.reset()
@@ -153,7 +153,7 @@ class Node(Host):
         self._count(f"{DISK}{trouble}")
 
     def _on_written(self) -> None:
-        """What may befall files is promised once there are some: not every run reads segments."""
+        """Promise disk faults once files exist: not every run reads segments."""
         strikes = self._world.strikes
         strikes.count("disk_cache.writes")
         if strikes.landed["disk_cache.writes"] == ENOUGH_FILES and not self._world.healed:
@@ -164,14 +164,14 @@ class Node(Host):
             self._world.complain("disk cache too large", text)
 
     def write_to_disk(self) -> None:
-        """Have the disk cache write a part that nobody reads."""
+        """Make the disk cache write a part that no reader wants."""
         cache = self.gateway.disk_cache if self.gateway is not None else None
         if cache is not None:
             body = f"of second {trio.current_time()}".encode()
             cache.offer(Offer(Place(body.decode(), 0), body, crc32c(body)))
 
     def count_disk_uses(self) -> None:
-        """Count what the disk cache of this life did."""
+        """Count the uses of this life's disk cache."""
         cache = self.gateway.disk_cache if self.gateway is not None else None
         if cache is not None:
             self._count("disk_cache.hits", cache.counters.hits)
@@ -191,10 +191,11 @@ class Node(Host):
         return service.proposals if service is not None else None
 
     def _open_as_told(self) -> tuple[MetadataLog, ObjectStore]:
-        """The settings of a life may be ahead of a move, which only metadata.log.next may be.
+        """Open the log by this life's settings, of which only metadata.log.next may name a coming
+        log.
 
-        Who sets that names the log that is moved next, too: at the end of an older one it would
-        be taken for where that one went.
+        A life with metadata.log.next names the log of the next move, too.  At the end of an older
+        log, readers would take that name for the successor of the older log.
         """
         world, plan = self._world, self._world.plan.moves
         self.next_log = ""
@@ -247,7 +248,7 @@ class Node(Host):
 
 
 def _through_others(log: MetadataLog) -> ForwardLog:
-    """Return the log as one sees it that may only read."""
+    """Return the log as a read-only client sees it."""
 
     async def opened() -> MetadataLog:
         await trio.lowlevel.checkpoint()

@@ -28,7 +28,7 @@ LATE_SECONDS: Final = 60.0
 
 
 class Asker(Protocol):
-    """The machine that asks."""
+    """The asking machine."""
 
     name: str
     is_unreachable: bool
@@ -99,7 +99,7 @@ class SimulatedPeers:
         try:
             await _answered(machine, question)
         except PeerUnavailable:
-            return  # nobody is there any more
+            return  # no gateway runs here any more
 
 
 async def _answered(machine: AskedMachine, question: bytes) -> bytes:

@@ -34,9 +34,9 @@ Answer = TypeVar("Answer")
 
 
 class BoldCoordinator(Coordinator):
-    """Says that the pipeline's claim is held, whoever holds it.
+    """Behaves as if it held the pipeline's claim, even while another driver holds it.
 
-    The claim is for thrift: that no two drivers harm each other must not hang on it.
+    The claim only saves work: drivers that run at the same time must not harm each other.
     """
 
     async def propose(self, proposal: Proposal[Answer], *, expires: bool = False) -> Answer:
@@ -71,12 +71,12 @@ class Pipeline(Host):
         return self._runner is not None
 
     async def next_task(self) -> None:
-        """Wait until a task begins in this life, if there is one."""
+        """Wait until a task of this life begins; forever if none does."""
         if self._runner is not None:
             await self._runner.next_task()
 
     def finish(self) -> None:
-        """From now on merge everything at once, however new and however little it is."""
+        """From now on merge every WAL object at once, however new and small."""
         self.settings = replace(self.settings, rest_ms=0, patience_ms=0)
         self.drain()
 
@@ -116,7 +116,7 @@ class Pipeline(Host):
         return TaskFaults() if self._world.healed else self._world.plan.pipelines.tasks
 
     async def _work(self, driver: Driver) -> None:
-        """Leave after a round, or break one off, or leave while it goes on."""
+        """Leave after a round, or cancel a round, or leave during one."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._rounds, driver, driver.run_once)
             nursery.start_soon(self._rounds, driver, driver.compact_once)
@@ -146,7 +146,7 @@ class Pipeline(Host):
                 await self._drain.wait()
 
     def _tell(self, driver: Driver) -> None:
-        """Count why units were dropped in this round."""
+        """Count the reasons for which this round dropped units."""
         dropped = Counter(driver.counters.dropped)
         for reason, times in (dropped - self._dropped).items():
             name = Publication(reason).name.lower()
@@ -158,7 +158,7 @@ class Pipeline(Host):
 
 
 async def merge_what_rests(world: World, pipelines: Iterable[Pipeline]) -> None:
-    """Have everything merged; forever, if it cannot be."""
+    """Wait until everything is merged; forever if it cannot be."""
     for each in pipelines:
         each.finish()
     while any(backlog(world.watch.state)):  # noqa: ASYNC110 - they may die yet

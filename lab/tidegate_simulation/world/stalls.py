@@ -1,8 +1,8 @@
 """Stops all tasks of a gateway while the world goes on, as SIGSTOP stops a process.
 
-A stopped task stays where it is: what wakes it (an answer, a deadline, a cancellation) is kept, and
-reaches it when its gateway goes on.  Trio has no such thing, so this reaches for its private queue
-of runnable tasks; lab/tests/simulation/test_faults.py notices a release of Trio that changes it.
+A stopped task keeps its wake-up (an answer, a deadline, a cancellation) and gets it when its
+gateway goes on.  Trio has no such function, so this module uses its private queue of runnable
+tasks. lab/tests/simulation/test_faults.py notices a release of Trio that changes the queue.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import trio
 
 
 class Stalls(trio.abc.Instrument):
-    """The gateways that stand still, each by the task that all of its tasks descend from."""
+    """The stalled gateways, each by the root of its tasks."""
 
     def __init__(self) -> None:
         self._stopped: dict[trio.lowlevel.Task, list[trio.lowlevel.Task]] = {}
         self._context: Any = import_module("trio._core._run").GLOBAL_RUN_CONTEXT
 
     def stop(self, root: trio.lowlevel.Task) -> None:
-        """Let no task under root make a step, from its next checkpoint on."""
+        """Let no task under root make a step after its next checkpoint."""
         if not self._stopped:
             trio.lowlevel.add_instrument(self)
         self._stopped.setdefault(root, [])
 
     def go_on(self, root: trio.lowlevel.Task) -> None:
-        """Let them go on; no effect when they do."""
+        """Resume the tasks under root; no effect if they run."""
         waiting = self._stopped.pop(root, None)
         if waiting is None:
             return
@@ -36,7 +36,7 @@ class Stalls(trio.abc.Instrument):
         self._context.runner.runq.extend(waiting)
 
     def task_scheduled(self, task: trio.lowlevel.Task) -> None:
-        """See trio.abc.Instrument: the task was put into the queue just now."""
+        """See trio.abc.Instrument: Trio has just put the task into the queue."""
         root = self._root(task)
         if root is not None:
             taken = self._context.runner.runq.pop()

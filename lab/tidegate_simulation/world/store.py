@@ -1,8 +1,8 @@
-"""An object store that fails as real ones do, and harms nothing that it holds.
+"""An object store that fails as real stores do, and harms no stored object.
 
-One FaultyStore wraps the store for one gateway; all share what lies beneath.  Bytes are damaged on
-their way to the reader, never where they lie, and those of an object once: so whoever checks what
-it reads, and reads again, is served.
+Each gateway has a FaultyStore; all of them wrap the same store.  A FaultyStore damages bytes on
+their way to the reader, never the stored object, and damages each object once.  So a reader that
+verifies its bytes and repeats the read gets the object.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _HUNG_SECONDS = 30.0
 
 
 class Ledger(Protocol):
-    """Keeps the account of faults; see strikes.py.  Kinds are named "store.<name of a rate>"."""
+    """Counts the faults; see strikes.py.  Kinds are named "store.<name of a rate>"."""
 
     def is_due(self, kind: str) -> bool:
-        """Count a call that a fault can strike; True when it has to."""
+        """Count a call that a fault can strike; return True if the fault must land now."""
         ...
 
     def count(self, kind: str, times: int = 1) -> None:
@@ -45,7 +45,7 @@ class Ledger(Protocol):
 class FaultyStore:
     """faults may be changed at any time.
 
-    late: where puts go that are still under way when their caller has given up.
+    late: the nursery of puts that continue after their caller timed out.
     """
 
     requests_cost_money = False
@@ -81,7 +81,7 @@ class FaultyStore:
 
     async def _put_late(self, key: str, body: bytes) -> None:
         await trio.sleep(self._rng.random() * self.faults.late_seconds)
-        # The name is taken when a repeated put was faster; then nothing comes of this one.
+        # If a repeated put was faster, the name is taken and the late put has no effect.
         with suppress(ObjectExists):
             await self._store.put(key, body)
         self._count("late_put")
@@ -91,7 +91,7 @@ class FaultyStore:
         return await self._read(key, lambda: self._store.get(key))
 
     async def get_range(self, key: str, start: int, length: int) -> Buffer:
-        """See ObjectStore.  As from S3, no bytes object comes out."""
+        """See ObjectStore.  Returns no bytes object, as the S3 client does."""
 
         async def read() -> bytes:
             return bytes(await self._store.get_range(key, start, length))
@@ -119,7 +119,7 @@ class FaultyStore:
         return infos
 
     async def aclose(self) -> None:
-        """Nothing to let go of: other gateways hold the same store."""
+        """Close nothing: other gateways use the same store."""
         await trio.lowlevel.checkpoint()
 
     # -- reads ------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class FaultyStore:
         return body if key in self._damaged else self._damage(key, body)
 
     def _damage(self, key: str, body: bytes) -> bytes:
-        """Return the body, or what came of it on its way.
+        """Return the body, or a damaged copy of it.
 
         Raises:
           NoSuchObject: wrongly.
@@ -160,10 +160,10 @@ class FaultyStore:
     # -- all calls --------------------------------------------------------------------------------
 
     async def _begin(self) -> float:
-        """Let time pass before a call; return the seconds for after.
+        """Wait before a call; return the seconds to wait after it.
 
         Raises:
-          StoreUnavailable: the call goes no further.
+          StoreUnavailable: the call has no effect.
         """
         await trio.lowlevel.checkpoint()
         self._refuse()

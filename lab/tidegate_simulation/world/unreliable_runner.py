@@ -1,4 +1,4 @@
-"""A Runner whose tasks go as they go on a cluster: done twice, late, in vain, or lost."""
+"""A Runner whose tasks fail as on a cluster: they run twice, late, without effect, or are lost."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class UnreliableRunner:
     """See Runner and the module's head.
 
     Args:
-      life: where second executions go on that nobody waits for.
-      next_attempt: gives a number that no other execution has.
-      faults: those of now.
+      life: the nursery of second executions, whose results no driver waits for.
+      next_attempt: returns a number that no other execution has.
+      faults: the current rates.
       complain: called with the kind and the text of a violation.
     """
 
@@ -82,7 +82,7 @@ class UnreliableRunner:
         return done
 
     async def _twice(self, task: MergeTask) -> list[UnitResult]:
-        """Speculation: one of two executions counts, and the other may come to its end later."""
+        """Run a task twice, as speculation does: one result counts; the other may arrive later."""
         if self._rng.random() < 0.5:
             self._life.start_soon(self._late, task)
             return await self._once(task)

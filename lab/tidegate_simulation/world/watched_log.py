@@ -1,4 +1,4 @@
-"""A metadata log in memory that cannot be written to unseen."""
+"""An in-memory metadata log that shows a watcher every write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..plans.move_plan import FIRST_LOG
 
 
 class WatchedLog(MemoryLog):
-    """A MemoryLog that shows each entry to a watcher before anyone can read it.  url: its own."""
+    """A MemoryLog that shows each entry to a watcher before any reader gets it.  url: its own."""
 
     def __init__(self, watch: StateWatch, url: str = FIRST_LOG) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """The simulated world: machines over one log and one store, on virtual time, from one seed.
 
-Nothing here reads a clock or randomness but through the world: time is Trio's mock clock, and each
-part has a random.Random of its own, named, so that a change in one part does not move the others.
+All code reads time and randomness through the world.  Time is Trio's mock clock.  Each part has a
+named random.Random of its own, so that a change in one part does not change the draws of others.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ EPOCH_SECONDS = 1_700_000_000.0
 
 
 class WatchedStore(MemoryObjectStore):
-    """A MemoryObjectStore that can be asked without waiting."""
+    """A MemoryObjectStore with synchronous reads."""
 
     def __init__(self, clock: Callable[[], float], deletions: DeletionWatch) -> None:
         super().__init__(clock)
@@ -54,11 +54,11 @@ class WatchedStore(MemoryObjectStore):
         return found[0] if found is not None else None
 
     def all_keys(self) -> list[str]:
-        """Return the keys of all objects, in order."""
+        """Return the keys of all objects, sorted."""
         return sorted(self._objects)
 
     def replace(self, key: str, body: bytes | None) -> None:
-        """Hold this from now on, or nothing; see losses.py."""
+        """Replace the body of an object, or delete it; see losses.py."""
         _, modified_at = self._objects.pop(key)
         if body is not None:
             self._objects[key] = (body, modified_at)
@@ -67,7 +67,7 @@ class WatchedStore(MemoryObjectStore):
             self._lost.add(key)
 
     async def put(self, key: str, body: Buffer) -> None:
-        """See ObjectStore.  A late copy of a request does not bring back what was lost."""
+        """See ObjectStore.  A late copy of a put does not restore a lost object."""
         if key in self._lost:
             raise ObjectExists(key)
         await super().put(key, body)
@@ -80,11 +80,11 @@ class WatchedStore(MemoryObjectStore):
 
 
 class NotReachable(Exception):
-    """No gateway listens there now."""
+    """No gateway listens at this machine now."""
 
 
 class Machine(Protocol):
-    """Where a gateway runs; see node.py."""
+    """The machine of a gateway; see node.py."""
 
     name: str
     zone: str
@@ -98,11 +98,11 @@ class Machine(Protocol):
         ...
 
     def drop(self, process: str) -> None:
-        """Lose what is on its way between it and a client."""
+        """Lose the bytes in flight between the machine and a client."""
         ...
 
     def ask(self, request: HttpRequest, answered: Callable[[HttpAnswer], None]) -> None:
-        """Have another gateway's request answered, unless this one dies first.
+        """Answer another gateway's request, unless this gateway dies first.
 
         Raises:
           NotReachable: it is down.
@@ -111,9 +111,9 @@ class Machine(Protocol):
 
 
 class AskedMachine(Protocol):
-    """Where other gateways may ask one; see peers.py.
+    """The machine of a gateway, as other gateways ask it; see peers.py.
 
-    name: as cuts know it.  is_unreachable: nothing arrives.  proposals: None while no gateway
+    name: as cuts name it.  is_unreachable: nothing arrives.  proposals: None while no gateway
     serves there.
     """
 
@@ -126,15 +126,15 @@ class AskedMachine(Protocol):
 
 @dataclass(slots=True)
 class World:
-    """What all parts of a run share.
+    """The shared parts of a run.
 
-    nodes, peers: by node id.  late: the work is done, and a promised fault has not landed yet.
-    healed: no faults any more.  lives: gateways that were started.
-    cuts: between which parts nothing passes.  stop_at: kinds of violations that end the run.
-    logs: by URL.  homes: where the log was, and is.  next_log: where it is to be moved next,
-    "" if nobody said so yet.  when_moved: called when it has ended, and goes on elsewhere.
-    hurt: what the store lost for good.  number_of: gives a partition's number in histories.
-    unanswered_creates: names of topics that a request without an answer may still create.
+    nodes, peers: by node id.  late: the clients have finished before a promised fault landed.
+    healed: faults are over.  lives: the number of started gateways.  cuts: the network's cuts now.
+    stop_at: kinds of violations that end the run.  logs: by URL.  homes: the URLs of the former logs
+    and the current one.  next_log: the target of the next move, "" if no mover has named one.
+    when_moved: called when the old log is sealed and the new one continues.  hurt: what the store
+    lost for good.  number_of: returns a partition's number in histories.  unanswered_creates:
+    topics that an unanswered request may still create.
     """
 
     seed: int
@@ -202,7 +202,7 @@ class World:
         return node.zone if node is not None else self.plan.zones.of_client(part)
 
     def log_at(self, url: str) -> WatchedLog:
-        """Return a log; it is empty if nobody used it."""
+        """Return a log; it is empty if it was not used before."""
         if url not in self.logs:
             self.logs[url] = WatchedLog(self.watch, url)
         return self.logs[url]
@@ -215,14 +215,14 @@ class World:
             each()
 
     def _lost(self, partition: Partition, base_offset: int, next_offset: int) -> None:
-        """Tell the history what was given up by declared repair."""
+        """Record in the history which offsets a repair declared lost."""
         number = self.number_of(partition.topic_id, partition.index)
         stretch = {"base": base_offset, "next": next_offset, "start": partition.log_start}
         self.history.note("operator", "ok", "lost", {"key": number, **stretch})
 
     @property
     def landed(self) -> Counter[str]:
-        """Return what struck so far, by kind; anyone may count more kinds."""
+        """Return the faults that landed, by kind; callers may count further kinds."""
         return self.strikes.landed
 
     def rng(self, name: str) -> Random:
@@ -234,7 +234,7 @@ class World:
         return EPOCH_SECONDS + trio.current_time()
 
     def complain(self, kind: str, text: str) -> None:
-        """Note a violation that shows at once."""
+        """Report a violation at once, during the run."""
         self.violations.append(Violation(kind, f"at {trio.current_time():.3f} s: {text}"))
         if kind in self.stop_at:
             self.nursery.cancel_scope.cancel()
