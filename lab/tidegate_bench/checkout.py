@@ -1,4 +1,4 @@
-"""What lies in a checkout beside this package, and the optional packages of its dev extra."""
+"""The files of a checkout beside this package, and the optional packages of its dev extra."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ app = typer.Typer(invoke_without_command=True, rich_markup_mode=None, subcommand
 
 
 class Client(StrEnum):
-    """Whose clients put the load on."""
+    """The client library of the load."""
 
     LIBRDKAFKA = "librdkafka"
     JAVA = "java"
@@ -33,13 +33,15 @@ Scenarios = Annotated[
     ),
 ]
 Bootstrap = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="Of a broker that runs already.")
+    str | None, typer.Option(metavar="HOST:PORT", help="A broker that runs already.")
 ]
 Pid = Annotated[
-    int | None, typer.Option(metavar="PID", help="Its process, if it is local: for its CPU.")
+    int | None,
+    typer.Option(metavar="PID", help="The broker's process, if it is local: for its CPU."),
 ]
 MetricsUrl = Annotated[
-    str | None, typer.Option(metavar="URL", help="Its metrics page: for requests and PUTs.")
+    str | None,
+    typer.Option(metavar="URL", help="The broker's metrics page: for requests and PUTs."),
 ]
 Store = Annotated[str, typer.Option(metavar="STORE", help="seaweedfs, memory, file or a URL.")]
 Log = Annotated[
@@ -126,5 +128,5 @@ def _settings(assignments: Sequence[str]) -> dict[str, str]:
 
 
 def _leave(number: int, frame: object) -> None:
-    """Go the way of an error, so that all processes and folders go too."""
+    """Raise, as an error does, so that all processes and folders are removed."""
     raise SystemExit(128 + number)

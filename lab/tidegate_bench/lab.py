@@ -1,4 +1,4 @@
-"""Where scenarios run: brokers to measure, cases alternating between them, and progress."""
+"""The lab of scenarios: brokers to measure, cases alternating between them, and progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WARM_BATCH_BYTES = (1_000_000, 16_384)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing to measure.  prepare: called once a broker; measure: once a run."""
+    """One case to measure.  prepare: called once a broker; measure: once a run."""
 
     label: str
     prepare: Callable[[World], None]
@@ -96,7 +96,7 @@ class Lab:
         return rows
 
     def rivals(self) -> list[World]:
-        """Return Apache Kafka, started and warm, if it was asked for."""
+        """Return Apache Kafka, started and warm, if the options ask for it."""
         if not self.options.vs_kafka:
             return []
         if self._kafka is None:
@@ -106,7 +106,7 @@ class Lab:
         return [self._kafka]
 
     def _warm(self, broker: World) -> None:
-        """Give a JVM so much to do that it has compiled what matters."""
+        """Give a JVM enough work that it has compiled the relevant code."""
         amount = self.options.lengths.jvm_bytes
         self.say(f"warming Apache Kafka with {amount / 1e9:.1f} GB")
         for batch_bytes in _WARM_BATCH_BYTES:

@@ -1,4 +1,4 @@
-"""What was asked for on the command line."""
+"""The options of the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Client = Literal["librdkafka", "java", "both"]
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How long runs are: bytes of payload, or seconds, whichever ends first.
+    """The lengths of runs: bytes of payload, or seconds, whichever ends first.
 
     jvm_bytes: what Apache Kafka is given before anything is measured.
     records: of latencies.
@@ -29,7 +29,7 @@ class Lengths:
     record_seconds: float
 
 
-# The warm-up is longer than what the gateway's cache holds: fresh memory costs CPU.
+# The warm-up exceeds the gateway's cache, because fresh memory costs CPU.
 FULL: Final = Lengths(3, 500_000_000, 5.0, 400_000_000, 4.0, 5_000_000_000, 3_000, 4.0)
 QUICK: Final = Lengths(1, 100_000_000, 2.0, 50_000_000, 1.0, 500_000_000, 300, 1.5)
 
@@ -65,17 +65,17 @@ class Options:
 
     @property
     def lengths(self) -> Lengths:
-        """Return how long runs are."""
+        """Return the lengths of runs."""
         return QUICK if self.quick else FULL
 
     @property
     def uses_librdkafka(self) -> bool:
-        """Tell whether librdkafka's cases are asked for."""
+        """Tell whether the options ask for librdkafka's cases."""
         return self.client != "java"
 
     @property
     def uses_java(self) -> bool:
-        """Tell whether the cases of Kafka's Java tools are asked for."""
+        """Tell whether the options ask for the cases of Kafka's Java tools."""
         return self.client != "librdkafka"
 
     def wants(self, label: str) -> bool:
@@ -102,10 +102,10 @@ def check(options: Options) -> Options:
     """Return the options.
 
     Raises:
-      BenchError: they do not go together.
+      BenchError: two options contradict each other.
     """
     if options.bootstrap is None and (options.pid is not None or options.metrics_url is not None):
         raise BenchError("--pid and --metrics go with --bootstrap")
     if options.bootstrap is not None and options.settings:
-        raise BenchError("--set is for a gateway that the bench starts, not for --bootstrap")
+        raise BenchError("--set needs a gateway that the bench starts, not for --bootstrap")
     return options

@@ -20,7 +20,7 @@ from .lab import Lab
 
 SLOTS: Final = 2
 RUNNERS: Final[Mapping[str, int]] = {"local": 1, "spark": SLOTS}
-"""How many tasks run at once, each with a core of its own."""
+"""The number of tasks at once, each with a core of its own."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class PipelineLab:
 
     @property
     def at_once(self) -> int:
-        """Return how many tasks run at once."""
+        """Return the number of tasks at once."""
         return RUNNERS[self.runner]
 
     def write(
@@ -50,7 +50,7 @@ class PipelineLab:
         return write_topic(self.store_url, self.log_url, topic, partitions, batches, configs)
 
     def do(self, what: str) -> Work:
-        """Merge or compact all there is."""
+        """Merge or compact everything."""
         if self._process is None:
             self._process = self.stack.enter_context(pipeline_process(self._options, self.folder))
         return self._process.do(what)
@@ -76,10 +76,10 @@ def pipeline_lab(lab: Lab, runner: str) -> Generator[PipelineLab]:
     """Run a pipeline on a fresh place, which is removed at the end.
 
     Raises:
-      BenchError: the store is one that no other process sees, or there is no Spark.
+      BenchError: no other process sees the store, or there is no Spark.
     """
     if lab.options.store == "memory":
-        raise BenchError("what is in memory no pipeline can see: give --store file or seaweedfs")
+        raise BenchError("a pipeline cannot read a store in memory: give --store file or seaweedfs")
     if runner == "spark" and (reason := why_no_spark()):
         raise BenchError(f"no Spark here: {reason}; --only local leaves it out")
     with ExitStack() as stack:

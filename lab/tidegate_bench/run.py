@@ -1,4 +1,4 @@
-"""Runs scenarios one after the other and prints what they found."""
+"""Runs scenarios one after the other and prints their figures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SCENARIOS: Final[Mapping[str, str]] = {
 def run(names: Sequence[str], options: Options, *, as_json: bool) -> int:
     """Run scenarios; return the exit code.  Progress goes to stderr.
 
-    When one fails, what was found before is printed all the same.
+    If a scenario fails, the figures before the failure are still printed.
     """
     progress = _console(stderr=True)
     reports: list[Report] = []

@@ -1,6 +1,6 @@
 """python -m tidegate_fuzz TARGET [--executions N | --seconds S] [--seed X] [--corpus DIR]
 
-TARGET is one of those of campaigns.py, or "all" (but for connection).
+TARGET is a name in campaigns.py, or "all" (all targets without connection).
 """
 
 from __future__ import annotations

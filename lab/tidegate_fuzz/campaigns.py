@@ -14,7 +14,7 @@ from typing import Final
 from .cover import Marks, watch
 from .engine import Campaign, Finding, Tally, Target, minimised
 
-# What a process of a campaign may map; so a bomb ends in a MemoryError, which is a finding.
+# The memory that a campaign's process may map, so that a bomb raises MemoryError, a finding.
 MAX_ADDRESS_BYTES: Final = 3 << 30
 
 
@@ -105,7 +105,7 @@ TARGETS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to run.  corpus: a folder to read inputs from and keep new ones in."""
+    """The work of a process.  corpus: a folder of inputs, which also gets the new ones."""
 
     target: str
     seed: int = 1
@@ -116,7 +116,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it."""
+    """The result of an order."""
 
     order: Order
     tally: Tally
@@ -142,7 +142,7 @@ def run(order: Order) -> Outcome:
 
 
 def _run_connections(order: Order, marks: Marks) -> Outcome:
-    """The same for whole connections; the gateway is imported only now, to be measured."""
+    """Run an order for whole connections; import the gateway only now, so that it is measured."""
     module = import_module("tidegate_fuzz.connection_target")
     campaign = module.ConnectionCampaign(marks, order.seed, stored(order.corpus))
     tally: Tally = campaign.run(_until(order))
@@ -152,7 +152,7 @@ def _run_connections(order: Order, marks: Marks) -> Outcome:
 
 
 def made(known: Known) -> Target:
-    """Return a target; imports what it measures."""
+    """Return a target; imports the measured modules."""
     target: Target = getattr(import_module(f"tidegate_fuzz.{known.module}"), known.name)()
     return target
 
@@ -172,7 +172,7 @@ def _until(order: Order) -> Callable[[int], bool]:
 
 
 def stored(corpus: Path | None) -> list[bytes]:
-    """Return the inputs of a folder, in the order of their names."""
+    """Return the inputs of a folder, sorted by name."""
     if corpus is None or not corpus.is_dir():
         return []
     return [each.read_bytes() for each in sorted(corpus.iterdir())]

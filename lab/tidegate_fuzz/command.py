@@ -15,7 +15,7 @@ from .growth import SIZES, worst_growth
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what the command line asks; 1 when something was found."""
+    """Run the command; return 1 if there is a finding."""
     asked = _parser().parse_args(arguments)
     if asked.target == "all" or asked.jobs > 1:
         return _run_processes(asked)
@@ -41,13 +41,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--corpus", type=Path, help="folder of inputs, read and added to")
     parser.add_argument("--jobs", type=int, default=1, help="processes, each with its own seed")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--growth", type=int, help="instead: so many tries with ever longer inputs")
+    parser.add_argument("--growth", type=int, help="instead: try N inputs at growing lengths")
     parser.add_argument("--missed", action="store_true", help="print the branches never reached")
     return parser
 
 
 def _look_at_growth(asked: argparse.Namespace) -> int:
-    """Print the inputs whose time grows faster than they do."""
+    """Print the inputs whose time grows faster than their size."""
     target = made(TARGETS[asked.target])
     inputs = target.seeds(Random(asked.seed)) + stored(asked.corpus)
     found = list(worst_growth(target, inputs, seed=asked.seed, tries=asked.growth))

@@ -1,4 +1,4 @@
-"""What a connection is sent: frames of all APIs, well formed, and the ways to spoil them."""
+"""The bytes for a connection: well-formed frames of all APIs, and ways to damage them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .wire_targets import snake
 TOPIC: Final = "orders"
 GROUP: Final = "group"
 TOPIC_ID: Final = bytes(range(16))
-"""Stands for the id of the topic; the id itself is put in when it is sent."""
+"""Stands for the id of the topic; the sender replaces it."""
 CLIENT: Final = "fuzz"
 MEMBER_ID: Final = "fuzz-00000000-0000-0000-0000-000000000000"
-"""Stands for the member id that was answered last."""
+"""Stands for the member id of the last answer."""
 MAX_FRAMES: Final = 12
 LONG_TEXTS: Final = ("x" * MAX_TEXT_BYTES, TOPIC, GROUP, "consumer", "1", "2")
 MAX_BYTES: Final = 1 << 17
@@ -61,7 +61,7 @@ def _default(module: Any, cls: type, version: int) -> bytes:
 
 
 def produce_frames(rng: Random) -> list[bytes]:
-    """Return Produce requests that are served, in all versions."""
+    """Return Produce requests that succeed, in all versions."""
     batches = some_batches(rng)
     frames: list[bytes] = []
     for version in range(3, 14):
@@ -82,7 +82,7 @@ def produce_frames(rng: Random) -> list[bytes]:
 
 
 def fetch_frames(rng: Random) -> list[bytes]:
-    """Return Fetch requests that find something, in all versions."""
+    """Return Fetch requests that find records, in all versions."""
     frames: list[bytes] = []
     for version in range(4, 19):
         for session_epoch in (-1, 0):
@@ -102,7 +102,7 @@ def fetch_frames(rng: Random) -> list[bytes]:
 
 
 def group_frames(rng: Random) -> list[bytes]:
-    """Return joins and syncs of members that exist."""
+    """Return joins and syncs of existing members."""
     frames: list[bytes] = []
     protocols = [jg.JoinGroupRequestProtocol("range", b"\0\1\0\0\0\1\0\6orders\xff\xff\xff\xff")]
     for version in range(10):
@@ -122,9 +122,9 @@ def group_frames(rng: Random) -> list[bytes]:
 
 
 def long_frames(rng: Random) -> list[bytes]:
-    """Return requests with the longest texts that a string can be, in every version.
+    """Return requests with strings of the maximum length, in every version.
 
-    What is made of them, an id or a message, is longer.
+    Ids and messages that the gateway makes of them are longer.
     """
     found: list[bytes] = []
     for facts in sorted(APIS.values()):
@@ -139,7 +139,7 @@ def long_frames(rng: Random) -> list[bytes]:
 
 
 def seeds(rng: Random) -> list[bytes]:
-    """Return streams of one frame, and of some."""
+    """Return streams of one frame and of several frames."""
     frames = plain_frames(rng)
     served = produce_frames(rng) + fetch_frames(rng) + group_frames(rng) + long_frames(rng)
     several = [
@@ -155,7 +155,7 @@ def good_batch(value: bytes) -> bytes:
 
 
 def split(stream: bytes) -> list[bytes]:
-    """Return the frames of a stream, without their lengths; what is left over is the last."""
+    """Return the frames of a stream, without their lengths; the rest after them is the last one."""
     frames: list[bytes] = []
     position = 0
     while position < len(stream):
@@ -167,7 +167,7 @@ def split(stream: bytes) -> list[bytes]:
 
 
 def spoiled(rng: Random, stream: bytes, others: Sequence[bytes]) -> bytes:
-    """Return a stream with one of its frames damaged, or their order, or its very bytes."""
+    """Return a stream with a damaged frame, a changed order of frames, or damaged bytes."""
     chance = rng.random()
     if chance < 0.08:
         raw = bytearray(stream)
@@ -206,7 +206,7 @@ def _damaged(rng: Random, body: bytes, others: Sequence[bytes]) -> bytes:
 
 
 def _mend_batches(data: bytearray) -> None:
-    """Give batches that still have their length their CRC."""
+    """Correct the CRC of batches whose length is intact."""
     position = data.find(bytes(8))
     while 0 <= position <= len(data) - 61:
         size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")

@@ -1,9 +1,9 @@
 """Target: a whole gateway in memory.  Each input is the bytes of one connection.
 
-After each of them a fresh client must be served; once a stretch of them is over nothing may be
-held: no connection, no arena, no task that died, no error in the log.  Time is virtual and the
-order of tasks seeded, so that a stretch repeats.  A gateway serves one stretch; what its inputs
-leave behind (topics, groups, settings) is there for those after them.
+After each input a fresh client must be served.  After a stretch of inputs the gateway must hold
+nothing: no connection, no arena, no dead task, no error in the log.  Time is virtual and the order
+of tasks seeded, so that a stretch repeats.  A gateway serves one stretch; topics, groups and
+settings of an input stay for the inputs after it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ LONG_SECONDS: Final = 4.0
 LONG_EVERY: Final = 16
 GOOD_PATIENCE_SECONDS: Final = 60.0
 SETTLE_SECONDS: Final = 2400.0
-"""Longer than any join may be parked (group.max.session.timeout.ms)."""
+"""Longer than any join can wait (group.max.session.timeout.ms)."""
 SLOW_SECONDS: Final = 1.0
 """Of CPU, with the good client's share."""
 WORKS_EVERY: Final = 20
@@ -185,7 +185,7 @@ def _innermost(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 @contextmanager
 def errors_to(report: Callable[[MutableMapping[str, Any]], None]) -> Generator[None]:
-    """Give what is logged as an error to report, and nothing to anybody else."""
+    """Report the log records of errors, and pass no log record on."""
 
     def look(_: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         if method in ("error", "exception", "critical"):
@@ -254,7 +254,7 @@ class World:
         return ours
 
     async def offend(self, data: bytes) -> None:
-        """Send an input, read what is answered for a while, and go."""
+        """Send an input, read answers for a while, and close the connection."""
         data = data.replace(TOPIC_ID, self._topic_id)
         data = data.replace(MEMBER_ID.encode(), self._member_id)
         transport = self.connect()
@@ -268,7 +268,7 @@ class World:
             self._member_id = bytes(members[-1])
 
     async def good_client_is_served(self, *, works: bool) -> None:
-        """Ask something on a fresh connection; now and then write and read as well."""
+        """Send a request on a fresh connection; now and then write and read as well."""
         versions = await self._ask(
             "ApiVersions", 0, api_versions, api_versions.ApiVersionsRequest()
         )
@@ -285,7 +285,7 @@ class World:
         await self._ask("ListOffsets", 7, list_offsets, asked)
 
     async def _ask(self, name: str, version: int, module: Any, message: Any) -> Any:
-        """Return the response to a good client; its error codes are its own affair."""
+        """Return the response to a good client; error codes in it are not checked."""
         transport = self.connect()
         received = bytearray()
         body = module.encode_request(message, version)
@@ -297,7 +297,7 @@ class World:
         return module.decode_response(memoryview(received)[9 if tagged else 8 :], version)
 
     async def check_settled(self) -> None:
-        """Once every wait is over, nothing is held."""
+        """Check that the gateway holds nothing after every deadline has passed."""
         await trio.sleep(SETTLE_SECONDS)
         gateway = self.gateway
         assert not gateway.connections, f"{len(gateway.connections)} connections are held"

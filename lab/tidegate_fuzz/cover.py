@@ -1,12 +1,12 @@
-"""Which branches ran: marks woven into modules as they are imported.
+"""Measures which branches ran, by marks woven into modules at their import.
 
 Each function body and each arm of a branch (the missing "else" too) gets one statement that sets a
-byte of a table.  That costs some 30 ns a mark, where a trace function costs a microsecond a line,
-so every execution is measured and a run repeats exactly.  Marks stay set: whatever raises their
-number found something new.
+byte of a table.  A mark costs some 30 ns, where a trace function costs a microsecond a line, so
+every execution is measured and a run repeats exactly.  Marks stay set: an input that raises their
+number reached new code.
 
-watch() comes before the import of what is to be measured; modules that are there already stay as
-they are.  Bytecode of woven modules is neither read from nor written to disk.
+watch() must precede the import of the measured modules; it does not change modules that are already
+imported.  Bytecode of woven modules is neither read from nor written to disk.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_MARKS = 1 << 16
 
 
 class Marks:
-    """table[i] is 1 once mark i was passed; places[i] says where it stands."""
+    """table[i] is 1 once mark i was passed; places[i] is its place in the source."""
 
     def __init__(self) -> None:
         self.table = bytearray(MAX_MARKS)
@@ -32,7 +32,7 @@ class Marks:
 
     @property
     def reached(self) -> int:
-        """Return how many marks were passed."""
+        """Return the number of passed marks."""
         return self.table.count(1)
 
     def add(self, path: str, line: int) -> int:
@@ -43,7 +43,7 @@ class Marks:
         return len(self.places) - 1
 
     def not_reached(self) -> list[tuple[str, int]]:
-        """Return where the marks stand that were never passed."""
+        """Return the places of the marks that were never passed."""
         return [place for place, hit in zip(self.places, self.table, strict=False) if not hit]
 
 
@@ -107,7 +107,7 @@ class _Finder(MetaPathFinder):
 
 
 def watch(names: Sequence[str]) -> Marks:
-    """Weave marks into these modules and packages from here on."""
+    """Weave marks into these modules and packages when they are imported."""
     marks = Marks()
     sys.meta_path.insert(0, _Finder(names, marks))
     return marks

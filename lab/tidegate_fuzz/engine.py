@@ -1,10 +1,10 @@
-"""The loop of a campaign: choose an input, damage it, run it, keep what reached something new.
+"""The loop of a campaign: choose an input, damage it, run it, keep it if it reached new code.
 
-Everything follows from the seed: the same seed and number of executions make the same inputs.  Only
-the bound on time reads clocks, and it never decides what is tried next.
+The seed decides everything: the same seed and number of executions make the same inputs.  Only the
+bound on time reads clocks, and it never decides which input is next.
 
-A finding is whatever a target lets escape, MemoryError and RecursionError included, and an input
-that takes more memory or time than its size allows.
+A finding is any exception that a target raises, MemoryError and RecursionError included, or an
+input that takes more memory or time than its size allows.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ MAX_FINDINGS = 50
 class Target(Protocol):
     """One decoder or reader.
 
-    head_bytes: of an input, those that are not damaged.  fixed_bytes, bytes_per_byte: what an
-    execution may allocate at most, at once.  seconds_per_kib: what it may take for each KiB.
+    head_bytes: the first bytes of an input, which the campaign does not damage.  fixed_bytes,
+    bytes_per_byte: the memory that an execution may allocate at any moment.  seconds_per_kib: the
+    time that it may take for each KiB.
     """
 
     head_bytes: int
@@ -45,17 +46,17 @@ class Target(Protocol):
         ...
 
     def repair(self, rng: Random, data: bytearray) -> None:
-        """Mend what would stop a damaged input early, such as a CRC; not always."""
+        """Mend parts that would stop a damaged input early, such as a CRC; not always."""
         ...
 
     def run(self, data: bytes) -> None:
-        """Raise whatever must not come out; swallow what the code documents."""
+        """Raise on a bug; swallow the documented exceptions."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """What a bound on time reads, in seconds.  cpu: of this thread alone."""
+    """The clocks of a bound on time, in seconds.  cpu: of this thread alone."""
 
     elapsed: Callable[[], float] = time.perf_counter
     cpu: Callable[[], float] = time.thread_time
@@ -63,7 +64,7 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """signature: tells one bug from another; text: what happened; data: the input."""
+    """signature: identifies the bug; text: a description; data: the input."""
 
     signature: str
     text: str
@@ -72,7 +73,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Tally:
-    """What a campaign did.
+    """The counts of a campaign.
 
     peak_ratio: most memory above the fixed part, per byte of input.  slowest: seconds, size.
     """
@@ -87,7 +88,7 @@ class Tally:
 
 
 class Chooser:
-    """Chooses inputs.  grown: those that reached something new, the newest last."""
+    """Chooses inputs.  grown: the inputs that reached new code, the newest last."""
 
     def __init__(self, target: Target, rng: Random, stored: list[bytes]) -> None:
         self._target = target
@@ -97,12 +98,12 @@ class Chooser:
         self._fresh: Iterator[bytes] = iter((*self.seeds, *stored))
 
     def next(self) -> bytes:
-        """Return the next input: first the seeds as they are, then damaged ones."""
+        """Return the next input: first the seeds unchanged, then damaged inputs."""
         for seed in self._fresh:
             return seed
         rng, grown = self._rng, self.grown
         others = grown if grown and rng.random() < 0.6 else self.seeds
-        # The newest are tried more often.
+        # It chooses newer inputs more often.
         place = int(len(others) * (1 - rng.random() ** 2)) if others is grown else None
         base = others[min(place, len(others) - 1)] if place is not None else rng.choice(others)
         return self.damaged(base, others)
@@ -115,7 +116,7 @@ class Chooser:
         return bytes(data)
 
     def keep(self, data: bytes) -> None:
-        """Remember an input that reached something new."""
+        """Keep an input that reached new code."""
         if len(self.grown) < MAX_CORPUS:
             self.grown.append(data)
 
@@ -142,7 +143,7 @@ class Campaign:
         """Run until goes_on(executions) says no."""
         started, tally = self._clocks.elapsed(), self.tally
         table, chooser = self._marks.table, self.chooser
-        gc.disable()  # cycles wait for the collections below, so that pauses are nobody's slowness
+        gc.disable()  # collect only below, so that no input is charged for a pause
         while goes_on(tally.executions) and len(tally.findings) < MAX_FINDINGS:
             data = chooser.next()
             self._execute(data, traced=tally.executions % MEMORY_SAMPLE == 0)
@@ -193,7 +194,9 @@ class Campaign:
         return 0.05 + self._target.seconds_per_kib * len(data) / 1024
 
     def _look_at_time(self, data: bytes, took: float) -> None:
-        """The machine may have been busy: what counts is CPU time, and the least of three."""
+        """Measure again: a busy machine may have slowed the first run, so the least CPU time of
+        three counts.
+        """
         for _ in range(3):
             started = self._clocks.cpu()
             with suppress(Exception):  # found already, above
@@ -208,7 +211,7 @@ class Campaign:
 
 
 def finding_of(error: BaseException, data: bytes) -> Finding:
-    """Return the finding of what escaped; its signature is the type and the innermost lines."""
+    """Return the finding of an exception; its signature is the type and the innermost lines."""
     stack = traceback.extract_tb(error.__traceback__)
     frames = [each for each in stack if each.filename != __file__][-3:]
     where = " < ".join(f"{each.filename.rsplit('/', 1)[-1]}:{each.lineno}" for each in frames[::-1])

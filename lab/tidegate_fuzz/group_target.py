@@ -1,7 +1,7 @@
-"""Target: the machine of a classic group, driven by what its members may send, in any order.
+"""Target: the machine of a classic group, driven by any requests of its members, in any order.
 
-Beside not failing it must keep its word: nobody who waits is forgotten or answered twice, and what
-is durable restores to a group that looks the same.
+The machine must not fail, and must answer every waiting member exactly once.  Its durable state
+must restore to an equal group.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ PROTOCOLS: Final = (
 INSTANCES: Final = (None, None, "i1", "i2", "")
 STEP_BYTES: Final = 4
 MAX_TICKS: Final = 8
-"""What follows from one deadline may be due at once, as with a rebalance timeout of 0."""
+"""Several timers may be due at once, as with a rebalance timeout of 0."""
 
 
 class Play:
-    """A group, those who wait, and what they were told.  Each step is an operation and a choice."""
+    """A group, its waiting members, and their answers.  Each step is an operation and a choice."""
 
     def __init__(self) -> None:
         self.group = ClassicGroup("g", 1, SETTINGS)
@@ -54,7 +54,7 @@ class Play:
         self._tickets = 0
 
     def step(self, operation: int, who: int, what: int, amount: int) -> None:
-        """Do one thing."""
+        """Do one operation."""
         _STEPS[operation % len(_STEPS)](self, who, what, amount)
         self.take_effects()
         assert self.group.roster.joining <= SETTINGS.max_size
@@ -135,7 +135,7 @@ class Play:
             self.now = max(self.now, deadline)
             for _ in range(MAX_TICKS):
                 self.group.tick(self.now)
-            assert self.group.next_deadline() > self.now, "its timer would never rest"
+            assert self.group.next_deadline() > self.now, "its timer would fire forever"
 
     def persisted(self, who: int, what: int, amount: int) -> None:
         if self.unstored:
@@ -143,12 +143,12 @@ class Play:
             self.group.persisted(self.now)
 
     def abandon(self, who: int, what: int, amount: int) -> None:
-        """An append failed: what is durable takes over."""
+        """Fail an append: the group is restored from its durable state."""
         if amount % 4:
             return
         self.group.abandon(Refusal.UNAVAILABLE)
         self.take_effects()
-        assert not self.waiting, "who waits was forgotten"
+        assert not self.waiting, "a waiting member was forgotten"
         self.unstored.clear()
         self.group = ClassicGroup("g", 1, SETTINGS)
         if self.stored is not None:
@@ -184,7 +184,9 @@ _STEPS: Final[tuple[Callable[[Play, int, int, int], None], ...]] = (
 
 
 class GroupsTarget:
-    """Input: steps of 4 bytes (operation, who, what, amount); the whole is subscribed to, too."""
+    """Input: steps of 4 bytes (operation, member, choice, amount); the whole is also the
+    subscription.
+    """
 
     head_bytes = 0
     fixed_bytes = 256 * 1024
@@ -207,4 +209,4 @@ class GroupsTarget:
             play.step(*data[start : start + STEP_BYTES])
         play.group.abandon(Refusal.NOT_COORDINATOR)
         play.take_effects()
-        assert not play.waiting, "who waits was forgotten"
+        assert not play.waiting, "a waiting member was forgotten"

@@ -1,7 +1,7 @@
-"""Does time grow faster than the input?  What takes long is tried again, four times as long.
+"""Does time grow faster than the input?  Slow inputs run again, four times as long.
 
-Parts of known inputs are repeated until they fill each size.  CPU time, the least of three runs, so
-that a busy machine is nobody's slowness.
+The bytes of known inputs are repeated up to each size.  The least CPU time of three runs counts, so
+that a busy machine slows no input.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from .engine import Target
 SIZES = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
 WORTH_SECONDS = 0.02
 MAX_FACTOR = 10.0
-"""Of time, for four times the bytes; 16 would be quadratic."""
+"""Growth of time for four times the bytes; 16 would be quadratic."""
 
 
 class Growth(NamedTuple):
-    """seconds[i]: what an input of SIZES[i] bytes took, made of data."""
+    """seconds[i]: the time of an input of SIZES[i] bytes, made of data."""
 
     data: bytes
     seconds: list[float]
 
     @property
     def is_faster_than_size(self) -> bool:
-        """Tell whether time grew too fast where it can be measured."""
+        """Tell whether time grew too fast at sizes that take measurable time."""
         pairs = zip(self.seconds, self.seconds[1:], strict=False)
         return any(after > WORTH_SECONDS and after > MAX_FACTOR * before for before, after in pairs)
 
@@ -64,7 +64,7 @@ def _least_seconds(target: Target, data: bytes) -> float:
     least = float("inf")
     for _ in range(3):
         started = time.thread_time()
-        with suppress(Exception):  # what escapes is the campaign's affair
+        with suppress(Exception):  # the campaign reports exceptions
             target.run(data)
         least = min(least, time.thread_time() - started)
         if least < WORTH_SECONDS / 10:

@@ -1,7 +1,7 @@
-"""Damage: what is done to a valid input.  Pure; all chance comes from the rng.
+"""Damage to a valid input.  Pure; all chance comes from the rng.
 
-Every mutation takes (rng, data, others) and changes data in place.  Positions before `head` are
-left alone: there a target keeps what selects the decoder.
+Every mutation takes (rng, data, others) and changes data in place.  It does not change positions
+before `head`: there a target keeps the bytes that select the decoder.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from struct import pack
 
 MAX_INPUT_BYTES = 1 << 16
 
-# What lengths and counts lie about: as int16, int32, int64 and as unsigned varints.
+# False values of lengths and counts: as int16, int32, int64 and as unsigned varints.
 WORDS = (
     *(pack(">h", each) for each in (-1, -2, 0, 1, 2**15 - 1, -(2**15))),
     *(pack(">i", each) for each in (-1, -2, 0, 1, 2**20, 10**6, 10**6 + 1, 2**31 - 1, -(2**31))),
@@ -37,7 +37,7 @@ Mutation = Callable[[Random, bytearray, Sequence[bytes], int], None]
 
 
 def position_in(rng: Random, data: bytearray, head: int) -> int:
-    """Return a position behind the head, or the end."""
+    """Return a position after the head, or the end."""
     return head + int(rng.random() * (len(data) - head)) if len(data) > head else len(data)
 
 
@@ -53,7 +53,7 @@ def set_byte(rng: Random, data: bytearray, _: Sequence[bytes], head: int) -> Non
 
 
 def add_to_byte(rng: Random, data: bytearray, _: Sequence[bytes], head: int) -> None:
-    """Lengths that are wrong by a little."""
+    """Change a length by a little."""
     if len(data) > head:
         position = position_in(rng, data, head)
         data[position] = (data[position] + int(rng.random() * 9) - 4) & 0xFF
@@ -66,7 +66,7 @@ def overwrite_word(rng: Random, data: bytearray, _: Sequence[bytes], head: int) 
 
 
 def swap_byte_for_word(rng: Random, data: bytearray, _: Sequence[bytes], head: int) -> None:
-    """A varint of one byte becomes a long one; what follows stays as it was."""
+    """Replace a varint of one byte by a long one, and keep the bytes after it."""
     position = position_in(rng, data, head)
     data[position : position + 1] = rng.choice(WORDS)
 
@@ -86,7 +86,7 @@ def insert_noise(rng: Random, data: bytearray, _: Sequence[bytes], head: int) ->
 
 
 def repeat_section(rng: Random, data: bytearray, _: Sequence[bytes], head: int) -> None:
-    """Duplicates of elements and of whole parts, now and then very many."""
+    """Duplicate elements or whole parts, now and then very often."""
     start = position_in(rng, data, head)
     end = start + 1 + int(rng.random() * 64)
     times = 1 if rng.random() < 0.9 else 1 + int(rng.random() * 200)
@@ -107,7 +107,7 @@ def borrow_section(rng: Random, data: bytearray, others: Sequence[bytes], head: 
 
 
 def add_tags(rng: Random, data: bytearray, _: Sequence[bytes], head: int) -> None:
-    """An empty tagged section becomes a full one: unknown, doubled, falling or too many tags."""
+    """Fill an empty tagged section: with unknown, doubled, falling or too many tags."""
     position = data.find(0, position_in(rng, data, head))
     if position < 0:
         return

@@ -104,7 +104,7 @@ class WalTarget:
 
 
 def _repair_slices(data: bytearray, footer: int, trailer: int) -> None:
-    """Put the slices behind each other and give them their CRCs."""
+    """Put the slices one after the other, and correct their CRCs."""
     position, start = footer + 4, HEADER.size
     while position + _ENTRY_BYTES <= trailer - 4:
         size = int.from_bytes(data[position + 28 : position + 32], "big")
@@ -116,7 +116,7 @@ def _repair_slices(data: bytearray, footer: int, trailer: int) -> None:
 
 
 class RunsTarget:
-    """Input: flags of the run 1 byte, records more than there are 1 byte, its bytes."""
+    """Input: flags of the run 1 byte, number of additional records 1 byte, its bytes."""
 
     head_bytes = 2
     fixed_bytes = 64 * 1024
@@ -163,7 +163,7 @@ class RunsTarget:
 
 
 def _row(region: memoryview, flags: int, more: int) -> RunRow:
-    """Return the row that would have been committed for these bytes, as far as they are sound."""
+    """Return the row that a commit of these bytes would have made, as far as they are sound."""
     records, crcs = more, list[int]()
     try:
         for _, header in walk(region):
@@ -265,7 +265,7 @@ class EntriesTarget:
 
 
 class FoldTarget:
-    """Input: how many of some events came before 1 byte, then an entry that is folded."""
+    """Input: number of preceding events 1 byte, then an entry that is folded."""
 
     head_bytes = 1
     fixed_bytes = 256 * 1024
@@ -287,7 +287,7 @@ class FoldTarget:
         ]
 
     def repair(self, rng: Random, data: bytearray) -> None:
-        """See engine.Target: other events came before."""
+        """See engine.Target: changes the preceding events."""
         if data and rng.random() < 0.3:
             data[0] = rng.randrange(len(self._before))
 
@@ -316,7 +316,7 @@ def _is_huge(event: object) -> bool:
 
 
 class SnapshotsTarget:
-    """Input: chunks of a snapshot, each behind its length of 2 bytes."""
+    """Input: chunks of a snapshot, each after its length of 2 bytes."""
 
     head_bytes = 0
     fixed_bytes = 64 * 1024

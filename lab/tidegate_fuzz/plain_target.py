@@ -1,4 +1,4 @@
-"""Target: the short way of Produce against the generated codec, which is the judge."""
+"""Target: the fast path of Produce, judged by the generated codec."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PlainProduceTarget:
         try:
             header = decode_request_header(frame)
         except RemoteProtocolError:
-            # The one difference: nobody looks at the client id here, so it need not be text.
+            # The one difference: the fast path does not read the client id, so it need not be text.
             assert not _is_text(frame[10 : 10 + int.from_bytes(frame[8:10], "big")])
             return
         assert (header.api_key, header.api_version) == (ApiKey.PRODUCE, plain.version)
@@ -96,7 +96,7 @@ def _plain_topics(frame: memoryview, plain: PlainProduce) -> object:
 
 
 def _answer(plain: PlainProduce) -> None:
-    """The short way's answer is what the codec would write."""
+    """Check that the fast path's answer has the bytes that the codec would write."""
     answers: list[tuple[str | bytes, list[Answer]]] = [
         (key, [(index, start, -1, end) for index, start, end in parts])
         for key, parts in plain.topics

@@ -28,7 +28,7 @@ from tidegate_protocol.records import (
 
 NOW_MS: Final = 1_700_000_000_000
 MAX_BYTES: Final = 1 << 20
-"""Of what a batch may hold decompressed, here."""
+"""The limit of a batch's decompressed bytes here."""
 BOMB_BYTES: Final = 2 << 20
 _CONFIGS: Final[tuple[dict[str, str], ...]] = (
     {},
@@ -74,7 +74,7 @@ def some_batches(rng: Random) -> list[bytes]:
 
 
 def repair_batch(data: bytearray, start: int, *, length: bool) -> None:
-    """Give the batch at start, which goes on to the end, its CRC, and its length if asked."""
+    """Give the batch from start to the end its CRC, and on request its length."""
     if len(data) - start < HEADER_BYTES:
         return
     if length:
@@ -85,7 +85,7 @@ def repair_batch(data: bytearray, start: int, *, length: bool) -> None:
 
 
 class BatchesTarget:
-    """Input: which topic settings 1 byte, then the batch of one partition."""
+    """Input: index of the topic settings 1 byte, then the batch of one partition."""
 
     head_bytes = 1
     # The decompressed records, twice (out and bytes(out)), the records, and a rebuilt batch.
@@ -163,7 +163,7 @@ def _check(settings: TopicSettings, batch: memoryview, records: list[Record] | N
         stored = checked_batch(settings, batch, NOW_MS)
     except BatchRefused:
         return
-    # What the topic stores is a batch that a producer could have sent, with the same records.
+    # The topic stores a batch that a producer could have sent, with the same records.
     assert check_batch(memoryview(stored)).record_count == len(records or ())
     if records is not None and stored is not batch:
         assert _decode(memoryview(stored)) == records
@@ -179,7 +179,7 @@ def _append_time(batch: memoryview) -> None:
 
 
 class RecordsTarget:
-    """Input: a batch, not compressed, whose records are damaged and whose header fits them."""
+    """Input: an uncompressed batch with damaged records and a header that fits them."""
 
     head_bytes = 0
     fixed_bytes = 256 * 1024

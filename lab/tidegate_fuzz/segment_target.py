@@ -1,4 +1,4 @@
-"""Target: segments, as a gateway and a task of the pipeline read them."""
+"""Target: segments, read as a gateway and a pipeline task read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values for the generated message classes, of every version, made by their types alone."""
+"""Values for the generated message classes, of every version, made from their types alone."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ def _types(cls: type) -> dict[str, Any]:
 class Shaper:
     """Makes values of message classes.
 
-    absent: names of fields, without underscores, that the version at hand cannot carry.
-    modesty: the higher, the smaller numbers are.
+    absent: names of fields, without underscores, that the current version cannot carry.
     """
 
     rng: Random
@@ -82,7 +81,7 @@ def _is_id(default: object) -> bool:
 def message(
     rng: Random, cls: type, version: int, encode: Any, *, texts: Sequence[str] = TEXTS
 ) -> bytes | None:
-    """Return the bytes of a random message that the version can carry; None when none was found."""
+    """Return the bytes of a random message that the version can carry; None if none was found."""
     shaper = Shaper(rng, texts)
     for _ in range(MAX_TRIES):
         try:
@@ -95,7 +94,7 @@ def message(
 
 
 def joined(encoded: Any) -> bytes:
-    """Return what an encoder gave, one buffer or a list of them, as one."""
+    """Return an encoder's result, one buffer or a list of them, as one."""
     if isinstance(encoded, bytes | bytearray):
         return bytes(encoded)
     return b"".join(encoded)

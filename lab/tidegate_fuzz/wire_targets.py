@@ -1,6 +1,7 @@
 """Targets: the generated codec, headers and frames, the consumer protocol.
 
-What is decoded must encode, and decode again to the same; only RemoteProtocolError may refuse.
+A decoded value must encode, and the bytes must decode to the same value.  Only RemoteProtocolError
+may refuse an input.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def snake(name: str) -> str:
 
 
 class CodecTarget:
-    """Input: which codec 1 byte, version above the lowest 1 byte, message."""
+    """Input: index of the codec 1 byte, version above the lowest 1 byte, message."""
 
     head_bytes = 2
     fixed_bytes = 64 * 1024
@@ -88,7 +89,7 @@ class CodecTarget:
         return list(found)
 
     def repair(self, rng: Random, data: bytearray) -> None:
-        """See engine.Target.  Now and then another version reads it."""
+        """See engine.Target.  Now and then changes the version."""
         if data and rng.random() < 0.05:
             data[1:2] = bytes((int(rng.random() * 16),))
 
@@ -109,7 +110,9 @@ class CodecTarget:
 
 
 class HeadersTarget:
-    """Input: API key 2 bytes, version 2 bytes of the responses; then frames as they come."""
+    """Input: API key 2 bytes, version 2 bytes of the responses; then frames without further
+    structure.
+    """
 
     head_bytes = 0
     fixed_bytes = 64 * 1024
@@ -151,7 +154,7 @@ class HeadersTarget:
 
 
 def _frames(stream: memoryview) -> Sequence[tuple[int, int]]:
-    """Split all at once and in two pieces: it must be the same."""
+    """Split all bytes at once and in two pieces: the frames must be the same."""
     try:
         frames = split_frames(stream, max_frame_bytes=MAX_FRAME_BYTES)
     except RemoteProtocolError:

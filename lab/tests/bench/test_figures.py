@@ -1,4 +1,4 @@
-"""What a bench makes of what it saw: statistics, rows and cells."""
+"""The bench's statistics, rows and cells."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_percentile_of_nothing() -> None:
         percentile([], 0.5)
 
 
-def test_latencies_are_told_in_ms() -> None:
+def test_latencies_are_shown_in_ms() -> None:
     seconds = [number / 1000 for number in range(1, 1001)]
     assert latency_figures(seconds) == {"p50 ms": 500.0, "p99 ms": 990.0, "p99.9 ms": 999.0}
 
@@ -64,7 +64,7 @@ def test_figures_of_nothing() -> None:
     assert figures_of(Observation(server_cpu=1.0)) == {}
 
 
-def test_spreads_keep_what_only_some_runs_have() -> None:
+def test_spreads_keep_figures_that_only_some_runs_have() -> None:
     runs = [{"a": 3.0}, {"a": 1.0, "b": 7.0}, {"a": 2.0}]
     assert spreads_of(runs) == {"a": Spread(2.0, 1.0, 3.0), "b": Spread(7.0, 7.0, 7.0)}
 
@@ -81,7 +81,7 @@ def test_two_brokers_get_a_ratio() -> None:
     }
 
 
-def test_a_ratio_leaves_out_what_cannot_be_compared() -> None:
+def test_a_ratio_omits_figures_that_cannot_be_compared() -> None:
     one = Spread(1.0, 1.0, 1.0)
     row = ratio_row("case", {"a": one, "b": one}, {"a": Spread(0.0, 0.0, 0.0)})
     assert row.figures == {}
@@ -100,7 +100,7 @@ def test_cells(spread: Spread, text: str) -> None:
     assert cell(spread) == text
 
 
-def test_a_report_is_printed_and_told_as_json() -> None:
+def test_a_report_is_printed_and_written_as_json() -> None:
     report = Report("ingest", [Row("1MB", "tidegate", {"MB/s": Spread(2.0, 1.0, 3.0)})], ("note",))
     out = io.StringIO()
     print_report(report, Console(file=out, width=100))

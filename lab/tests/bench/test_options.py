@@ -1,4 +1,4 @@
-"""The bench's command line, and the sentences for what it cannot do."""
+"""The bench's command line, and its error messages for impossible options."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ def test_lengths() -> None:
     ("options", "sentence"),
     [
         (Options(pid=1), "--pid and --metrics go with --bootstrap"),
-        (Options(bootstrap="h:1", settings={"a": "b"}), "--set is for a gateway"),
+        (Options(bootstrap="h:1", settings={"a": "b"}), "--set needs a gateway"),
     ],
 )
-def test_what_does_not_go_together(options: Options, sentence: str) -> None:
+def test_contradicting_options_are_refused(options: Options, sentence: str) -> None:
     with pytest.raises(BenchError, match=sentence):
         check(options)
 
 
-def test_a_process_that_is_not_there() -> None:
+def test_a_missing_process_is_refused() -> None:
     with pytest.raises(BenchError, match="no such process"):
         external("127.0.0.1:9092", 2**22 + 1, None)
 
@@ -83,7 +83,9 @@ def test_help_names_every_scenario() -> None:
     assert [name for name in SCENARIOS if name not in shown] == []
 
 
-def test_the_command_line_refuses_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_refuses_with_one_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     refused = CliRunner().invoke(app, ["ingest", "--set", "nonsense"])
     assert refused.exit_code == 2
     assert "write NAME=VALUE" in refused.output

@@ -1,4 +1,4 @@
-"""Scenarios about the pipeline and the metadata, each run small; and what they are made of."""
+"""Scenarios of the pipeline and the metadata, each run small, and their parts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_merging_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert figures["GET/GiB"] > 0
 
 
-def test_compaction_keeps_the_share_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_keeps_the_requested_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compact, "QUICK_RECORDS", 8_000)
     monkeypatch.setattr(compact, "_QUICK", compact._LOADS[:4])
     options = Options(store="file", quick=True, only=("local none", "local lz4, 80"))
@@ -64,10 +64,10 @@ def test_compaction_keeps_the_share_that_was_asked_for(monkeypatch: pytest.Monke
     assert sizes["lz4, 80 % kept"] < 150
 
 
-def test_what_is_in_memory_no_pipeline_can_see(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipeline_refuses_stores_and_logs_in_memory(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("merge", "compact", "cold-read"):
         assert run([name], Options(store="memory"), as_json=True) == 1
-        assert "what is in memory" in capsys.readouterr().err
+        assert "a pipeline cannot read a store in memory" in capsys.readouterr().err
 
 
 def test_a_unit_that_fails_fails_the_run(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_cold_reads_beside_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     figures = medians(ours)
     assert figures["objects"] == cold_read.PARTITIONS
     assert figures["GET/object"] > 0
-    assert figures["got/stored"] >= 0.99  # nothing was in memory
+    assert figures["got/stored"] >= 0.99  # no bytes came from memory
     assert figures["of store's speed"] == pytest.approx(
         figures["MB/s"] / medians(store)["MB/s"], rel=0.01
     )
@@ -120,7 +120,7 @@ def test_metadata_stays_flat_once_segments_expire() -> None:
     assert min(row["merges/min"] for row in rows[3:]) > 0
 
 
-def test_what_is_folded_is_what_a_cluster_has() -> None:
+def test_the_folded_state_is_the_state_of_a_cluster() -> None:
     cluster = VirtualCluster(Load(20, 2, 5, retention_ms=120_000), Random(3))
     cluster.begin()
     cluster.run(300_000)
@@ -138,7 +138,7 @@ def test_what_is_folded_is_what_a_cluster_has() -> None:
     assert len(log.kept) <= log.position
 
 
-def test_metadata_is_asked_for_in_sense() -> None:
+def test_impossible_options_of_metadata_are_refused() -> None:
     with pytest.raises(BenchError, match="--hours: a minute at least"):
         metadata_rows(0.1)
     with pytest.raises(BenchError, match="not more than --partitions"):

@@ -1,4 +1,4 @@
-"""The proxy that makes a store slow: by how much, whom, and whom not.  In virtual time."""
+"""The proxy that delays a store: by how much, and which answers.  In virtual time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ends:
     server: Stream
 
     async def exchange(self, request: bytes, *answer: bytes) -> float:
-        """Send a request and its answer in pieces; return when the client had all of it."""
+        """Send a request and its answer in pieces; return when the client has the whole answer."""
         begun = trio.current_time()
         await self.client.send_all(request)
         received = b""
@@ -57,7 +57,7 @@ async def test_each_answer_to_a_put_is_late_once(autojump_clock: MockClock) -> N
             assert close_to(await ends.exchange(b"PUT /k", b"HTTP/1.1 200", b" OK"), DELAY)
 
 
-async def test_answers_to_others_are_not_late(autojump_clock: MockClock) -> None:
+async def test_answers_to_other_requests_are_not_late(autojump_clock: MockClock) -> None:
     async with relayed() as ends:
         assert close_to(await ends.exchange(b"GET /k", b"HTTP/1.1 200 OK"), 0)
         assert close_to(await ends.exchange(b"PUT /k", b"HTTP/1.1 200 OK"), DELAY)

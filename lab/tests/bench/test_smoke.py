@@ -45,11 +45,11 @@ def test_ingest_gives_figures() -> None:
     assert {"MB/s", "req/s", "RSS MB"} <= figures.keys()
 
 
-def test_clients_tell_what_they_did(tmp_path: Path) -> None:
+def test_clients_report_their_counts(tmp_path: Path) -> None:
     with serving("dev", "--memory", "--port", "0", "--admin-port", "0", cwd=tmp_path) as process:
         servers = process.servers
         topics.create(servers, "t", 2, {})
-        # More than can be acknowledged in no time: the rest is thrown away, and does not count.
+        # More than can be acknowledged in no time: the client drops the rest, which does not count.
         (sent,) = workers.run([Produce(servers, "t", 2, 16_384, 10**9, 0.05, idempotent=True)])
         first = 1  # a record before the go, to be connected
         assert records_in(servers, "t", 2) - first == sent["payload_bytes"] // 1024 > 0
@@ -63,7 +63,7 @@ def test_clients_tell_what_they_did(tmp_path: Path) -> None:
             assert 0 < sum(told["latencies"]) <= told["seconds"]
 
 
-def test_commits_of_gateways_beside_each_other_give_figures() -> None:
+def test_commits_of_concurrent_gateways_give_figures() -> None:
     command = [sys.executable, "-m", "tidegate_gateway", "bench", "commits", "--quick", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

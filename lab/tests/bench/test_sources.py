@@ -1,4 +1,4 @@
-"""Where the bench's figures come from: /proc, the metrics page, the output of Java's tools."""
+"""The sources of the bench's figures: /proc, the metrics page, the output of Java's tools."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_cpu_time_of_a_process() -> None:
 
 
 def test_memory_of_a_process() -> None:
-    """Of one that is fresh: this one may have freed memory to spare."""
+    """Measure a fresh process: this one may have freed memory to spare."""
     code = "held = bytes(range(256)) * 200_000; print(len(held), flush=True); input()"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as popen:
@@ -52,7 +52,7 @@ def test_a_metrics_page_is_added_up_over_labels() -> None:
     assert sums_of(text) == {"requests_total": 5.0, "tidegate_wal_objects_total": 1000.0}
 
 
-def test_what_was_used_between_two_looks() -> None:
+def test_use_between_two_samples() -> None:
     before = Sample(1.0, 2.0, None, {"tidegate_wal_objects_total": 10.0})
     after = Sample(5.0, 2.5, 3.0, {"tidegate_wal_objects_total": 14.0})
     seen = between(Eyes(), before, after, payload_bytes=7, seconds=3.0)

@@ -1,6 +1,6 @@
-"""Real requests, damaged at random: answered or closed, never an internal error.
+"""Real requests, damaged at random: the gateway answers or closes, without an internal error.
 
-The seeds are fixed, so a failure repeats; what is sent is printed as hex.
+The seeds are fixed, so a failure repeats; it prints the sent bytes as hex.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def corpus() -> list[bytes]:
     batch = records_batch(b"one", b"two", codec=1)
     requests = [(row.name, row.request) for row in ROWS.values()]
     requests += [("Produce", produce_request([(TOPIC, 0, batch), (TOPIC, 1, batch)]))]
-    # Produce as it is by default has acks=0, and so no answer.
+    # Produce has acks=0 by default, and so no answer.
     requests += [
         (each.name, getattr(module_of(each.name), f"{each.name}Request")())
         for each in APIS.values()
@@ -127,7 +127,7 @@ async def test_damaged_requests(seed: int, autojump_clock: MockClock) -> None:
 
 
 async def offer(client: WireClient, data: bytes) -> None:
-    """Send it, and go after an answer, a close or a while."""
+    """Send a stream, and close after an answer, a close or a while."""
     with trio.move_on_after(PATIENCE_SECONDS):
         try:
             await client.send(data)

@@ -1,4 +1,4 @@
-"""The engine itself: bugs of all kinds are planted, and must be found."""
+"""The engine: it finds planted bugs of all kinds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def look(data):
 
 
 class Planted:
-    """Whatever a test plants."""
+    """A target that a test defines."""
 
     head_bytes = 0
     fixed_bytes = 1 << 20
@@ -44,7 +44,7 @@ class Planted:
         return [b"SGxxxxxx", b"SFyyyyyy"]
 
     def repair(self, rng: Random, data: bytearray) -> None:
-        """Nothing stops these early."""
+        """Repair nothing: no part of these inputs stops a run early."""
 
     def run(self, data: bytes) -> None:
         self.runs.append(data)
@@ -95,7 +95,7 @@ def campaign(
     return made.run(lambda number: number < executions)
 
 
-def test_marks_follow_what_ran(woven: tuple[ModuleType, Marks]) -> None:
+def test_marks_show_the_branches_that_ran(woven: tuple[ModuleType, Marks]) -> None:
     module, marks = woven
     assert len(marks.places) == 6  # the function, two arms of each "if", the loop
     assert module.look.__doc__ == "A reader with a bug behind two steps."
@@ -106,7 +106,9 @@ def test_marks_follow_what_ran(woven: tuple[ModuleType, Marks]) -> None:
     assert [line for _, line in marks.not_reached()] == [6]
 
 
-def test_what_is_new_is_kept_and_leads_deeper(woven: tuple[ModuleType, Marks]) -> None:
+def test_an_input_that_reaches_new_code_leads_deeper(
+    woven: tuple[ModuleType, Marks],
+) -> None:
     module, marks = woven
     target = Planted(module)
     tally = campaign(target, 8_000, marks)

@@ -1,4 +1,4 @@
-"""Answers that fuzzing found could not be written, though their requests could be read."""
+"""Answers that the gateway could not write to requests that it could read; found by fuzzing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A minute of fuzzing: every target, each in a process of its own, always with the same inputs.
+"""A minute of fuzzing: each target in a process of its own, always with the same inputs.
 
 A finding's input is printed as hex; it becomes a test of its own (test_fuzz_found_*.py).
 """
@@ -14,7 +14,7 @@ import pytest
 
 from tidegate_fuzz.campaigns import TARGETS
 
-# Some three to eight seconds each, on an idle core, and the branches that takes at least.
+# Some three to eight seconds each on an idle core, and the least number of reached branches.
 EXECUTIONS = {
     "codec": (110_000, 5500),
     "plain-produce": (50_000, 33),
@@ -36,7 +36,7 @@ DEADLINE_SECONDS = 600.0
 
 
 def fuzz(target: str, executions: int, seed: int = 1) -> dict[str, Any]:
-    """Run a campaign of its own process, as its command line does."""
+    """Run a campaign in a process of its own, as the command line does."""
     command = [sys.executable, "-m", "tidegate_fuzz", target, "--json"]
     done = subprocess.run(
         [*command, "--executions", str(executions), "--seed", str(seed)],
@@ -55,7 +55,7 @@ def test_all_targets_are_run() -> None:
 
 
 @pytest.mark.parametrize("target", EXECUTIONS)
-def test_nothing_escapes(target: str) -> None:
+def test_a_target_raises_no_exception(target: str) -> None:
     executions, branches = EXECUTIONS[target]
     facts = fuzz(target, executions)
     for finding in facts["findings"]:

@@ -1,1 +1,1 @@
-"""What is measured: brokers, stores, logs and pipelines of our own, and Apache Kafka."""
+"""The measured parts: brokers, stores, logs and pipelines of our own, and Apache Kafka."""

@@ -1,6 +1,6 @@
-"""The store and the log alone: how long one small PUT and one small append take, one by one.
+"""The store and the log alone: the time of one small PUT and of one small append, one by one.
 
-What an acknowledgement takes above their sum is the gateway's own.
+An acknowledgement's time above their sum belongs to the gateway.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def _put_ms(store: ObjectStore) -> float:
 
 
 async def _append_ms_of(log_url: str) -> float:
-    """A log in a file: another file in the same folder.  Others are left alone: 0."""
+    """For a log in a file, measure another file in the same folder.  For other logs return 0."""
     scheme, _, path = log_url.partition(":")
     if scheme not in ("sqlite", "memory"):
         return 0.0

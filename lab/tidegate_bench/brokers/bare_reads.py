@@ -1,4 +1,4 @@
-"""The store alone: how fast it gives the objects of a prefix, one GET after another."""
+"""The store alone: how fast it returns the objects of a prefix, one GET after another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read, and how long it took.  objects: how many there were."""
+    """The bytes read and the time.  objects: their number."""
 
     objects: int
     bytes: int
@@ -26,7 +26,7 @@ class Reading:
 
 
 def read_all(store_url: str, folder: str) -> Reading:
-    """Read all objects whose keys hold the folder's name, each in parts of 8 MiB, in order."""
+    """Read all objects whose keys hold the folder's name, in order, each in parts of 8 MiB."""
     return trio.run(_read_all, store_url, folder)
 
 

@@ -1,7 +1,7 @@
 """python -m tidegate_bench.brokers.committer SPEC: a gateway that commits objects without bytes.
 
-What a flush costs the coordinator and its log, and nothing else: no client, no bytes.  It starts
-as any gateway does, says "ready", waits for a line, commits, and tells as JSON.
+It measures only the coordinator and its log: no client, no bytes.  It starts as any gateway does,
+prints "ready", waits for a line, commits, and prints its figures as JSON.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Spec:
 
 @dataclass(slots=True)
 class Told:
-    """What came of it; seconds: from a proposal to its answer."""
+    """The result; seconds: from a proposal to its answer."""
 
     seconds: list[float] = field(default_factory=list[float])
     failed: int = 0
@@ -59,7 +59,7 @@ class Told:
 
 
 def main() -> None:
-    """Do what the specification in the first argument says."""
+    """Run the specification in the first argument."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     told = trio.run(_commit_all, Spec(**json.loads(sys.argv[1])))
     print(json.dumps(asdict(told)), flush=True)
@@ -81,9 +81,9 @@ async def _commit_all(spec: Spec) -> Told:
         calm_collector()
         print("ready", flush=True)
         if not await trio.to_thread.run_sync(sys.stdin.readline):
-            sys.exit(1)  # whoever started this is gone
+            sys.exit(1)  # the parent process has ended
         told = await _flushed(coordinator, spec)
-        # Others may still ask this gateway to append for them.
+        # Other gateways may still ask this one to append for them.
         print("done", flush=True)
         await trio.to_thread.run_sync(sys.stdin.readline)
         nursery.cancel_scope.cancel()
@@ -104,10 +104,10 @@ async def _topic(coordinator: Coordinator, spec: Spec) -> None:
 
 
 async def _flushed(coordinator: Coordinator, spec: Spec) -> Told:
-    """Commit whether or not what came before is done, at any moment of each period.
+    """Commit at a random moment of each period, whether or not the former commit is done.
 
-    PUTs, which precede commits, take as long as they like.  At fixed moments the same gateways
-    would meet each time, or never.
+    PUTs, which precede commits, take different times.  At fixed moments the same gateways would
+    always collide, or never.
     """
     told = Told()
     rng = Random(spec.number)

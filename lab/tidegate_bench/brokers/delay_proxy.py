@@ -1,7 +1,7 @@
 """python -m tidegate_bench.brokers.delay_proxy HOST:PORT MS METHOD: a store that answers later.
 
-It stands before an HTTP/1.1 server and holds back the first byte of each answer to a request of
-that method.  Each connection waits by itself.  It prints its port.
+The proxy stands before an HTTP/1.1 server and delays the first byte of each answer to a request of
+that method.  Connections do not wait for each other.  It prints its port.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ RECEIVE_BYTES: Final = 1 << 18
 
 @dataclass(slots=True)
 class Exchange:
-    """Where a connection without pipelining stands.  method: whose answers are late.  Pure."""
+    """The state of a connection without pipelining.  method: whose answers are late.  Pure."""
 
     method: str
     is_asking: bool = False
     is_slow: bool = False
 
     def ask(self, sent: bytes) -> None:
-        """Take bytes on their way to the server; the first of a request hold its method."""
+        """Take bytes for the server; the first bytes of a request hold its method."""
         if not self.is_asking:
             self.is_asking = True
             self.is_slow = sent.startswith(self.method.encode() + b" ")
 
     def answer(self) -> bool:
-        """Tell whether bytes on their way back are to be held back."""
+        """Tell whether bytes from the server are to be delayed."""
         is_first, self.is_asking = self.is_asking, False
         return is_first and self.is_slow
 

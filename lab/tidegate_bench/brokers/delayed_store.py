@@ -15,7 +15,7 @@ from .worlds import Through
 
 @contextmanager
 def delayed(delay_ms: float, method: str) -> Generator[Through]:
-    """Yield what changes a store's URL to one whose PUTs, or GETs, take delay_ms longer."""
+    """Yield a function from a store's URL to a URL whose PUTs, or GETs, take delay_ms longer."""
     processes: list[subprocess.Popen[str]] = []
 
     def through(url: str) -> str:

@@ -1,7 +1,7 @@
 """python -m tidegate_bench.brokers.pipeline_process OPTIONS: a driver and its runner, on command.
 
-A line `merge` or `compact` on standard input has it do rounds until there is nothing left; it
-answers with a line of JSON: what it did, and what that took.
+A line `merge` or `compact` on standard input starts rounds until no work is left.  The process
+answers with a line of JSON: the work done and its cost.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _JVM: Final = "java"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What processes have used so far: seconds of CPU, bytes at their peaks.
+    """The resources that processes have used so far: seconds of CPU, peaks of memory in bytes.
 
-    driver: this process, which is the worker too if there are no others.
+    driver: this process, which is also the worker if there are no others.
     """
 
     driver_cpu: float
@@ -49,7 +49,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What was done between two looks.  published: units."""
+    """The work between two samples.  published: units."""
 
     seconds: float
     published: int
@@ -71,7 +71,7 @@ class Work:
 
 
 def main() -> None:
-    """Do what is said on standard input, to its end."""
+    """Run the commands of standard input, to its end."""
     configure_logs("warning")
     asked: dict[str, Any] = json.loads(sys.argv[1])
     asked["data"] = Path(asked["data"])
@@ -124,7 +124,7 @@ def _all_pids() -> set[int]:
 
 
 def _cost() -> Cost:
-    """Look at all processes; Spark's daemon counts the workers of its that ended."""
+    """Sample all processes; Spark's daemon counts its ended workers."""
     me = os.getpid()
     jvm_cpu = worker_cpu = 0.0
     jvm_peak = worker_peak = 0
@@ -142,18 +142,18 @@ def _cost() -> Cost:
 
 
 def _silent(_done: int, _planned: int) -> None:
-    """Nobody is looking."""
+    """Drop the text: no person watches."""
 
 
 @dataclass(slots=True)
 class PipelineProcess:
-    """The process, from outside.  errors: a file with what it wrote there."""
+    """The process, from outside.  errors: a file with its standard error."""
 
     popen: subprocess.Popen[str]
     errors: Path
 
     def do(self, what: str) -> Work:
-        """Have it merge or compact all there is.
+        """Merge or compact everything.
 
         Raises:
           BenchError: something failed, or it took too long.
@@ -181,7 +181,7 @@ class PipelineProcess:
 
 @contextmanager
 def pipeline_process(options: Options, folder: Path) -> Generator[PipelineProcess]:
-    """Run it until the block ends; folder: for what it writes to its standard error."""
+    """Run the process until the block ends; folder: for its standard error."""
     asked = asdict(options) | {"data": str(options.data)}
     errors = folder / f"pipeline-{options.runner}.log"
     with errors.open("ab") as file:

@@ -1,4 +1,4 @@
-"""Data as gateways leave it, written without one: WAL objects in a store, commits in a log."""
+"""Data as gateways leave it, written without a gateway: WAL objects in a store, commits in a log."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def write_topic(
 ) -> int:
     """Create a topic and commit batches to it, in their order; return their bytes.
 
-    The cluster is made if there is none yet.
+    The function creates the cluster if there is none yet.
     """
     return trio.run(_write, store_url, log_url, name, partitions, batches, configs or {})
 
@@ -75,7 +75,7 @@ async def _write(
 
 @asynccontextmanager
 async def _coordinator(log_url: str) -> AsyncGenerator[Coordinator, None]:
-    """A gateway's life: registered at the beginning, and over at the end."""
+    """Register a gateway at the beginning, and let it leave at the end."""
     log = await open_log(log_url)
     try:
         state = await load_state(log, deadline_seconds=LOAD_SECONDS)
@@ -90,7 +90,7 @@ async def _coordinator(log_url: str) -> AsyncGenerator[Coordinator, None]:
             if not isinstance(answer, int):
                 raise BenchError("another gateway uses the log of the bench")
             coordinator.incarnation = answer
-            await coordinator.propose(TellSettings(answer, {}))  # or nothing would be compacted
+            await coordinator.propose(TellSettings(answer, {}))  # else nothing would be compacted
             yield coordinator
             await coordinator.leave()
             nursery.cancel_scope.cancel()

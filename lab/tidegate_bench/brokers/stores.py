@@ -1,4 +1,4 @@
-"""Object stores for gateways of our own: each gets a place of its own, that is dropped after it."""
+"""Object stores for gateways of our own: each gets a place of its own, which is dropped at the end."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ REGION = "us-east-1"
 
 
 class Store(Protocol):
-    """A store that gateways can be pointed at; pid: its process, if that is ours."""
+    """A store for gateways; pid: its process, if the bench started it."""
 
     @property
     def pid(self) -> int | None:
-        """Return its process, if that is ours."""
+        """Return the store's process, if the bench started it."""
         ...
 
     def open_place(self, folder: Path) -> str:
@@ -37,7 +37,7 @@ class Store(Protocol):
         ...
 
     def drop_place(self, url: str) -> None:
-        """Throw away what is there, if it is ours."""
+        """Delete the place's contents, if they belong to the bench."""
         ...
 
 
@@ -57,14 +57,14 @@ class NamedStore:
         return f"{place.rstrip('/')}/{folder.name}{mark}{query}"
 
     def drop_place(self, url: str) -> None:
-        """Delete all objects; those of a folder of ours go with the folder."""
+        """Delete all objects; objects in a folder of the bench go with the folder."""
         if self.name not in ("memory", "file"):
             trio.run(_delete_all, url)
 
 
 @dataclass(slots=True)
 class Seaweed:
-    """SeaweedFS: a bucket a gateway, since a bucket's space is free as soon as it is deleted."""
+    """SeaweedFS: a bucket for each gateway, since deleting a bucket frees its space at once."""
 
     module: ModuleType
     endpoint: str
@@ -79,7 +79,7 @@ class Seaweed:
         return f"s3://{bucket}/run?endpoint={self.endpoint}&region={REGION}"
 
     def drop_place(self, url: str) -> None:
-        """Delete the bucket with all that it holds."""
+        """Delete the bucket with its contents."""
         client = self._client()
         bucket = urlsplit(url).netloc
         with suppress(client.exceptions.ClientError):  # it goes with the server anyway
@@ -110,7 +110,7 @@ async def _delete_all(url: str) -> None:
 
 @contextmanager
 def open_store(name: str) -> Generator[Store]:
-    """Return memory, file, seaweedfs (which is started), or the store of a URL.
+    """Return memory, file, seaweedfs (which the bench starts), or the store of a URL.
 
     Raises:
       BenchError: SeaweedFS is not here.
@@ -123,7 +123,7 @@ def open_store(name: str) -> Generator[Store]:
 
 
 def _seaweed(stack: ExitStack) -> Seaweed:
-    """Start it; its credentials go into our environment, which our gateways inherit."""
+    """Start SeaweedFS; its credentials go into our environment, which our gateways inherit."""
     module = checkout.seaweed()
     folder = Path(tempfile.mkdtemp(prefix="tidegate-bench-store-"))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -132,7 +132,7 @@ def _seaweed(stack: ExitStack) -> Seaweed:
     started = list(proc.children(os.getpid()) - before)
     pid = started[0] if len(started) == 1 else None
     if pid is not None:
-        # It takes its time to end in good order, and nobody needs its data.
+        # An orderly stop takes long, and no run needs its data.
         stack.callback(os.kill, pid, signal.SIGKILL)
     os.environ["AWS_ACCESS_KEY_ID"] = module.ACCESS_KEY
     os.environ["AWS_SECRET_ACCESS_KEY"] = module.SECRET_KEY

@@ -1,8 +1,8 @@
 """The metadata of a whole cluster in one thread: real rules and events, virtual time, no bytes.
 
-Gateways flush, a pipeline merges, a housekeeper expires, collects and takes snapshots.  What they
-propose is decided, encoded, decoded and folded as always.  A merge is done as soon as it is
-planned: its segment's row follows from its sources.  Of log and snapshots only sizes are kept.
+Gateways flush, a pipeline merges, a housekeeper expires, collects and takes snapshots.  The real
+code decides, encodes, decodes and folds their proposals.  A merge takes no time: its segment's row
+follows from its sources.  Of log and snapshots only sizes are kept.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class LogSizes:
     snapshot_bytes: int = 0
 
     def append(self, size_bytes: int) -> int:
-        """Take an entry; return its position."""
+        """Append an entry; return its position."""
         self.kept.append(size_bytes)
         self.size_bytes += size_bytes
         self.written_bytes += size_bytes
@@ -84,7 +84,7 @@ class LogSizes:
         return self.position
 
     def trim(self, keep_entries: int) -> None:
-        """Drop what the snapshot covers, but for the last few entries."""
+        """Drop the entries that the snapshot covers, without the last few."""
         kept = self.position - self.snapshot_position + keep_entries
         while len(self.kept) > kept:
             self.size_bytes -= self.kept.popleft()
@@ -92,7 +92,7 @@ class LogSizes:
 
 @dataclass(slots=True)
 class Done:
-    """What came to pass so far."""
+    """The counts so far."""
 
     commits: int = 0
     slices: int = 0
@@ -124,7 +124,7 @@ class VirtualCluster:
         self._copied_ms = START_MS
 
     def begin(self) -> None:
-        """Register everybody and create the topics."""
+        """Register all gateways and create the topics."""
         self._gateways = [self._registered(number) for number in range(1, self.load.gateways + 1)]
         self._driver = self._registered(-2)
         self._counters = dict.fromkeys(self._gateways, 0)
@@ -143,7 +143,7 @@ class VirtualCluster:
         return answer
 
     def run(self, virtual_ms: int) -> None:
-        """Go on for so long."""
+        """Continue for that much virtual time."""
         end_ms = self.now_ms + virtual_ms
         while self.now_ms < end_ms:
             self.now_ms += FLUSH_MS
@@ -197,7 +197,7 @@ class VirtualCluster:
         self.done.slices += len(drawn)
 
     def _merge(self) -> None:
-        """Rounds of the pipeline, as long as they are full."""
+        """Run rounds of the pipeline while they are full."""
         _ = self._propose(self._driver, Renew())
         is_full = True
         while is_full:
@@ -213,7 +213,9 @@ class VirtualCluster:
             self._publish(plan.units)
 
     def _plan(self, plan: Plan) -> bool:
-        """Look at all partitions from where the last round became full; tell if this did."""
+        """Plan for all partitions, from the one that filled the last round on; tell if the round is
+        full.
+        """
         start = self._resume_at
         for step in range(self.load.partitions):
             number = (start + step) % self.load.partitions
@@ -263,7 +265,7 @@ class VirtualCluster:
 
 
 def _merged(planned: PlannedUnit, load: Load) -> SegmentUnit:
-    """Return what a task would have made of a unit."""
+    """Return the segment that a task would have made of a unit."""
     unit = planned.unit
     length = unit.size_bytes
     index_bytes = _INDEX_BYTES + _CHUNK_BYTES * -(-length // CHUNK_BYTES)
@@ -286,7 +288,7 @@ def _never_paused(_stretch: Stretch) -> bool:
 
 
 def live_rows(state: ClusterState) -> tuple[int, int]:
-    """Return the runs of WAL objects, and the segments, that partitions are made of."""
+    """Return the live runs of WAL objects and the live segments of all partitions."""
     runs = segments = 0
     for partition in state.partitions.values():
         for at in range(len(partition.runs)):

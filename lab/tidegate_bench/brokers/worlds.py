@@ -28,7 +28,7 @@ KAFKA_SETTINGS = {"log.segment.delete.delay.ms": "1000"}  # else deleted topics 
 
 @dataclass(slots=True)
 class World:
-    """A broker that clients can reach, and where to look at it.  name: as in tables."""
+    """A broker that clients can reach, and the sources of its figures.  name: as in tables."""
 
     name: str
     bootstrap: str
@@ -50,7 +50,7 @@ class Gateway:
     said: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def start(self) -> None:
-        """Start it and wait until it serves.
+        """Start the gateway and wait until it serves.
 
         Raises:
           BenchError: it did not start.
@@ -73,7 +73,7 @@ class Gateway:
         )
 
     def stop(self, *, kill: bool = False) -> None:
-        """End it, by SIGTERM or by SIGKILL."""
+        """Stop the gateway, by SIGTERM or by SIGKILL."""
         if self.popen is None:
             return
         with self.popen as popen:
@@ -89,7 +89,7 @@ class Gateway:
 
     @property
     def world(self) -> World:
-        """Return how it is reached and looked at now."""
+        """Return the gateway's present addresses and sources of figures."""
         assert self.popen is not None
         eyes = Eyes(self.popen.pid, self.store_pid, f"{self.said['admin_url']}/metrics")
         return World("tidegate", str(self.said["bootstrap_servers"]), eyes, is_ours=True)
@@ -151,7 +151,7 @@ def kafka() -> Generator[World]:
 
 
 def external(bootstrap: str, pid: int | None, metrics_url: str | None) -> World:
-    """Return a broker that somebody else runs."""
+    """Return a broker that runs already."""
     if pid is not None and not Path(f"/proc/{pid}").exists():
         raise BenchError(f"--pid {pid}: no such process on this machine")
     return World(bootstrap, bootstrap, Eyes(pid=pid, metrics_url=metrics_url))

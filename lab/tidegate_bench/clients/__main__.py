@@ -9,7 +9,7 @@ from .spec import Produce, Read, from_json
 
 
 def main() -> None:
-    """Do what the specification in the first argument says."""
+    """Run the specification in the first argument."""
     spec = from_json(sys.argv[1])
     if isinstance(spec, Produce):
         from .produce import produce
@@ -29,7 +29,7 @@ def main() -> None:
 def _wait_for_go() -> None:
     print("ready", flush=True)
     if not sys.stdin.readline():
-        sys.exit(1)  # whoever started this is gone
+        sys.exit(1)  # the parent process has ended
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a tool said of itself; figures by name."""
+    """The printed figures of a tool, by name."""
 
     told: Told
     figures: dict[str, float]
@@ -83,7 +83,7 @@ def end_to_end(broker: World, topic: str, records: int) -> Tool:
 
 
 def measured(broker: World, tools: Sequence[Tool]) -> tuple[Observation, list[Printed]]:
-    """Run tools beside each other to their ends; the time is the slowest's own."""
+    """Run tools in parallel to their ends; the time is the slowest tool's."""
     before = samples.look(broker.eyes, first=True)
     printed = run(tools)
     after = samples.look(broker.eyes, first=False)
@@ -98,7 +98,7 @@ def measured(broker: World, tools: Sequence[Tool]) -> tuple[Observation, list[Pr
 
 
 def run(tools: Sequence[Tool]) -> list[Printed]:
-    """Run tools beside each other to their ends.
+    """Run tools in parallel to their ends.
 
     Raises:
       BenchError: one failed, hung, or printed what is not understood.
@@ -119,7 +119,7 @@ def run(tools: Sequence[Tool]) -> list[Printed]:
 
 
 def parse(name: str, text: str) -> Printed | None:
-    """Return what a tool's output says; None if it is not understood.  Pure."""
+    """Return the figures in a tool's output; None if the output has another form.  Pure."""
     if name == "ProducerPerformance":
         return _of_producer(text)
     if name == "ConsumerPerformance":
@@ -184,11 +184,11 @@ def _end(popen: subprocess.Popen[str]) -> None:
 
 
 def _java() -> list[str]:
-    """Return java with the tools' class path, and what they may hold; log lines are off."""
+    """Return java with the tools' class path and memory limits; log lines are off."""
     toolbox, install = checkout.harness("toolbox"), checkout.harness("install")
     try:
         words: Any = toolbox.java_command()
     except install.MissingTool as error:
-        raise BenchError(f"--client java cannot be had: {error}") from error
+        raise BenchError(f"--client java is impossible: {error}") from error
     restricted = {"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}  # right for short calls only
     return [word for word in words if word not in restricted]

@@ -12,11 +12,11 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from .spec import OneByOne, Told
 
 _PATIENCE_SECONDS: Final = 30.0
-_FIRST_RECORDS: Final = 20  # to get connections, the consumer's fetch and caches going
+_FIRST_RECORDS: Final = 20  # to warm up connections, the consumer's fetch and caches
 
 
 def one_by_one(spec: OneByOne, wait_for_go: Callable[[], None]) -> Told:
-    """Connect, wait, send records one after the other; tell how long each took."""
+    """Connect, wait, send records one after the other; return their latencies."""
     producer = Producer(
         {
             "bootstrap.servers": spec.bootstrap,
@@ -75,7 +75,7 @@ class _ReadBack:
         self._consumer = consumer
 
     def __call__(self) -> float:
-        """As EndToEndLatency: acknowledged, then polled for."""
+        """Measure as EndToEndLatency does: acknowledged, then polled for."""
         started = time.perf_counter()
         self._send()
         message = self._consumer.poll(_PATIENCE_SECONDS)

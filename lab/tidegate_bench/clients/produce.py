@@ -21,7 +21,7 @@ _AROUND: Final = 1.02
 
 @dataclass(slots=True)
 class _Fates:
-    """What became of records; called by librdkafka for those that were not acknowledged."""
+    """The outcomes of records; librdkafka reports the unacknowledged ones."""
 
     given_up: int = 0
 
@@ -33,7 +33,7 @@ class _Fates:
 
 
 def produce(spec: Produce, wait_for_go: Callable[[], None]) -> Told:
-    """Connect, wait, send, and wait for acknowledgements; what counts is what was acknowledged.
+    """Connect, wait, send, and wait for acknowledgements; only acknowledged records count.
 
     Raises:
       KafkaException: a record was refused, or not acknowledged in time.
@@ -66,13 +66,13 @@ def _settings(spec: Produce, fates: _Fates) -> dict[str, Any]:
     }
     if spec.own_batching:
         return settings
-    # Room for what stands around the values, so that what is sent at once is one batch.
+    # Room for the fields around the values, so that one send is one batch.
     size = int(spec.batch_bytes * _AROUND) + 200
     return settings | {"batch.size": size, "message.max.bytes": max(1_000_000, size)}
 
 
 def _messages(spec: Produce) -> list[dict[str, Any]]:
-    """Return what fills a batch; random, so that nothing on the way can press it."""
+    """Return the values of a batch; random, so that no codec can compress them."""
     count = max(1, spec.batch_bytes // spec.record_bytes)
     pool = [os.urandom(spec.record_bytes) for _ in range(min(count, 64))]
     return [{"value": pool[number % len(pool)]} for number in range(count)]
@@ -105,7 +105,7 @@ def _keep_pace(spec: Produce, sent: int, started: float) -> None:
 
 
 def _end(producers: list[Producer], deadline: float) -> None:
-    """Wait for acknowledgements; what has not even left at the deadline is thrown away."""
+    """Wait for acknowledgements; at the deadline drop the records that were not even sent."""
     for producer in producers:
         _ = producer.flush(max(0.0, deadline - time.perf_counter()))
     for producer in producers:

@@ -1,4 +1,4 @@
-"""Consumers without a group, many in a process, that throw away what they read."""
+"""Consumers without a group, many in a process, that discard their records."""
 
 from __future__ import annotations
 

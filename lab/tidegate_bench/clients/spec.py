@@ -1,4 +1,4 @@
-"""What a client process is to do: specifications that travel as JSON, and what comes back."""
+"""The work of a client process: specifications that travel as JSON, and results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Produce:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read max_bytes with each of `readers` consumers, or for max_seconds; throw it away."""
+    """Read max_bytes with each of `readers` consumers, or for max_seconds; discard the records."""
 
     bootstrap: str
     topic: str
@@ -61,7 +61,7 @@ Spec = Produce | Read | OneByOne
 
 
 class Told(TypedDict, total=False):
-    """What a client says at its end; latencies are in seconds."""
+    """The result of a client; latencies are in seconds."""
 
     payload_bytes: int
     seconds: float

@@ -27,11 +27,11 @@ def create(bootstrap: str, name: str, partitions: int, settings: Mapping[str, st
         for done in _futures(admin.create_topics, topic):
             done.result(SECONDS)
     except (KafkaException, TimeoutError) as error:
-        raise BenchError(f"{bootstrap} did not make a topic: {error or 'no answer'}") from error
+        raise BenchError(f"{bootstrap} did not create a topic: {error or 'no answer'}") from error
 
 
 def delete(bootstrap: str, name: str) -> None:
-    """Delete a topic; one that is not there is no matter."""
+    """Delete a topic; ignore a missing one."""
     admin = _admin(bootstrap)
     for done in _futures(admin.delete_topics, name):
         done.exception(SECONDS)

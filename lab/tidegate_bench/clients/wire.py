@@ -1,4 +1,4 @@
-"""A bare client: a blocking socket and our own codec, for what no client library does."""
+"""A bare client: a blocking socket and our own codec, for requests that no client library sends."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class Wire:
         """Connect.
 
         Raises:
-          OSError: nobody listens there.
+          OSError: no broker listens there.
         """
         host, _, port = bootstrap.rpartition(":")
         return cls(socket.create_connection((host, int(port)), timeout=SECONDS))
 
     def api_versions(self) -> None:
-        """Ask what can be asked, as every client does first."""
+        """Ask for the API versions, as every client does first."""
         self._send(ApiKey.API_VERSIONS, 3, api_versions.encode_request(_who_we_are(), 3))
         _ = self._answer()
 
     def metadata(self, topic: str) -> None:
-        """Ask where a topic is."""
+        """Ask for the leaders of a topic."""
         asked = metadata.MetadataRequestTopic(name=topic)
         request = metadata.MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
         self._send(ApiKey.METADATA, 9, metadata.encode_request(request, 9))

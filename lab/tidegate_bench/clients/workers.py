@@ -1,4 +1,4 @@
-"""Starts client processes, lets them go at the same moment, and takes what they tell."""
+"""Starts client processes, releases them at the same moment, and takes their results."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..errors import BenchError
 from .spec import Spec, Told, to_json
 
 READY_SECONDS = 60.0
-END_SECONDS = 120.0  # past the time that a client gives itself
+END_SECONDS = 120.0  # after the time that a client gives itself
 
 
 @dataclass(slots=True)
 class Worker:
-    """One client process; errors: a file with what it wrote there."""
+    """One client process; errors: a file with its standard error."""
 
     popen: subprocess.Popen[str]
     errors: IO[bytes]
 
     def wait_until_ready(self) -> None:
-        """Wait until it is connected.
+        """Wait until the client is connected.
 
         Raises:
           BenchError: it ended, or took too long.
@@ -41,7 +41,7 @@ class Worker:
         stdin.flush()
 
     def told(self) -> Told:
-        """Wait for its end; return what it tells.
+        """Wait for its end; return its result.
 
         Raises:
           BenchError: it failed, or took too long.
@@ -83,7 +83,7 @@ def process(module: str, spec: str) -> Generator[Worker]:
 
 @contextmanager
 def ready(specs: Sequence[Spec]) -> Generator[list[Worker]]:
-    """Run client processes that are connected and wait to go."""
+    """Run client processes that are connected and wait for the start."""
     with ExitStack() as stack:
         workers = [stack.enter_context(started(spec)) for spec in specs]
         for worker in workers:

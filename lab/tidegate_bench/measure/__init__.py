@@ -1,1 +1,1 @@
-"""From what a process used up to the figures of a table."""
+"""From the resources of a process to the figures of a table."""

@@ -1,4 +1,4 @@
-"""From what was seen in single runs to the figures of a row.  Pure.
+"""From the samples of single runs to the figures of a row.  Pure.
 
 CPU is user and system time of one process, in seconds; MB are 10^6 bytes of payload.
 """
@@ -20,7 +20,7 @@ def _no_figures() -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One measured run; None: not seen.  more: figures that are made already, by name."""
+    """One measured run; None: not measured.  more: further figures by name."""
 
     payload_bytes: int = 0
     seconds: float = 0.0
@@ -61,7 +61,7 @@ def latency_figures(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def figures_of(seen: Observation) -> dict[str, float]:
-    """Return the figures of one run, those that can be had of it."""
+    """Return the figures of one run, as far as its samples allow."""
     megabytes, gibibytes = seen.payload_bytes / 1e6, seen.payload_bytes / GIB
     found = {
         "cpu ms/MB": _ratio(_ms(seen.server_cpu), megabytes),

@@ -1,4 +1,4 @@
-"""Where and of what a run was made: figures mean nothing without it."""
+"""The machine and the commit of a run: figures mean nothing without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Linux tells of a process in /proc."""
+"""The facts about a process in Linux's /proc."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import os
 from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-# In what follows the name, which may hold blanks.
+# The fields after the name, which may hold blanks.
 _UTIME, _STIME, _CUTIME, _CSTIME, _PPID = 11, 12, 13, 14, 1
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return user and system time of all its threads, also of those that ended."""
+    """Return user and system time of all its threads, including ended ones."""
     fields = _stat(pid)
     return (int(fields[_UTIME]) + int(fields[_STIME])) / _TICKS_PER_SECOND
 
 
 def cpu_seconds_and_ended(pid: int) -> float:
-    """Return the same, with that of its children that ended and were waited for."""
+    """Return the same, including its ended children that it has waited for."""
     fields = _stat(pid)
     ticks = sum(int(fields[each]) for each in (_UTIME, _STIME, _CUTIME, _CSTIME))
     return ticks / _TICKS_PER_SECOND
 
 
 def rss_bytes(pid: int) -> int:
-    """Return what it holds in memory now."""
+    """Return its resident memory now."""
     return _status_bytes(pid, "VmRSS:")
 
 
 def peak_rss_bytes(pid: int) -> int:
-    """Return the most it held since its start, or since forget_peak()."""
+    """Return its peak memory since its start, or since forget_peak()."""
     return _status_bytes(pid, "VmHWM:")
 
 
 def forget_peak(pid: int) -> None:
-    """Have peak_rss_bytes() begin anew."""
+    """Reset the peak of peak_rss_bytes()."""
     _ = Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
@@ -51,7 +51,7 @@ def command_name(pid: int) -> str:
 
 
 def descendants(pid: int) -> set[int]:
-    """Return its children, and theirs."""
+    """Return its children and their descendants."""
     found: set[int] = set()
     for child in children(pid):
         found |= {child} | descendants(child)
@@ -59,7 +59,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def children(pid: int) -> set[int]:
-    """Return the processes that it started and that are still there."""
+    """Return its live children."""
     found: set[int] = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -1,4 +1,4 @@
-"""What a broker has used up so far, and what it used between two looks."""
+"""The resources that a broker has used so far, and its use between two samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GETS = "tidegate_store_gets_total"
 
 @dataclass(frozen=True, slots=True)
 class Eyes:
-    """Where to look; None: cannot be seen."""
+    """The sources of figures; None: not available."""
 
     pid: int | None = None
     store_pid: int | None = None
@@ -27,7 +27,7 @@ class Eyes:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look.  counters: of the metrics page, summed over labels."""
+    """One sample.  counters: of the metrics page, summed over labels."""
 
     at: float
     server_cpu: float | None
@@ -36,7 +36,9 @@ class Sample:
 
 
 def look(eyes: Eyes, *, first: bool) -> Sample:
-    """Look.  The metrics page costs the broker CPU: it is read outside of the measured time."""
+    """Take a sample.  The metrics page costs the broker CPU, so it is read outside of the measured
+    time.
+    """
     counters = counters_of(eyes) if first else {}
     at = time.perf_counter()
     cpu = _cpu(eyes.pid)
@@ -53,7 +55,7 @@ def between(
     seconds: float,
     more: Mapping[str, float] | None = None,
 ) -> Observation:
-    """Return what was seen of a run; seconds and payload are the clients'."""
+    """Return the figures of a run; seconds and payload are the clients'."""
 
     def used(name: str) -> float | None:
         if name not in after.counters:
@@ -86,7 +88,7 @@ def sums_of(text: str) -> dict[str, float]:
 
 
 def counters_of(eyes: Eyes) -> dict[str, float]:
-    """Return what the metrics page says now; nothing where there is none."""
+    """Return the counters of the metrics page; none without a page."""
     if eyes.metrics_url is None:
         return {}
     with urllib.request.urlopen(eyes.metrics_url, timeout=METRICS_SECONDS) as page:

@@ -1,4 +1,4 @@
-"""What is printed: one table a scenario for people, one JSON object for scripts."""
+"""The output: one table a scenario for people, one JSON object for scripts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One module a scenario: what is done to the broker, and what is looked at."""
+"""One module a scenario: the load on the broker, and its figures."""

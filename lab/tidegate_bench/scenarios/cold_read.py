@@ -1,9 +1,9 @@
-"""cold-read: reading from the start what is in no cache, beside the store's own speed.
+"""cold-read: reading uncached data from the start, compared with the store's own speed.
 
-Each run begins with a start of the gateway, whose cache on disk, if it has one, is emptied; where
-many read, its memory is smaller than what they read.  Segments are those of `tidegate pipeline`;
-WAL objects are read as they are when none runs.  A store on this machine takes its CPU, and answers
-at once; so one case has each of its answers wait as long as those of S3 do.
+Each run begins with a start of the gateway and an empty disk cache, if it has one.  If many clients
+read, the gateway's memory is smaller than the data.  Segments are those of `tidegate pipeline`; WAL
+objects are read as if no pipeline ran.  A store on this machine shares its CPU, and answers at
+once; so one case delays each of its answers as S3 does.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NOTE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """folder: which objects are read.  delay_ms: of each GET.
+    """folder: of the objects that are read.  delay_ms: of each GET.
 
     is_java: each reader is a ConsumerPerformance, a group of its own.  is_small: memory is smaller
     than what they read by far.
@@ -89,9 +89,9 @@ _JAVA_CASES: Final = (
 def run(lab: Lab) -> Report:
     """Measure each case on a store of its own."""
     if lab.options.bootstrap is not None:
-        raise BenchError("cold-read restarts its gateway: it is for one that the bench starts")
+        raise BenchError("cold-read restarts its gateway: it needs a gateway that the bench starts")
     if lab.options.store == "memory":
-        raise BenchError("what is in memory is gone after a start: give another --store")
+        raise BenchError("a store in memory is empty after a restart: give another --store")
     rows: list[Row] = []
     for case in _cases(lab):
         can_be_delayed = lab.options.store != "file"
@@ -157,7 +157,7 @@ def _merge(gateway: Gateway) -> None:
 
 
 def _restart(gateway: Gateway) -> None:
-    """Begin with empty caches."""
+    """Restart the gateway with empty caches."""
     gateway.stop()
     shutil.rmtree(_disk_cache(gateway.folder), ignore_errors=True)
     gateway.start()

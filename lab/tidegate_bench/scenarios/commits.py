@@ -1,7 +1,7 @@
 """commits: how long the coordinator takes to commit a flush, with many gateways on one log.
 
-Each gateway is a process of its own and commits once in each quarter of a second, at any moment of
-it, whatever became of the commit before.  Nothing is stored and no client is there.
+Each gateway is a process of its own and commits once in each quarter of a second, at a random
+moment, whether or not the former commit is done.  There are no stores and no clients.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Load:
 def run(lab: Lab) -> Report:
     """Measure with the log of --log: sqlite, postgres, s3 (in the store of --store) or a URL.
 
-    What a URL names must be empty, and is measured once: it is not ours to clear.
+    A log at a URL must be empty, and is measured once: the bench may not clear it.
 
     Raises:
       BenchError: gateways cannot share such a log, or one did not start.
@@ -77,7 +77,7 @@ def run(lab: Lab) -> Report:
 @contextmanager
 def _folder() -> Generator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="tidegate-bench-"))
-    folder.chmod(0o755)  # PostgreSQL runs as somebody else
+    folder.chmod(0o755)  # PostgreSQL runs as another user
     try:
         yield folder
     finally:
@@ -138,7 +138,7 @@ def _settings(lab: Lab, folder: Path, url: str, number: int) -> dict[str, str]:
 
 
 def _together(specs: Sequence[Spec]) -> list[Told]:
-    """Start all gateways, the first one first; let them commit; return what each tells."""
+    """Start all gateways, the first one first; let them commit; return their results."""
     with ExitStack() as stack:
         all_: list[workers.Worker] = []
         for spec in specs:
@@ -150,7 +150,8 @@ def _together(specs: Sequence[Spec]) -> list[Told]:
         for each in all_:
             each.go()
         for each in all_:
-            each.wait_until_ready()  # to end: until then others may ask it to append for them
+            # Ready to end: until then other gateways may ask it to append for them.
+            each.wait_until_ready()
         for each in all_:
             each.go()
         return [Told(**cast(dict[str, Any], each.told())) for each in all_]

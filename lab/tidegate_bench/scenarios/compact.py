@@ -1,7 +1,7 @@
-"""compact: what it costs to keep the newest record of each key, by codec and by the share kept.
+"""compact: the cost of keeping the newest record of each key, by codec and by the share kept.
 
-Keyed records of about 185 bytes are merged into segments first, which is not measured, and then
-compacted.  All of it is dirty, so every record is read twice: to learn its key, and to be copied.
+Keyed records of about 185 bytes are first merged into segments, unmeasured, and then compacted.
+All records are dirty, so each is read twice: for its key, and for the copy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RECORDS: Final = 800_000
 QUICK_RECORDS: Final = 40_000
 TEXT_BYTES: Final = 156
 MIB: Final = 1 << 20
-# Records by key: of so many draws from N keys (1 - e^-x) / x are the newest of theirs.
+# Records by key: of x N draws from N keys, a share of (1 - e^-x) / x are the newest of their keys.
 _KEPT: Final = {32: 3.0, 80: 0.465}
 _CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(64 << 20)}
 NOTE: Final = (
@@ -74,7 +74,7 @@ def _loads(lab: Lab) -> tuple[_Load, ...]:
 
 
 def _warm(lab: Lab, pipeline: PipelineLab) -> None:
-    """Have a JVM compile what matters, and Python import it."""
+    """Let a JVM compile the relevant code, and let Python import it."""
     records = QUICK_RECORDS if lab.options.quick else RECORDS // 4
     _ = _compacted(pipeline, "warm-up", _LOADS[0], records)
 
@@ -130,6 +130,6 @@ def _record(at: int, now_ms: int, key: int, text: bytes, rng: Random) -> Record:
 
 
 def _text(rng: Random) -> bytes:
-    """Return what codecs press to about a half, as they do with people's data."""
+    """Return text that codecs compress to about a half, as they do with real data."""
     words = [rng.randbytes(6).hex().encode() for _ in range(300)]
     return b" ".join(rng.choice(words) for _ in range(10_000))

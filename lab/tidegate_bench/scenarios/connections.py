@@ -1,4 +1,4 @@
-"""connections: what idle connections hold in memory, bare and with a fetch session that waits."""
+"""connections: the memory of idle connections, bare and with a waiting fetch session."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ..measure.table import Report, Row
 CONNECTIONS: Final = 2_000
 QUICK_CONNECTIONS: Final = 300
 WARM_CONNECTIONS: Final = 50
-WAIT_MS: Final = 120_000  # of a fetch: longer than all of this takes
+WAIT_MS: Final = 120_000  # of a fetch: longer than the whole scenario takes
 SETTLE_SECONDS: Final = 1.0
 SPARE_FILES: Final = 200
 
 
 def run(lab: Lab) -> Report:
-    """Measure once at each broker; memory does not vary from run to run as time does."""
+    """Measure once at each broker; memory varies less from run to run than time."""
     count = QUICK_CONNECTIONS if lab.options.quick else CONNECTIONS
     _allow_files(count + SPARE_FILES)
     rows: list[Row] = []

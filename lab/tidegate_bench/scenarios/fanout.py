@@ -1,8 +1,8 @@
-"""fanout: what it costs to deliver, to 1, 10 and 50 readers of one topic.
+"""fanout: the cost of delivery, to 1, 10 and 50 readers of one topic.
 
-From the beginning: what is in memory, as fast as they go.  At the tail: at a pace that clients on
-this machine can keep; what taking the records in costs is measured alone, and taken off.  Behind:
-one reader of what memory has lost, after a start.
+From the beginning: records in memory, at full speed.  At the tail: at a pace that clients on this
+machine can keep; the cost of taking the records in is measured alone, and subtracted.  Behind: one
+reader of records that left memory, after a restart.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Audience:
     def reads(
         self, broker: World, topic: str, *, max_bytes: int, max_seconds: float, from_start: bool
     ) -> list[Read]:
-        """Return what its processes do; max_bytes is a reader's."""
+        """Return the specifications of its processes; max_bytes is a reader's."""
         whole, rest = divmod(self.readers, READERS_A_PROCESS)
         sizes = [READERS_A_PROCESS] * whole + ([rest] if rest else [])
         return [
@@ -146,7 +146,7 @@ def _at_tail(lab: Lab, audience: _Audience, topic: str, label: str) -> Case:
 
 
 def _less(together: Observation, alone: Observation, delivered: int, seconds: float) -> Observation:
-    """Return what the delivery took alone."""
+    """Return the cost of the delivery alone."""
 
     def minus(one: float | None, other: float | None) -> float | None:
         return None if one is None or other is None else one - other
@@ -166,7 +166,7 @@ def _less(together: Observation, alone: Observation, delivered: int, seconds: fl
 
 
 def _chase(lab: Lab, topic: str) -> Case:
-    """One reader at the tail of a producer without a pace: who is slower sets the speed."""
+    """One reader at the tail of a producer without a pace: the slower of the two sets the speed."""
     lengths = lab.options.lengths
 
     def prepare(broker: World) -> None:
@@ -184,7 +184,7 @@ def _chase(lab: Lab, topic: str) -> Case:
 
 
 def _behind(lab: Lab) -> list[Row]:
-    """Each run after a start of the gateway, so that nothing is in its memory."""
+    """Restart the gateway before each run, so that its memory is empty."""
     lengths = lab.options.lengths
     seen: list[Observation] = []
     with lab.gateway() as gateway, new_topic([gateway.world], PARTITIONS) as topic:

@@ -1,4 +1,4 @@
-"""ingest: what taking in 1 KiB records costs, by size of batches, partitions, connections."""
+"""ingest: the cost of taking in 1 KiB records, by size of batches, partitions, connections."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _loads(lab: Lab) -> Sequence[_Load]:
         return []
     loads = _ALL if options.all_cases else _QUICK if options.quick else _USUAL
     if options.only:
-        loads = _ALL  # whoever names cases may name any
+        loads = _ALL  # a named case may be any case
     return [load for load in loads if options.wants(load.label)]
 
 

@@ -1,6 +1,6 @@
 """Cases whose clients are Kafka's Java tools.  Each tool is a process of its own, and so is cold.
 
-How many records: as many as the broker takes in the time of a run, found out while warming up.
+Number of records: as many as the broker takes in the time of a run, measured while warming up.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def ingest(lab: Lab, label: str, topic: str, settings: Sequence[str]) -> Case:
 
 
 def lone(lab: Lab, label: str, topic: str) -> Case:
-    """ProducerPerformance at 20 records a second: what an acknowledgement takes."""
+    """ProducerPerformance at 20 records a second: the time of an acknowledgement."""
     seconds = 2 if lab.options.quick else 10
 
     def tool(broker: World, records: int) -> java.Tool:

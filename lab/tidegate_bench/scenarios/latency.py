@@ -1,7 +1,7 @@
 """latency: 100-byte records one by one, until acknowledged or until read back by a consumer.
 
-Idle: nothing else goes on.  Busy: beside a producer at a fixed, modest pace.  Each with the budget
-of requests to the store as it is by default, and without one.
+Idle: no other load.  Busy: beside a producer at a fixed, modest pace.  Each with the default budget
+of requests to the store, and without a budget.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def run(lab: Lab) -> Report:
 
 def _budgets(lab: Lab) -> Sequence[tuple[str, Mapping[str, str]]]:
     if lab.options.store in ("memory", "file"):
-        return [("", {})]  # their requests cost nothing: there is no budget
+        return [("", {})]  # their requests cost nothing, so they have no budget
     without = (" no budget", NO_BUDGET)
     return [without] if lab.options.quick else [without, (java_cases.BUDGET, {})]
 
@@ -119,7 +119,7 @@ def _case(lab: Lab, kind: _Kind, topics: tuple[str, str], bare_ms: float) -> Cas
 
     def measure(broker: World) -> Observation:
         seconds = lengths.record_seconds
-        # When busy, both go on for the whole time.
+        # When busy, both continue for the whole time.
         records = 1_000_000 if kind.is_busy else lengths.records
         seen, told = measured(broker, specs(broker, records, seconds))
         latencies = told[0].get("latencies", [])

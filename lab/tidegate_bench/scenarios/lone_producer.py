@@ -1,6 +1,6 @@
 """lone-producer: one idempotent producer with its defaults, five in flight, at a slow store.
 
-What bounds it is in flight x batch / latency: only the latency is the broker's.
+Its limit is in flight x batch / latency, of which only the latency depends on the broker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHUNK_BYTES: Final = 102_400
 
 
 def run(lab: Lab) -> Report:
-    """Measure at our gateway with delayed PUTs, and at the other broker as it is."""
+    """Measure at our gateway with delayed PUTs, and at the other broker without a delay."""
     rows: list[Row] = []
     with ExitStack() as stack:
         delay_ms = lab.options.delay_ms if lab.options.bootstrap is None else 0.0

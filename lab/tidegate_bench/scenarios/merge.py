@@ -1,7 +1,7 @@
-"""merge: what it costs to make segments of WAL objects, in one process and on Spark.
+"""merge: the cost of making segments from WAL objects, in one process and on Spark.
 
 Objects of 8 MiB with batches of 50 partitions, as gateways leave them, are merged from store to
-store.  Each round has new data; that of a session's first round on Spark is a row of its own.
+store.  Each round has new data; the first round of a session on Spark is a row of its own.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run(lab: Lab) -> Report:
 
 
 def _rows(lab: Lab, pipeline: PipelineLab, runner: str) -> list[Row]:
-    """The first round is a warm-up."""
+    """Measure the rounds; the first one is a warm-up."""
     first, *seen = (_round(lab, pipeline, number) for number in range(lab.options.lengths.runs + 1))
     label = f"{PARTITIONS} partitions, 16 KiB batches"
     return [
@@ -90,7 +90,7 @@ def speeds(mebibytes: float, work: Work, at_once: int) -> Mapping[str, float]:
 
 
 def _batches(size_bytes: int) -> Iterator[PlacedRecords]:
-    """Yield so many bytes of batches for all partitions in turns."""
+    """Yield that many bytes of batches for all partitions in turns."""
     now_ms = int(time.time() * 1000)
     pool = [_batch(now_ms) for _ in range(POOL_BATCHES)]
     count = size_bytes // len(pool[0])

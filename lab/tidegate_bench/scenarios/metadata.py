@@ -1,7 +1,7 @@
-"""metadata: what a cluster's metadata takes up over hours of virtual time, with the pipeline on.
+"""metadata: the size of a cluster's metadata over hours of virtual time, with the pipeline on.
 
-Every row is a stretch of the time, every figure in it the median and the range of its samples, one
-a virtual minute.  Where the rows do not rise, the metadata stays flat.
+Every row is a stretch of the time.  Every figure is the median and the range of its samples, one a
+virtual minute.  If the rows do not rise, the metadata stays flat.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOTE: Final = (
 
 
 def run(lab: Lab) -> Report:
-    """Fold as long as was asked for."""
+    """Fold for the requested time."""
     load, minutes = _asked(lab)
     cluster = VirtualCluster(load, Random(SEED))
     cluster.begin()
@@ -64,7 +64,7 @@ def _shape(load: Load) -> str:
 
 
 def _told(seen: Observation) -> str:
-    """Return all of a sample: a run of hours may be ended before its table."""
+    """Return all of a sample, because a person may end a run of hours before its table."""
     figures = {"RSS MB": (seen.rss_bytes or 0) / 1e6} | dict(seen.more)
     return ", ".join(f"{name} {value:,.1f}" for name, value in figures.items())
 

@@ -23,7 +23,7 @@ PROGRESS_SECONDS: Final = 5.0
 def run(lab: Lab) -> Report:
     """Fill a gateway with small batches, then kill and start it, some times."""
     if lab.options.bootstrap is not None:
-        raise BenchError("restart kills its broker: it is for a gateway that the bench starts")
+        raise BenchError("restart kills its broker: it needs a gateway that the bench starts")
     slices = QUICK_SLICES if lab.options.quick else SLICES
     with lab.gateway() as gateway, new_topic([gateway.world], PARTITIONS) as topic:
         _fill(lab, gateway, topic, slices)
@@ -35,7 +35,7 @@ def run(lab: Lab) -> Report:
 
 
 def _fill(lab: Lab, gateway: Gateway, topic: str, slices: int) -> None:
-    """One object holds one small batch of each partition, so each batch is a slice of its own."""
+    """Write objects with one small batch of each partition, so that each batch is a slice."""
     wire = Wire.connect(gateway.world.bootstrap)
     batch = small_batch()
     said = time.perf_counter()

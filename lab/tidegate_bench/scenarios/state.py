@@ -1,7 +1,7 @@
 """state: the replica of the metadata log in one process, without a network.
 
-Folding entries, what a slice holds in memory, snapshots, and loading all of it from a SQLite file
-as a gateway does when it starts: from a snapshot, and from entries alone.
+The scenario measures folding entries, the memory of a slice, snapshots, and a gateway's start from
+a SQLite file: from a snapshot, and from entries alone.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _replay(payloads: list[bytes]) -> tuple[ClusterState, float]:
 
 
 def _tried(slices: int) -> dict[str, float]:
-    """Return what a slice costs its writer: the trial before the append, and the fold behind it."""
+    """Return a slice's cost for its writer: the trial before the append, and the fold after it."""
     decoded = [
         decode_entry(payload, position) for position, payload in enumerate(entries(slices), start=1)
     ]

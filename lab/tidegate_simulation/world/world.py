@@ -130,7 +130,7 @@ class World:
 
     nodes, peers: by node id.  late: the clients have finished before a promised fault landed.
     healed: faults are over.  lives: the number of started gateways.  cuts: the network's cuts now.
-    stop_at: kinds of violations that end the run.  logs: by URL.  homes: the URLs of the former logs
+    stop_at: kinds of violations that end the run.  logs: by URL.  homes: the URLs of former logs
     and the current one.  next_log: the target of the next move, "" if no mover has named one.
     when_moved: called when the old log is sealed and the new one continues.  hurt: what the store
     lost for good.  number_of: returns a partition's number in histories.  unanswered_creates:

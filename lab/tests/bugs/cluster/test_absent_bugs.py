@@ -1,4 +1,4 @@
-"""The simulator must find bugs of gateways that look whether others answer, and nothing else."""
+"""The simulator must find bugs of gateways that probe each other, and nothing without a bug."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def stays_away(plan: FaultPlan) -> bool:
     return AWAY_KIND in plan.kinds
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
@@ -72,7 +72,7 @@ def test_planted_bugs_of_neighbours_are_found(
     must_be_found(plant, expected, first_seed, monkeypatch, looks)
 
 
-def test_seeds_with_gateways_that_stay_away_find_nothing() -> None:
+def test_seeds_with_absent_gateways_find_nothing() -> None:
     seeds = [seed for seed in range(1, 120) if stays_away(plan_of(seed))][:2]
     for seed in seeds:
         report = simulate(seed, 60)
@@ -81,10 +81,10 @@ def test_seeds_with_gateways_that_stay_away_find_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["partition.clients", "hang", "half_open", "one_way", "trickle"])
-async def test_what_harms_connections_is_over_at_once_where_there_are_none(
+async def test_an_event_that_finds_no_connection_ends_at_once(
     kind: str, autojump_clock: MockClock
 ) -> None:
-    """A run is prolonged until a promised fault lands, so a vain one must not last."""
+    """A run is prolonged until a promised fault lands, so an event without effect must not last."""
     node: Any = SimpleNamespace(name="node 1", links={}, is_unreachable=False)
     world: Any = SimpleNamespace(
         rng=Random, strikes=Strikes((), Random(1)), cuts=Cuts(str), settings={"lease.ms": "6000"}
@@ -96,10 +96,10 @@ async def test_what_harms_connections_is_over_at_once_where_there_are_none(
 
 
 @pytest.mark.parametrize("is_noticed", [False, True])
-async def test_who_is_away_is_awaited_until_that_is_noticed(
+async def test_other_events_are_rare_until_an_absent_gateway_is_noticed(
     is_noticed: bool, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    """Nobody would notice it among gateways that restart without end."""
+    """Gateways that restart without end would never notice the absence."""
     monkeypatch.setattr(nemesis, "is_absent", lambda *_: is_noticed)
     node: Any = SimpleNamespace(
         is_up=True,

@@ -1,4 +1,4 @@
-"""The simulator must find bugs of draining, and nothing where there is none."""
+"""The simulator must find bugs of draining, and nothing without a bug."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def names_who_drains(patch: pytest.MonkeyPatch) -> None:
 
 
 def serves_groups_whose_claim_is_gone(patch: pytest.MonkeyPatch) -> None:
-    """It keeps the machine, and asks nobody whether it may."""
+    """A gateway keeps the group's machine, and does not check its claim."""
 
     def lose(self: Any, hosted: Any, refusal: Any) -> None:
         self.drop(hosted)
@@ -93,7 +93,7 @@ def drains(plan: FaultPlan) -> bool:
     return DRAIN_KIND in plan.kinds
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

@@ -16,7 +16,7 @@ from tidegate_simulation.plans.faults import FaultPlan
 
 
 def forgets_first_answers(patch: pytest.MonkeyPatch) -> None:
-    """The fold would notice; so it forgets, too."""
+    """The answers forget, and so does the fold, which would notice otherwise."""
     real = ProposalTable.fold_proposed
 
     def fold_proposed(self: Any, event: Any) -> None:
@@ -62,7 +62,7 @@ def takes_silence_for_a_refusal(patch: pytest.MonkeyPatch) -> None:
 
 
 def does_not_count_as_alive(patch: pytest.MonkeyPatch) -> None:
-    """Who only forwards is never heard of."""
+    """A gateway that only forwards sends no sign of life."""
 
     def fold_proposed(self: Any, event: Any) -> None:
         self.proposals.fold_proposed(event)
@@ -74,7 +74,7 @@ def forwards(plan: FaultPlan) -> bool:
     return plan.forwarding.is_on
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

@@ -11,7 +11,7 @@ from tidegate_coordination.coordinator.coordinator import Waiting
 from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_simulation.plans.zone_plan import lends
 
-FIRST_SEED = 33  # one that finds it, so that it does not take long
+FIRST_SEED = 33  # a seed that finds the bug, so that the test is short
 
 
 def appends_what_it_handed_over(patch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,9 @@
 """The simulator must find proposals that act late; see planted_bugs.py and decision 22.
 
-What holds back a late proposal is in several places, so that each plant takes away what would hide
-it, too.  That refusals and failures are kept shows in coordination's test_forwarding_kept.py alone:
-gateways of the simulator commit so often that what was refused is acknowledged before a copy comes.
+Several places hold a late proposal back, so each plant also removes the others that would hide its
+bug.  Only coordination's test_forwarding_kept.py shows that refusals and failures are kept:
+simulated gateways commit so often that a refusal is acknowledged before a copy of its proposal
+arrives.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _always_at_work(patch: pytest.MonkeyPatch) -> None:
 
 
 def _decides_late_ones(patch: pytest.MonkeyPatch) -> None:
-    """What is withdrawn goes on, and has no deadline."""
+    """A withdrawn proposal continues, without a deadline."""
     patch.setattr(Coordinator, "_withdraw", lambda *_: None)
     patch.setattr(ForwardingCoordinator, "_withdraw", lambda *_: None)
     patch.setattr(Coordinator, "_deadline_ms", lambda _: 0)
@@ -59,7 +60,7 @@ def _proposes_what_it_is_asked(
 
 
 def takes_all_records_for_those_there_are_later(patch: pytest.MonkeyPatch) -> None:
-    """-1 becomes an offset where it is decided, however late."""
+    """The gateway resolves -1 to an offset when it decides, however late that is."""
     patch.setattr(beginnings, "PARTS_SHARE", 1.0)
     _decides_late_ones(patch)
     patch.setattr(DeleteRecordsHandler, "_delete", _proposes_what_it_is_asked)
@@ -69,7 +70,7 @@ def loses_the_log(plan: FaultPlan) -> bool:
     return bool({"isolate", "log.hung", "log_outage"} & set(plan.kinds))
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "first_seed"),
     [

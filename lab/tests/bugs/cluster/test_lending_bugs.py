@@ -1,4 +1,4 @@
-"""The simulator must find bugs of gateways that read for each other, and nothing where is none."""
+"""The simulator must find bugs of gateways that read for each other, and nothing without a bug."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def believes_that_an_object_is_missing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ZoneReads, "_lend", lend)
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

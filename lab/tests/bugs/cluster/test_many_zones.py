@@ -26,7 +26,7 @@ ZONES = 3
 
 
 def _covering() -> list[int]:
-    """Return a few seeds that draw, together, every partition."""
+    """Return a few seeds that together draw every partition."""
     chosen: list[int] = []
     left = set(PARTITION_KINDS)
     for seed in range(1, 200):
@@ -46,7 +46,7 @@ def test_every_zone_has_a_gateway() -> None:
             assert {plan.of_client(str(each)) for each in range(99)} == {"", *plan.names}
 
 
-def test_without_the_option_clients_have_no_zone_and_nothing_is_cut() -> None:
+def test_without_the_option_clients_have_no_zone_and_no_cut_is_drawn() -> None:
     for seed in range(50):
         plan = draw_zones(seed, 0, is_calm=False)
         assert plan.of_client("reader 1") == ""
@@ -62,7 +62,7 @@ def test_a_cut_has_a_direction_and_ends() -> None:
     assert cuts.connects("client", "node 1")
 
 
-def test_every_partition_lands_and_nothing_is_found() -> None:
+def test_every_partition_lands_without_a_violation() -> None:
     landed = Counter[str]()
     for seed in _covering():
         report = simulate(seed, 100, ZONES)
@@ -76,7 +76,7 @@ def test_every_partition_lands_and_nothing_is_found() -> None:
     assert landed["lending.200"]
 
 
-def test_the_command_says_what_crossed_zones() -> None:
+def test_the_command_prints_the_answers_across_zones() -> None:
     arguments = ["--seeds", "2", "--operations", "40", "--zones", "2", "--jobs", "1"]
     result = CliRunner().invoke(app, [*arguments, "--json"])
     assert result.exit_code == 0, result.stdout
@@ -133,7 +133,7 @@ def draws(kind: str) -> Any:
     return is_drawn
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "kind", "first_seed"),
     [

@@ -1,4 +1,4 @@
-"""The simulator must find bugs of moving the log, and nothing where there is none."""
+"""The simulator must find bugs of moving the log, and nothing without a bug."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate_simulation.run import plan_of, simulate
 
 
 def goes_on_in_the_old_log(patch: pytest.MonkeyPatch) -> None:
-    """A gateway that was there when the log ended does not see that it did."""
+    """A gateway that runs when the old log is sealed does not notice the seal."""
     patch.setattr(MovableLog, "_is_here", lambda self, state: True)
 
 
@@ -40,13 +40,13 @@ def stays_at_the_old_log_when_restarted(patch: pytest.MonkeyPatch) -> None:
 
 def last_entries_are_not_copied(patch: pytest.MonkeyPatch) -> None:
     async def complete_copy(*_: Any) -> None:
-        """Take it for granted that the mover has copied all."""
+        """Mark the copy as complete without a check."""
 
     patch.setattr(movable_log, "complete_copy", complete_copy)
 
 
 def copies_too_late(patch: pytest.MonkeyPatch) -> None:
-    """Entries between the snapshot and the first that is copied are left out."""
+    """Entries between the snapshot and the first copied entry are missing."""
     real = LogMover._begin
 
     async def begin(self: Any) -> None:
@@ -61,7 +61,7 @@ def begins_at_an_unfinished_copy(patch: pytest.MonkeyPatch) -> None:
 
 
 def ends_the_move_of_another(patch: pytest.MonkeyPatch) -> None:
-    """Two who move the log at once do not look whose move is under way."""
+    """Two movers that run at once do not check whose move is in progress."""
     patch.setattr(rules, "present_move", lambda view, move_id: view.state.log_moves.present)
 
 
@@ -69,7 +69,7 @@ def moves(plan: FaultPlan) -> bool:
     return plan.moves.is_on
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
@@ -99,10 +99,10 @@ def test_seeds_that_move_the_log_find_nothing() -> None:
     assert landed["move.outage"]
 
 
-def test_who_is_told_that_another_log_is_needed_gives_another(
+def test_a_mover_with_a_refused_target_names_another_target(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Or else what an earlier move left, too old to go on with, would keep the log from moving."""
+    """Else an earlier move's target, too old to continue, would prevent every move."""
     given: list[str] = []
     real = LogMover.run
 

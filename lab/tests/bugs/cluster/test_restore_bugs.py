@@ -1,4 +1,4 @@
-"""The simulator must find consumers that are not told of a restore, and nothing where all are."""
+"""The simulator must find consumers that get no error after a restore, and nothing otherwise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate_coordination.state.records.partitions import Partition, PartitionT
 from tidegate_simulation.nemesis.restore_trial import STRIKE, TOLD, draws_restore
 from tidegate_simulation.run import simulate
 
-# It ends with a restore.  So does 16, where other records come to stand at old offsets.
+# This seed ends with a restore.  So does 16, which writes other records at old offsets.
 SEED = 6
 
 
@@ -44,7 +44,7 @@ def test_planted_bugs_of_leader_epochs_are_found(
     must_be_found(plant, expected, first_seed, monkeypatch)
 
 
-def test_consumers_are_told_of_a_restore() -> None:
+def test_consumers_get_an_error_after_a_restore() -> None:
     assert draws_restore(SEED)
     report = simulate(SEED)
     assert not report.violations

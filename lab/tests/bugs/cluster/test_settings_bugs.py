@@ -1,4 +1,4 @@
-"""Planted bugs of the settings that are the cluster's; see planted_bugs.py."""
+"""Planted bugs of the cluster-wide settings; see planted_bugs.py."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pipeline_ignores_static_settings(patch: pytest.MonkeyPatch) -> None:
 
 
 def negative_retention_raises(patch: pytest.MonkeyPatch) -> None:
-    """What a broker's config says is taken as it is."""
+    """A broker's config value is used without a check."""
 
     def usable(_definition: Definition, _name: str, text: str, _unit_ms: int) -> str | None:
         return text
@@ -35,7 +35,7 @@ def negative_retention_raises(patch: pytest.MonkeyPatch) -> None:
 
 
 def goes_by_its_own(patch: pytest.MonkeyPatch) -> None:
-    """The gateway that keeps house does so by what it was given itself."""
+    """The gateway that runs housekeeping uses only its own settings."""
 
     def own(self: ClusterSettings) -> Layers:
         if self._own is None:

@@ -1,4 +1,4 @@
-"""The simulator must find bugs of rolling upgrades, and nothing where there is none."""
+"""The simulator must find bugs of rolling upgrades, and nothing without a bug."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def damages(plan: FaultPlan) -> bool:
     return DAMAGE_KIND in plan.kinds
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed", "concerned"),
     [

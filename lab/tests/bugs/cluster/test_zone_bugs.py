@@ -1,4 +1,4 @@
-"""The simulator must find bugs of zones, and nothing where there is none."""
+"""The simulator must find bugs of zones, and nothing without a bug."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def sends_consumers_to_the_leader(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Elsewhere, "preferred", preferred)
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

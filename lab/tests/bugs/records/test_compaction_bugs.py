@@ -1,6 +1,6 @@
 """Planted bugs of compaction; see planted_bugs.py.
 
-`unwatched` takes the simulator's own look into segments away, so that clients must notice.
+`unwatched` switches the simulator's own checks of segments off, so that clients must notice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def tombstones_go_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_when_rounds_were(patch: pytest.MonkeyPatch) -> None:
-    """Tombstones go with the second round, however soon it comes."""
+    """The second round removes tombstones, however soon it begins."""
     patch.setattr(
         "tidegate_pipeline.planning.compact_plan.cleaned_before",
         lambda cleanings, _: cleanings[-1].end_offset if cleanings else 0,
@@ -72,7 +72,7 @@ def counts_rounds_that_were_cut(patch: pytest.MonkeyPatch) -> None:
 
 
 def counts_offsets_from_zero(patch: pytest.MonkeyPatch) -> None:
-    """The base offset of what was written anew is lost."""
+    """A rewritten batch loses its base offset."""
 
     def rebuilt(batch: Any, header: BatchHeader, *rest: Any) -> memoryview:
         return real(batch, header._replace(base_offset=header.base_offset - 1), *rest)
@@ -81,7 +81,7 @@ def counts_offsets_from_zero(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(compaction, "_rebuilt", rebuilt)
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

@@ -18,7 +18,7 @@ from tidegate_storage.stores.files.steps import DiskSteps
 
 
 def _trusts_its_files(patch: pytest.MonkeyPatch) -> None:
-    """What is found need not be what the index says."""
+    """The disk cache does not compare a file with its index."""
 
     def wrong(region: memoryview, chunk: Chunk) -> PreparedRun:
         return prepare_chunk(region, chunk._replace(length=len(region), crc32c=crc32c(region)))
@@ -57,7 +57,7 @@ def forgets_where_a_slice_begins(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FilePart, "__getitem__", wrong)
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

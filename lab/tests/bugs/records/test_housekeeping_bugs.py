@@ -1,4 +1,4 @@
-"""The simulator must find that housekeeping which fails in one thing leaves others undone."""
+"""The simulator must find housekeeping in which one failing step stops the others."""
 
 from __future__ import annotations
 

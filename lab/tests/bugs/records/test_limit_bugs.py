@@ -35,7 +35,7 @@ def _begins_high(plan: FaultPlan) -> bool:
 
 
 def begin_high(patch: pytest.MonkeyPatch) -> None:
-    """Every run that can."""
+    """Begin high in every run that supports it."""
     patch.setattr(beginnings, "HIGH_SHARE", 1.0)
 
 
@@ -72,7 +72,7 @@ def _break_off_while_numbers_begin_high() -> None:
         raise KeyboardInterrupt
 
 
-def test_a_run_that_breaks_off_leaves_nothing_behind() -> None:
+def test_an_interrupted_run_restores_the_replaced_parts() -> None:
     before = ObjectRows.__init__
     with pytest.raises(KeyboardInterrupt):
         _break_off_while_numbers_begin_high()
@@ -81,7 +81,7 @@ def test_a_run_that_breaks_off_leaves_nothing_behind() -> None:
 
 
 def forgets_the_upper_bits(patch: pytest.MonkeyPatch) -> None:
-    """Objects' numbers have 32 bits, as they had in older releases."""
+    """The numbers of objects have 32 bits, as in older releases."""
     begin_high(patch)
     real = ObjectRows.append
 
@@ -92,13 +92,13 @@ def forgets_the_upper_bits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ObjectRows, "append", append)
 
 
-def test_numbers_that_begin_anew_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_that_wrap_around_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {"state broken", "gateway died", "invariant 4", "invariant 5"}
     must_be_found(forgets_the_upper_bits, expected, 1, monkeypatch, _begins_high)
 
 
 def decides_on_a_gap(patch: pytest.MonkeyPatch) -> None:
-    """Now and then a commit leaves an offset out."""
+    """Now and then a commit skips an offset."""
     real, runs = wal_rules._Judge.runs, count(1)
 
     def wrong(self: Any) -> Any:
@@ -118,14 +118,14 @@ def is_not_tried(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(trial.Trial, "check", lambda self, events: None)
 
 
-def test_what_cannot_be_folded_is_found_where_nothing_is_tried(
+def test_an_event_that_cannot_be_folded_is_found_without_a_trial(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     must_be_found(is_not_tried, {"state broken", "gateway died"}, 1, monkeypatch)
 
 
-def test_a_trial_keeps_it_from_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each such commit fails by itself, which is told as an error, and no gateway dies."""
+def test_a_trial_rejects_an_event_that_cannot_be_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only each such commit fails, its client gets an error, and no gateway dies."""
     decides_on_a_gap(monkeypatch)
     kinds = {each.kind for each in simulate(1, 40).violations}
     assert "internal error" in kinds
@@ -133,12 +133,12 @@ def test_a_trial_keeps_it_from_everybody(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def always_expires(patch: pytest.MonkeyPatch) -> None:
-    """In every run with clocks that can be trusted."""
+    """Draw expiries in every run with clocks that can be trusted."""
     patch.setattr(expiry_plan, "SHARE", 1.0)
 
 
 def test_runs_in_which_states_expire_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gateways drop what is left of a block of producer ids every few seconds."""
+    """Gateways drop the rest of a block of producer ids every few seconds."""
     always_expires(monkeypatch)
     expired, offsets = list[int](), list[str]()
     fold_expired, fold_deleted = ProducerIdTable.fold_expired, GroupTable.fold_offsets_deleted
@@ -160,7 +160,7 @@ def test_runs_in_which_states_expire_find_nothing(monkeypatch: pytest.MonkeyPatc
 
 
 def gives_out_old_ids(patch: pytest.MonkeyPatch) -> None:
-    """A gateway goes on with a block however old it is, so that a new id counts as an old one."""
+    """A gateway uses a block however old it is, so that a new id counts as an old one."""
     always_expires(patch)
     patch.setattr(handlers, "hold_seconds", lambda _: inf)
 

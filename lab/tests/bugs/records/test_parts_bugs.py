@@ -1,4 +1,4 @@
-"""Parts of requests that are told as done and are not; groups and offsets that go too early."""
+"""Parts of requests acknowledged without being done; groups and offsets removed too early."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate_simulation.plans import beginnings, expiry_plan
 
 
 def parts_are_small(patch: pytest.MonkeyPatch) -> None:
-    """In every run that can."""
+    """Make parts small in every run that supports it."""
     patch.setattr(beginnings, "PARTS_SHARE", 1.0)
 
 
@@ -58,7 +58,7 @@ def empties_the_first_partitions(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "plant", [deletes_the_first_topics, creates_the_first_topics, empties_the_first_partitions]
 )
-def test_rows_that_are_told_as_done_are_found(
+def test_rows_acknowledged_without_being_done_are_found(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts_are_small(monkeypatch)
@@ -79,7 +79,7 @@ def commits_the_first_offsets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OffsetCommit, "_commit", wrong)
 
 
-def test_offsets_that_are_told_as_committed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offsets_acknowledged_without_a_commit_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     must_be_found(commits_the_first_offsets, {"stale commit", "vanished commit"}, 1, monkeypatch)
 
 
@@ -92,7 +92,7 @@ def takes_nobody_for_subscribed(patch: pytest.MonkeyPatch) -> None:
 
 
 def counts_from_the_commit(patch: pytest.MonkeyPatch) -> None:
-    """Also for a group whose members left a moment ago."""
+    """Offsets expire by their commit, even if the group's members have just left."""
     real: Callable[..., Any] = offset_expiry.expired_offsets
 
     def expired(state: Any, group: Any, retention_ms: int, log_time_ms: int) -> Any:
@@ -107,6 +107,6 @@ def counts_from_the_commit(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "plant", [ends_empty_groups_at_once, takes_nobody_for_subscribed, counts_from_the_commit]
 )
-def test_what_goes_too_early_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_removed_too_early_are_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry_plan, "SHARE", 1.0)
     must_be_found(plant, {"gone too early"}, 1, monkeypatch)

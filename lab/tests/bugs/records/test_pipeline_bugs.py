@@ -1,6 +1,6 @@
-"""Planted bugs of the pipeline, and of reading and deleting what it merged; see planted_bugs.py.
+"""Planted bugs of the pipeline, and of reading and deleting merged objects; see planted_bugs.py.
 
-`unwatched` takes the simulator's own look into segments away, so that clients must notice.
+`unwatched` switches the simulator's own checks of segments off, so that clients must notice.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def publishes_over_anything(patch: pytest.MonkeyPatch) -> None:
 
 
 def publishes_after_its_end(patch: pytest.MonkeyPatch) -> None:
-    """A driver does not look who lives, itself included."""
+    """A driver does not check which incarnations are live, not even its own."""
     has_ended = Coordinator.has_left.fget  # type: ignore[attr-defined]
 
     def decide(self: PublishSegments, view: Any) -> Any:
@@ -85,7 +85,7 @@ def releases_no_parents(patch: pytest.MonkeyPatch) -> None:
 
 
 def deletes_parents_itself(patch: pytest.MonkeyPatch) -> None:
-    """Before what replaces them is published; which may never be."""
+    """The driver deletes parents itself, before it publishes their segments, which may fail."""
     real = Driver._publish
 
     async def wrong(self: Any, finished: Any) -> int:
@@ -213,7 +213,7 @@ def looks_one_chunk_further(patch: pytest.MonkeyPatch) -> None:
 
 
 class ForgetsTheObject(WrongCache):
-    """The keys of runs, chunks and indexes leave out the object's name."""
+    """The keys of runs, chunks and indexes omit the object's name."""
 
     def wrong(self, key: Any) -> Any:
         return ("any", key[1]) if isinstance(key[0], tuple) else key
@@ -236,7 +236,7 @@ def does_not_wait_for_the_copy(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

@@ -1,6 +1,7 @@
-"""The simulator must find bugs: each is planted by replacing one part, and must show soon.
+"""The simulator must find bugs: each test replaces one part, and the bug must show soon.
 
-Here: bugs of writing, reading and storing; those of log, groups and topics are in the file beside.
+These are bugs of writing, reading and storing; test_planted_log_bugs.py has those of log, groups
+and topics.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ class NeverCatchesUp(Coordinator):
 
 
 class WrongCache(RangeCache[Any]):
-    """Looks things up, and keeps them, under other keys."""
+    """Looks things up, and stores them, under wrong keys."""
 
     def get_nowait(self, key: Any, *, promote: bool = True) -> Any:
         return super().get_nowait(self.wrong(key), promote=promote)
@@ -173,21 +174,21 @@ class WrongCache(RangeCache[Any]):
 
 
 class ForgetsWhoWroteWhat(WrongCache):
-    """Its keys leave out the incarnation."""
+    """Its keys omit the incarnation."""
 
     def wrong(self, key: Any) -> Any:
         return (key[0][1:], key[1]) if isinstance(key[0], tuple) else key[1:]
 
 
 class ForgetsWhereRunsLie(WrongCache):
-    """Its keys leave out the position of a run in its object."""
+    """Its keys omit the position of a run in its object."""
 
     def wrong(self, key: Any) -> Any:
         return (key[0], "run") if isinstance(key[0], tuple) else key
 
 
 class _Agreeable(int):
-    """Differs from no number."""
+    """Equal to every number."""
 
     def __ne__(self, other: object) -> bool:
         return False
@@ -247,7 +248,9 @@ def collects_what_lives(patch: pytest.MonkeyPatch) -> None:
 
 
 def deletes_before_the_event(patch: pytest.MonkeyPatch) -> None:
-    """What the end of a batch's retention will free goes first, and the event may never come."""
+    """Objects that the end of a retention batch would free are deleted before the event, which may
+    fail.
+    """
     real = housekeeper.Housekeeper.keep_house_once
 
     async def wrong(self: Any) -> None:
@@ -280,7 +283,7 @@ def log_start_falls_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DeleteRecords, "decide", lambda self, view: replace(real(self, view), events=()))
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

@@ -69,7 +69,7 @@ def goes_on_when_it_has_ended(patch: pytest.MonkeyPatch) -> None:
 
 
 class _Hasty:
-    """A coordinator that says at once that it has caught up."""
+    """A coordinator that claims at once that it has caught up."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -82,9 +82,9 @@ class _Hasty:
 
 
 def answers_from_where_it_stands(patch: pytest.MonkeyPatch) -> None:
-    """A refusal, or a duplicate, is answered without proof of being at the log's end.
+    """A coordinator refuses, or finds a duplicate, without proof of being at the log's end.
 
-    Administrative requests look names up first, with such a proof: they do without it, too.
+    Administrative requests look names up first, with such a proof; this plant removes it, too.
     """
     look_up = Look.take
 
@@ -290,7 +290,7 @@ def reads_the_topic_of_that_name(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeps_deleted_topics(patch: pytest.MonkeyPatch) -> None:
-    """A partition that is gone is served from what was known of it."""
+    """A gateway serves a deleted partition from its former state."""
     real = fetch_answer.Look._partition
     known: dict[tuple[bytes, int], Any] = {}
 
@@ -302,7 +302,7 @@ def keeps_deleted_topics(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(fetch_answer.Look, "_partition", partition)
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

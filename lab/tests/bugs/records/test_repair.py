@@ -1,4 +1,4 @@
-"""Objects that are lost for good in simulated runs, what repairs them, and bugs planted in that."""
+"""Objects that simulated runs lose for good, their repair, and bugs planted in the repair."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate_simulation.invariants.tiling_checks import TilingWatch
 from tidegate_simulation.plans.losses import LOSS_KINDS, Holes, draw_losses
 from tidegate_simulation.run import plan_of, simulate
 
-# -- what is drawn, and whole runs ----------------------------------------------------------------
+# -- draws and whole runs -------------------------------------------------------------------------
 
 
 def test_some_seeds_lose_objects_and_have_operators() -> None:
@@ -52,7 +52,7 @@ def test_runs_that_lose_objects_are_repaired_and_find_nothing() -> None:
 
 
 def history_of(*, start: int = 0, lost: tuple[int, int] = (1, 3)) -> History:
-    """Four records are acknowledged; what is lost is given up; then somebody reads the rest."""
+    """Four records are acknowledged; a repair declares some lost; then a client reads the rest."""
     history = History(lambda: 0.0)
     sent = {"key": 0, "values": [10, 11, 12, 13], "producer": None}
     history.ok(history.invoke("p", "send", sent), offset=0)
@@ -65,16 +65,16 @@ def history_of(*, start: int = 0, lost: tuple[int, int] = (1, 3)) -> History:
     return history
 
 
-def test_what_was_given_up_is_not_missed() -> None:
+def test_records_declared_lost_are_not_missed() -> None:
     assert check(history_of().events) == []
 
 
 @pytest.mark.parametrize("lost", [(1, 2), (2, 3), (3, 4)])
-def test_what_was_not_given_up_is(lost: tuple[int, int]) -> None:
+def test_records_not_declared_lost_are_missed(lost: tuple[int, int]) -> None:
     assert "lost" in {each.kind for each in check(history_of(lost=lost).events)}
 
 
-def test_who_passes_records_before_they_are_given_up_is_told_so() -> None:
+def test_a_reader_that_passes_records_before_their_loss_is_a_violation() -> None:
     history = History(lambda: 0.0)
     sent = {"key": 0, "values": [10, 11], "producer": None}
     history.ok(history.invoke("p", "send", sent), offset=0)
@@ -85,13 +85,13 @@ def test_who_passes_records_before_they_are_given_up_is_told_so() -> None:
     history.note("operator", "ok", "lost", {"key": 0, "base": 0, "next": 1, "start": 1})
     poll = history.invoke("s", "low", {"key": 0})
     history.ok(poll, offset=1)
-    # Below the log start, wherever it came from, nobody is asked for anything.
+    # Below the log start, whatever raised it, the checker demands no record.
     assert check(history.events) == []
     history.events[:] = [each for each in history.events if each.f != "lost"]
     assert {each.kind for each in check(history.events)} == {"skipped", "log start too high"}
 
 
-def test_holes_cover_what_was_given_up() -> None:
+def test_holes_cover_ranges_declared_lost() -> None:
     holes = Holes()
     for stretch in ((4, 6), (2, 4), (9, 10)):
         holes.add(1, *stretch)
@@ -106,7 +106,7 @@ def test_holes_cover_what_was_given_up() -> None:
 
 
 def skips_a_neighbour(patch: pytest.MonkeyPatch) -> None:
-    """The run behind a stretch goes, too."""
+    """The repair skips the next run, too."""
     real = SkipRuns.decide
 
     def decide(self: SkipRuns, view: Any) -> Any:
@@ -135,7 +135,7 @@ def _longer(partition: Any, stretch: SkippedStretch) -> SkippedStretch:
 
 
 def unwatched(plant: Plant) -> Plant:
-    """Take the simulator's own look at the log away, so that clients must notice."""
+    """Switch the simulator's own checks of the log off, so that clients must notice the bug."""
 
     def both(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(TilingWatch, "check", lambda *_, whole: None)
@@ -151,12 +151,12 @@ def _give_up_hurt(self: Any, partition: Any, row: Any) -> None:
 
 
 def skips_whatever_was_seen(patch: pytest.MonkeyPatch) -> None:
-    """The rule does not ask whether the runs are live."""
+    """The rule does not check whether the runs are live."""
     patch.setattr(skip_rules, "_judge", lambda view, stretch, taken: Skip.SKIPPED)
 
 
 def asks_once(patch: pytest.MonkeyPatch) -> None:
-    """Neither is a second look taken, nor another just before the run is given up."""
+    """The repair reads once, and does not read again just before it skips the run."""
 
     async def believes(self: Any, bad: Any) -> bool:
         await trio.lowlevel.checkpoint()
@@ -167,7 +167,7 @@ def asks_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_where_runs_end(patch: pytest.MonkeyPatch) -> None:
-    """The run in front of a hole seems to hold what is gone."""
+    """The run before a hole seems to hold the lost offsets."""
     real = Runs._end_at
 
     def wrong(self: Any, at: int, next_offset: int) -> None:
@@ -177,7 +177,7 @@ def forgets_where_runs_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Runs, "_end_at", wrong)
 
 
-# first_seed: one that finds it, so that it does not take long.
+# first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
