@@ -11,9 +11,9 @@ from .prepared_runs import PreparedRun
 class CachedObject:
     """An object this gateway wrote.
 
-    prepared: its runs by position, as they are first read; their offsets are written into the body,
-    outside what any CRC covers.  is_stamped: so are time stamps and CRCs, so that the body is no
-    longer what is stored.
+    prepared: its runs by position, filled at their first read; their offsets are written into the
+      body, outside what any CRC covers. is_stamped: time stamps and CRCs are written in, too, so
+      that the body differs from the stored object.
     """
 
     object_key: str

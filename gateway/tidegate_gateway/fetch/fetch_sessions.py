@@ -1,9 +1,10 @@
 """Incremental fetch sessions (KIP-227), in one gateway's memory and lost with it.
 
-A client with a session names only the partitions that changed, and is told only of those that did.
-Sessions are a saving, never a promise: at a bound, of sessions or of the partitions they all hold,
-those that were idle for two minutes make room, and if there are none the client gets session id 0
-and goes on with full fetches.  A session that grows past the bound ends; its client begins anew.
+A client with a session names only the partitions that changed, and gets only those that did.
+Sessions only save bytes.  They are bounded in number and in the partitions that they all hold.  At
+a bound, sessions that were idle for two minutes make room.  If there are none, the client gets
+session id 0 and continues with full fetches.  A session that grows past the bound ends, and its
+client starts a new one.
 
 Epochs: 0 with id 0 asks for a session; -1 ends it; then they count 1, 2, ... and wrap to 1.
 """
@@ -40,9 +41,9 @@ class SessionProblem(Enum):
 
 @dataclass(slots=True, eq=False)
 class Wanted:
-    """One partition asked for, and what its client was last told of it.
+    """One requested partition, and the last answer about it.
 
-    name or topic_id is empty, by the version of the fetch.
+    One of name and topic_id is empty, depending on the version of the fetch.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Wanted:
     log_start: int = -1
 
     def note(self, data: PartitionData) -> bool:
-        """Take note of an answer; tell if the client must see it."""
+        """Note an answer; return whether the client must get it."""
         is_news = bool(
             data.records
             or data.error_code
@@ -61,7 +62,7 @@ class Wanted:
             or data.high_watermark != self.high_watermark
             or data.log_start_offset != self.log_start
         )
-        # Once an error goes away the partition must be sent again, whatever it holds.
+        # After an error ends, the partition must be sent again, whatever it holds.
         self.high_watermark = -1 if data.error_code else data.high_watermark
         self.log_start = data.log_start_offset
         return is_news
@@ -69,7 +70,7 @@ class Wanted:
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """Partitions in the order in which they are served."""
+    """Partitions in the order of service."""
 
     session_id: int
     uses_topic_ids: bool
@@ -82,10 +83,10 @@ class FetchSession:
 
 @dataclass(slots=True)
 class FetchContext:
-    """What a fetch asks for, with what its session remembers.
+    """The partitions of a fetch, including those that its session remembers.
 
-    session: None for a full fetch.  opens: the client would like a session.  epoch: the one the
-    session had when the fetch began.
+    session: None for a full fetch. opens: the client would like a session. epoch: of the session
+    when the fetch began.
     """
 
     wanted: Sequence[Wanted]
@@ -95,10 +96,10 @@ class FetchContext:
 
 
 class FetchSessions:
-    """At most max_sessions sessions; the one used longest ago stands first.
+    """At most max_sessions sessions; the least recently used one stands first.
 
     Args:
-      rng: session ids come from here.
+      rng: draws session ids.
       max_partitions: of all sessions together; one takes about 500 bytes.
     """
 
@@ -123,7 +124,7 @@ class FetchSessions:
     def begin(
         self, request: FetchRequest, version: int, now: float
     ) -> FetchContext | SessionProblem:
-        """Say what a request asks for.  now: in seconds, of any clock that only rises."""
+        """Say what a request asks for. now: in seconds, of any monotonic clock."""
         if request.session_epoch not in (_INITIAL_EPOCH, _FINAL_EPOCH):
             return self._continue(request, version, now)
         if request.session_id != NO_SESSION:
@@ -189,7 +190,7 @@ class FetchSessions:
             if wanted.note(data):
                 news.append((wanted, data))
                 if data.records:
-                    # Who got records goes to the end, so that all get their turn.
+                    # A partition that gave records goes to the end, so that all get their turn.
                     key = (
                         (wanted.topic_id if session.uses_topic_ids else wanted.name),
                         (wanted.request.partition),
@@ -209,7 +210,7 @@ class FetchSessions:
         return session
 
     def _is_full(self, count: int) -> bool:
-        """Tell whether a session of so many partitions has no room."""
+        """Return whether there is no room for a session of so many partitions."""
         too_many = self._partition_count + count > self._max_partitions
         return too_many or len(self._sessions) >= self._max_sessions
 
@@ -240,7 +241,7 @@ def _asked(request: FetchRequest, version: int) -> Iterable[tuple[WantedKey, Wan
 
 
 def _update(session: FetchSession, request: FetchRequest, version: int) -> None:
-    """Add and change what the request names, then forget what it gives up."""
+    """Add and change the partitions that the request names, then remove those it forgets."""
     for key, wanted in _asked(request, version):
         present = session.partitions.setdefault(key, wanted)
         present.request = wanted.request

@@ -1,9 +1,8 @@
 """Fetches that wait for data, woken by the fold of the metadata log.  Nobody polls.
 
-A waiting fetch registers what it has seen of each partition.  When a partition grows, the bytes
-that came are counted, and the fetch is woken only once they may make up its min_bytes, or when one
-of its topics was deleted.  Looking and registering happen without a checkpoint between them, so no
-commit can slip through.
+A waiting fetch registers what it has seen of each partition.  When a partition grows, its new bytes
+count.  The fetch wakes once they may make up its min_bytes, or when one of its topics is deleted.
+Looking and registering happen without a checkpoint between them, so no commit can slip through.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tidegate_coordination.state.records.partitions import Partition, PartitionT
 
 
 class _Waiter:
-    """One fetch.  seen: partition number -> the end it saw."""
+    """One fetch; seen: partition number -> the end it saw."""
 
     __slots__ = ("event", "is_committed_only", "missing_bytes", "seen")
 
@@ -29,7 +28,7 @@ class _Waiter:
         self.event = trio.Event()
 
     def on_change(self, number: int, partition: Partition | None) -> None:
-        """Count what came; wake when it may be enough."""
+        """Count new bytes; wake the fetch when there may be enough."""
         if partition is None:
             self.event.set()
             return
@@ -50,15 +49,15 @@ class FetchWaiters:
 
     def __init__(self, partitions: PartitionTable) -> None:
         self._partitions = partitions
-        # A dict of waiters, not a set: they wake in the order in which they came.
+        # A dict of waiters, not a set: they wake in the order of their arrival.
         self._by_number: dict[int, dict[_Waiter, None]] = {}
 
     def __len__(self) -> int:
-        """Return the number of partitions that are waited for."""
+        """Return the number of partitions that fetches wait for."""
         return len(self._by_number)
 
     def on_change(self, touched: set[int]) -> None:
-        """Wake whom it concerns; a listener of the coordinator."""
+        """Wake the fetches of the changed partitions; a listener of the coordinator."""
         for number in sorted(touched & self._by_number.keys()):
             partition = self._partitions.get(number)
             for waiter in self._by_number[number]:
@@ -66,7 +65,7 @@ class FetchWaiters:
                     waiter.on_change(number, partition)
 
     def wake_all(self) -> None:
-        """Let everybody look again."""
+        """Wake all fetches, so that each looks again."""
         for waiters in self._by_number.values():
             for waiter in waiters:
                 waiter.event.set()
@@ -79,7 +78,7 @@ class FetchWaiters:
         *,
         is_committed_only: bool = False,
     ) -> None:
-        """Return when missing_bytes more may be there, a topic is gone, or it is time.
+        """Return when missing_bytes more may be there, a topic is gone, or the deadline passed.
 
         Args:
           seen: partition number -> end (high watermark or LSO) that the caller looked at.
@@ -103,14 +102,14 @@ class FetchWaiters:
 
 
 def _grown_bytes(partition: Partition, seen: int, end: int) -> int:
-    """Return the bytes of the runs that came behind an offset."""
+    """Return the bytes of the runs after an offset."""
     runs = partition.runs
     total = 0
     for index in range(len(runs) - 1, -1, -1):
         row = runs[index]
         if row.base_offset < seen:
             if row.next_offset > seen:
-                total += row.length  # a segment took the place of what came since
+                total += row.length  # a segment replaced the newer runs
             break
         if row.base_offset < end:
             total += row.length

@@ -1,10 +1,10 @@
 """Runs from memory or from the object store, each verified and prepared once.
 
-One cache holds both kinds of things: whole objects that this gateway wrote (`adopt`), whose runs
-are prepared when first read, and single runs, chunks and indexes of segments fetched from the
-store.  So what was written here is never fetched here, and concurrent misses of a run share one
-GET.  Runs of several partitions that lie close together in one object come in one GET too.  What is
-read of segments may be kept on local disk, and found there (segment_disk.py).
+One cache holds two kinds of things: whole objects that this gateway wrote (`adopt`), whose runs are
+prepared at their first read, and single runs, chunks and indexes of segments from the store.  So a
+gateway never fetches what it wrote itself, and concurrent misses of a run share one GET.  Runs of
+several partitions that lie close together in one object share a GET, too.  Parts of segments may be
+kept on local disk (segment_disk.py).
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class LogReader:
 
     Args:
       cache: of CachedObject by WalName, and by PartKey of PreparedRun, FileRun and SegmentIndex.
-      disk: None to keep nothing there.
-      zone: the other gateways of the zone; None to ask the store alone.
+      disk: None for no disk cache.
+      zone: the other gateways of the zone; None to read from the store only.
 
-    failed_reads, and those of reads and verifier: counters, for metrics.
-    unreadable: told of what a fetch could not be given.
+    failed_reads, and the counters of reads and verifier, are for metrics.
+    unreadable: counts the records that a fetch could not get.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class LogReader:
     def adopt(self, name: WalName, body: bytearray) -> None:
         """Serve an object from memory.  The body belongs to the reader from here on.
 
-        Call it when the object is stored, and before the commit wakes the waiting fetches.
+        Call it after the object is stored, and before the commit wakes the waiting fetches.
         """
         self._cache.put(name, CachedObject(self._object_key(name), body), len(body), hot=True)
 
@@ -112,12 +112,13 @@ class LogReader:
         return index if isinstance(index, SegmentIndex) else None
 
     def is_in_memory(self, row: RunRow) -> bool:
-        """Tell whether ready() or index_of() would return something; does not count as a use."""
+        """Return whether ready() or index_of() would return something; it does not count as a use.
+        """
         name = self._name(row)
         return name in self._cache or PartKey(name, row.position) in self._cache
 
     def spend(self, row: RunRow) -> None:
-        """Have a run that nobody is known to need any more leave memory before others."""
+        """Evict this run before others: no known reader needs it any more."""
         self._cache.demote(self._key(row))
 
     async def parts(self, partition: Partition, row: RunRow, offset: int) -> list[RunRow]:
@@ -132,7 +133,7 @@ class LogReader:
         return list(chunk_rows(row, await self._get_index(partition, row), offset))
 
     async def run_at(self, partition: Partition, row: RunRow) -> PreparedRun:
-        """Return a run of the partition, or a chunk, to be looked at.
+        """Return a run of the partition, or a chunk, for inspection.
 
         Raises:
           NoSuchObject: look at the state again.
@@ -150,7 +151,7 @@ class LogReader:
         return run
 
     async def load(self, misses: Sequence[Miss]) -> Loaded:
-        """Bring runs into memory, several at a time; each comes out as a run or a problem."""
+        """Load runs into memory, several at a time; each result is a run or a problem."""
         groups = deque(groups_of(misses, self._is_on_disk))
         loaded: Loaded = {}
         with trio.move_on_after(self._settings.read_deadline_seconds):
@@ -166,7 +167,7 @@ class LogReader:
         return loaded
 
     def rows_along(self, misses: Sequence[Miss], others: Sequence[Miss]) -> list[RunRow]:
-        """Return the rows of others that the GETs which misses take can bring, too."""
+        """Return the rows of others that the GETs of these misses can bring along."""
         asked = {(row.object_number, row.position) for miss in misses for row in miss.rows}
         return [
             row
@@ -184,7 +185,7 @@ class LogReader:
             except NoSuchObject:
                 _fill(group, loaded, ReadProblem.MISSING)
             except (StoreUnavailable, StoreMisconfigured, UnknownVersion) as error:
-                # A person can mend credentials, or an old gateway, while this goes on.
+                # An operator can fix credentials, or upgrade an old gateway, while fetches retry.
                 self.failed_reads += 1
                 _log.warning("stored records could not be read", error=str(error))
                 _fill(group, loaded, ReadProblem.UNAVAILABLE)
@@ -202,9 +203,9 @@ class LogReader:
             await self._load_runs(group, loaded)
 
     async def _load_runs(self, group: Group, loaded: Loaded) -> None:
-        """Usually the first run brings all.
+        """Load a group; its first run usually brings the others.
 
-        What another fetch is loading just now is waited for last, so that the rest is under way.
+        Runs that another fetch is loading come last, so that the rest is under way meanwhile.
         """
         coming = [self._cache.is_coming(self._key(row)) for _, row in group]
         first = coming.index(False) if False in coming else 0
@@ -218,7 +219,7 @@ class LogReader:
                     loaded[key] = ReadProblem.CORRUPT
 
     async def _get(self, group: Group, loaded: Loaded) -> Run:
-        """Return the first run of a group; the others come along if it is not in memory."""
+        """Return the first run of a group; a GET for it brings the others along."""
         partition, row = group[0]
         key = self._key(row)
         group = self._without_what_comes(group)
@@ -234,7 +235,7 @@ class LogReader:
         return run
 
     def _without_what_comes(self, group: Group) -> Group:
-        """Cut off the end of a group that others have brought, or are bringing just now."""
+        """Cut off the end of a group that other fetches have loaded, or are loading just now."""
         last = len(group) - 1
         while last and self._is_here_or_comes(self._key(group[last][1])):
             last -= 1
@@ -263,7 +264,7 @@ class LogReader:
 
         Raises:
           NoSuchObject, StoreUnavailable: as run_at().
-          CorruptRun: it is not the one that was published.
+          CorruptRun: it is not the published index.
           UnknownVersion: as parts().
         """
 
@@ -277,7 +278,7 @@ class LogReader:
         return index
 
     async def _index_from_store(self, partition: Partition, row: RunRow) -> SegmentIndex:
-        """Read the index of a segment; a small segment comes whole, in the same GET."""
+        """Read the index of a segment; for a small segment the same GET brings the whole object."""
         name = self._name(row)
         size_bytes = self._coordinator.state.objects.size_bytes(row.object_number)
         is_wanted_whole = comes_whole(row) or size_bytes <= self._most_whole_bytes
@@ -296,12 +297,12 @@ class LogReader:
         return index
 
     def _has_chunks_on_disk(self, name: ObjectName) -> bool:
-        """Tell it by the first, as the others came with it or after it."""
+        """Return whether the first chunk is on disk: the others came with it or after it."""
         return self._disk.holds(Place(self._object_key(name), HEADER_BYTES))
 
     @property
     def _most_whole_bytes(self) -> int:
-        """Return how large a segment may be to come whole: about a chunk; nobody counts it."""
+        """Return the largest size of a segment that comes whole: about a chunk, uncounted."""
         return min(MAX_WHOLE_BYTES, self._cache.max_bytes // 8)
 
     def _ask(self, row: RunRow, start: int, end: int) -> ObjectAsk:
@@ -312,7 +313,7 @@ class LogReader:
     def _keep(self, group: Group, got: Got, loaded: Loaded) -> None:
         """Prepare runs that came along.
 
-        One that is damaged is left out, and read again by itself; it harms no other.
+        A damaged one is skipped, and read again by itself; the other runs are not affected.
         """
         for partition, row in group:
             key = self._key(row)
@@ -323,10 +324,10 @@ class LogReader:
                 self._keep_on_disk(partition, row, run)
 
     def _at_hand(self, key: PartKey, partition: Partition, row: RunRow) -> PreparedRun | None:
-        """Prepare a run of an object that was read for others, too, while that is in memory.
+        """Prepare a run from a block that was read for another gateway, while that is in memory.
 
-        A partition would fall behind the others of the object if it had to wait for that: what is
-        read ahead of them would have to stay all the longer.
+        If a partition had to wait for a GET here, it would fall behind the object's other
+        partitions, and their read-ahead blocks would have to stay longer.
         """
         if self._cache.is_coming(key):
             return None
@@ -341,7 +342,8 @@ class LogReader:
     def _prepare_own(
         self, name: ObjectName, cached: CachedObject, partition: Partition, row: RunRow
     ) -> PreparedRun | None:
-        """Prepare a run of an own object; memory that went bad is given up for the store's copy."""
+        """Prepare a run of an own object; if its memory is damaged, drop it for the store's copy.
+        """
         run = self.verifier.prepare_own(cached, partition, row)
         if run is None:
             self._cache.evict(name)
@@ -367,7 +369,7 @@ class LogReader:
         try:
             return self._coordinator.state.objects.name(row.object_number)
         except KeyError:
-            raise NoSuchObject(f"object {row.object_number} was collected") from None
+            raise NoSuchObject(f"object {row.object_number} no longer exists") from None
 
     def _object_key(self, name: ObjectName) -> str:
         return object_key(self._coordinator.state, name)
@@ -379,7 +381,7 @@ def _fill(group: Group, loaded: Loaded, problem: ReadProblem) -> None:
 
 
 def _is_tail(partition: Partition, row: RunRow) -> bool:
-    """Tell whether a run is new enough that others will ask for it soon."""
+    """Return whether a run is so new that other consumers will soon ask for it."""
     if is_chunk(row):
         return row.next_offset == partition.next_offset
     runs = partition.runs

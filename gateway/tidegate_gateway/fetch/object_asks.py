@@ -1,9 +1,10 @@
-"""What gateways of a zone ask each other for: a range of an object, as it stands in a URL.  Pure.
+"""Requests between gateways of a zone: a range of an object, written as a URL.  Pure.
 
-    GET /v1/objects/KEY?from=START&to=END&size=BYTES
+GET /v1/objects/KEY?from=START&to=END&size=BYTES
 
-KEY is percent-encoded once more, since it holds such parts itself.  size is that of the whole
-object: who asks knows it from the cluster state, and who is asked reads by it.
+KEY is percent-encoded once more, since it holds such parts itself. size is that of the whole
+object: the asking gateway knows it from the cluster state, and the lending gateway plans its reads
+with it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def read_target(target: str) -> ObjectAsk:
     """Inverse of target_of.
 
     Raises:
-      BadAsk: the sentence is for who asked.
+      BadAsk: the sentence is for the asking gateway.
     """
     path, _, query = target.partition("?")
     found = dict(parse_qsl(query))
@@ -55,7 +56,7 @@ def read_target(target: str) -> ObjectAsk:
         raise BadAsk("a range has from=, to= and size=, in bytes") from None
     ask = ObjectAsk(unquote(path.removeprefix(OBJECTS_PATH)), start, end, size_bytes)
     if not 0 <= start < end <= size_bytes or ask.length > MAX_ASKED_BYTES:
-        raise BadAsk(f"a range lies in its object, and has up to {MAX_ASKED_BYTES} bytes")
+        raise BadAsk(f"a range lies within its object and has up to {MAX_ASKED_BYTES} bytes")
     return ask
 
 
@@ -63,11 +64,11 @@ def cluster_of(key: str) -> str:
     """Return the cluster whose records an object holds.
 
     Raises:
-      BadAsk: it holds none; nothing else is lent.
+      BadAsk: it holds none; gateways lend nothing else.
     """
     for parse in (parse_wal_key, parse_segment_key):
         try:
             return parse(key).cluster_id
         except ValueError:
             continue
-    raise BadAsk("only WAL objects and segments can be asked for")
+    raise BadAsk("only WAL objects and segments are lent")

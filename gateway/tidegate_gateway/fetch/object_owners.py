@@ -1,9 +1,10 @@
 """Which gateway of a zone reads an object for all of them.  Pure.
 
-Who wrote a WAL object has it in memory, and is the owner as long as it lives.  A segment belongs to
-the gateway that is recommended to the zone's clients for its partition (placement.py): that is
-where it is read.  All else is chosen by rendezvous hashing.  So everybody asks the same one without
-a word about it.  Gateways may disagree for a while: that costs a GET.
+The gateway that wrote a WAL object has it in memory, and owns it as long as it lives.  The owner of
+a segment is the gateway recommended to the zone's clients for its partition (placement.py): they
+read it there.  Rendezvous hashing chooses the owner of all else.  So all gateways choose the same
+owner without a message.  While their views differ, they may choose different owners, at the cost of
+a GET.
 """
 
 from __future__ import annotations
@@ -22,17 +23,20 @@ from ..zones.placement import recommend
 def gateways_of(
     gateways: GatewayTable, zone: str, id_of: Callable[[str], str] = str
 ) -> list[Gateway]:
-    """Return the gateways of a zone.  id_of: gives the id of a zone's name, see zone.id.map."""
+    """Return the gateways of a zone.
+
+    id_of: maps a zone's name to its id, see zone.id.map.
+    """
     return [each for each in gateways.brokers() if id_of(each.zone) == id_of(zone)]
 
 
 def lenders(gateways: Iterable[Gateway]) -> list[Gateway]:
-    """Return those that others can ask."""
+    """Return those that other gateways can ask."""
     return [each for each in gateways if each.endpoint(PEER_LISTENER) is not None]
 
 
 class ObjectOwners:
-    """The owners of all objects, as long as no gateway comes or goes.
+    """The owners of all objects, valid until a gateway comes or goes.
 
     near: see lenders().
     """
@@ -46,9 +50,9 @@ class ObjectOwners:
     def owner(
         self, name: ObjectName, object_key: str, is_suspect: Callable[[int], bool]
     ) -> Gateway | None:
-        """Return who reads an object; None for nobody.
+        """Return the gateway that reads an object; None if there is none.
 
-        is_suspect: tells of an incarnation whether it is left alone.
+        is_suspect: whether an incarnation is not to be asked for now.
         """
         able = {each.node_id: each for each in self._serving if not is_suspect(each.incarnation)}
         if isinstance(name, WalName):
@@ -60,7 +64,7 @@ class ObjectOwners:
         return able[choose(object_key.encode(), list(able))] if able else None
 
     def _reader(self, name: SegmentName) -> int:
-        """Return where the zone's clients read a partition; -1 where its topic is gone."""
+        """Return the gateway where the zone's clients read a partition; -1 if its topic is gone."""
         topic = self._topics.by_id.get(name.topic_id)
         if topic is None:
             return -1

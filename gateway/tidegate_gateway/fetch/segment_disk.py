@@ -1,11 +1,10 @@
 """Chunks and indexes of segments on local disk, as the reader sees them.
 
-What is read cold goes to disk once it is verified, and is sent from there: memory keeps where its
-batches begin, and the kernel keeps the bytes as long as it has room.  What is hot stays in memory.
-A chunk that an earlier life left is verified, in a thread, before it is first sent.
-
-Its runs lie in the reader's cache; each keeps a file open, so there are only so many.  Replies that
-clients are slow to read keep as many more open; beyond that, chunks are sent from memory.
+A chunk that is read cold goes to disk once it is verified, and is sent from there: memory keeps the
+positions of its batches, and the kernel caches the bytes while it has room.  Hot chunks stay in
+memory.  A thread verifies a chunk that an earlier incarnation left, before it is first sent.  File
+runs lie in the reader's cache; each keeps a file open, so their number is bounded.  Replies to slow
+clients keep as many more open; beyond that, chunks are sent from memory.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ class SegmentDisk:
     """See the module's head.
 
     Args:
-      files: None where nothing is kept on disk.
+      files: None without a disk cache.
       memory: the reader's cache, by PartKey.
-      max_open_files: in the cache; and as many that are only being sent.
+      max_open_files: in the cache; replies being sent may hold as many more.
     """
 
     def __init__(
@@ -66,15 +65,15 @@ class SegmentDisk:
 
     @property
     def is_on(self) -> bool:
-        """Tell whether anything is kept on disk."""
+        """Return whether there is a disk cache."""
         return self._files is not None
 
     def holds(self, place: Place) -> bool:
-        """Tell whether something is on disk."""
+        """Return whether something is on disk."""
         return self._files is not None and place in self._files
 
     def is_ready(self, key: PartKey, run: FileRun) -> bool:
-        """Tell whether a run can be sent at once; one that cannot is forgotten, to be read anew."""
+        """Return whether a run can be sent at once; a stale run is forgotten and read again."""
         if not run.view.is_ready():
             self._memory.evict(key)
             return False
@@ -82,7 +81,7 @@ class SegmentDisk:
         return True
 
     async def chunk(self, key: PartKey, place: Place, row: RunRow) -> Run | None:
-        """Return a chunk that is on disk, to be sent from there if a file more may be open."""
+        """Return a chunk that is on disk, to send from there if one more file may be open."""
         if self._files is None or not is_chunk(row):
             return None
         found = await self._files.read(place, partial(_read_chunk, row), partial(self._forget, key))
@@ -95,7 +94,7 @@ class SegmentDisk:
         return in_file(run, part)
 
     async def chunk_in_memory(self, place: Place, row: RunRow) -> PreparedRun | None:
-        """Return a chunk that is on disk, to be looked at."""
+        """Return a chunk that is on disk, for inspection."""
         assert self._files is not None
         found = await self._files.read(place, partial(_read_chunk, row))
         return found[1] if found is not None else None
@@ -110,7 +109,7 @@ class SegmentDisk:
     def keep_chunk(
         self, key: PartKey, place: Place, row: RunRow, run: PreparedRun, *, hot: bool
     ) -> None:
-        """Have a chunk written, and sent from its file from then on, unless it is hot."""
+        """Write a chunk to disk, and send it from its file from then on, unless it is hot."""
         files = self._files
         if files is None or not is_chunk(row):
             return
@@ -125,7 +124,7 @@ class SegmentDisk:
         files.offer(Offer(place, run.view, row.check, on_stored, on_drop))
 
     def keep_index(self, place: Place, tail: Buffer) -> None:
-        """Have the index of a segment written."""
+        """Write the index of a segment to disk."""
         if self._files is not None:
             self._files.offer(Offer(place, tail, crc32c(tail)))
 
@@ -140,7 +139,7 @@ class SegmentDisk:
             self._forget(oldest)
 
     def _forget(self, key: PartKey) -> None:
-        """Let go of a file; who is sending it keeps it open meanwhile."""
+        """Drop the cache's reference to a file; a reply that sends it keeps it open meanwhile."""
         self._open.pop(key, None)
         if isinstance(self._memory.get_nowait(key, promote=False), FileRun):
             self._memory.evict(key)
@@ -157,5 +156,5 @@ def _read_index(row: RunRow, partition: Partition, body: memoryview) -> SegmentI
     try:
         return published_index(body, row, partition)
     except (CorruptObject, UnknownVersion) as error:
-        # Of a version that is unknown nothing is ever kept here.
+        # The disk cache never holds an index of an unknown version.
         raise DamagedFile(str(error)) from error

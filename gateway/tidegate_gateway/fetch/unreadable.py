@@ -1,6 +1,7 @@
-"""Records that consumers asked for and could not be given, told to whoever runs the gateway.
+"""Counts and logs records that consumers asked for and could not get.
 
-A consumer asks again and again: each partition is told of once a minute, with what to do.
+A consumer retries again and again, so there is one log line per partition and minute, with the
+command that helps.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _log = structlog.get_logger("tidegate.fetch")
 
 
 class UnreadableRuns:
-    """counts: fetches that met such records, by topic and partition; of MAX_PARTITIONS at most."""
+    """counts: fetches that hit such records, by topic and partition; for MAX_PARTITIONS at most."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -33,7 +34,7 @@ class UnreadableRuns:
         self.counts: Counter[tuple[str, int]] = Counter()
 
     def note(self, found: Iterable[Unread], now: float) -> None:
-        """Count what a fetch could not be given; now: of any clock that only runs on."""
+        """Count an unreadable run of a fetch; now: of any monotonic clock."""
         for partition, row, problem in found:
             topic = self._state.topics.by_id.get(partition.topic_id)
             if problem not in _LASTING or topic is None:

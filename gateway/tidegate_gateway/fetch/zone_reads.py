@@ -1,8 +1,9 @@
-"""Asks the gateways of this zone for what they have, or read for all, before the store is asked.
+"""Reads ranges through the gateways of this zone before it asks the store.
 
-A help only: who does not answer soon is left alone for a while, and the store is asked.  What comes
-from others is not trusted: whoever reads it checks it as it checks what comes from the store, and
-tells doubt() of what was damaged.  That an object is missing only the store can say.
+A gateway of the zone lends what it has in memory, or reads it once for all of them.  This only
+saves GETs: a gateway that does not answer soon is not asked for a while, and the range comes from
+the store.  Lent bytes are not trusted: the reader verifies them as it verifies the store's bytes,
+and reports damage to doubt().  Only the store can say that an object is missing.
 """
 
 from __future__ import annotations
@@ -28,34 +29,35 @@ from .object_owners import ObjectOwners, gateways_of, lenders
 
 _log = structlog.get_logger("tidegate.zone")
 
-# Of one that may be dead; who answered just now lives, and may be busy.
+# The first is for a gateway that may be dead.  A gateway that answered recently is alive, and may
+# only be busy.
 ASK_SECONDS: Final = 0.3
 BUSY_SECONDS: Final = 1.0
 RECENT_SECONDS: Final = 5.0
-# The owner may have to read a block first, from a store that is no slower than that.
+# The owner may have to read a block first.  The store delivers at least so much.
 BYTES_PER_SECOND: Final = 64 << 20
-# At one gateway; more wait, and their time does not run yet.
+# At one gateway.  Further requests wait here, and their timeouts start later.
 CONCURRENT_ASKS: Final = 8
-# Of what this gateway reads for all; ranges come from the store while its blocks do not.
+# For one read through the lender.  After a failure, ranges come from the store for a while.
 OWN_SECONDS: Final = 5.0
 FIRST_SUSPECT_SECONDS: Final = 2.0
-# Of one gateway that it has not been told of yet; it forgets whole blocks.
+# Not yet sent to one gateway, which forgets whole blocks.
 MAX_DOUBTS: Final = 32
 
 
 class ObjectPeers(Protocol):
-    """How other gateways are asked for ranges."""
+    """How a gateway asks others for ranges."""
 
     async def lend(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> bytes | None:
         """Return the range, of the right length; None if the gateway says it cannot.
 
         Raises:
-          PeerUnavailable: it gave no answer, or none that can be used.
+          PeerUnavailable: no answer, or no usable one.
         """
         ...
 
     async def doubt(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> None:
-        """Tell a gateway that the range it gave was damaged, so that it reads it anew.
+        """Tell a gateway that the range it lent was damaged, so that it reads the range again.
 
         Raises:
           PeerUnavailable: it gave no answer.
@@ -64,7 +66,7 @@ class ObjectPeers(Protocol):
 
 
 class Lent(NamedTuple):
-    """What a gateway gave; lender: its incarnation."""
+    """A range that a gateway lent; lender: the incarnation of that gateway."""
 
     body: memoryview
     lender: int
@@ -72,9 +74,10 @@ class Lent(NamedTuple):
 
 @dataclass(slots=True)
 class ZoneCounters:
-    """Questions to others, for metrics.
+    """Requests to other gateways, for metrics.
 
-    Each asked is a hit or a fallback.  damaged: hits whose bytes were not those that were stored.
+    Each request (asked) ends as a hit or a fallback. damaged: hits whose bytes differ from what is
+    stored.
     """
 
     asked: int = 0
@@ -87,7 +90,7 @@ class ZoneCounters:
 class ZoneReads:
     """See the module's head.
 
-    zone: of this gateway.  lender: what it reads for all.  zone_id_of: see gateways_of().
+    zone: of this gateway. lender: reads blocks for the whole zone. zone_id_of: see gateways_of().
     """
 
     def __init__(
@@ -112,17 +115,17 @@ class ZoneReads:
         self._others = 0
         self._asks: dict[int, trio.Semaphore] = {}
         self._answered_at: dict[int, float] = {}
-        # Whose last bytes nobody has complained of so far.
+        # Gateways whose last bytes no reader has reported as damaged so far.
         self._unproven: set[int] = set()
         self._doubts: defaultdict[int, deque[ObjectAsk]] = defaultdict(_no_doubts)
 
     async def read(self, name: ObjectName, ask: ObjectAsk) -> Lent | None:
         """Return a range as it is stored, perhaps damaged; None: ask the store.
 
-        It must be used before the next checkpoint.
+        The caller must use it before the next checkpoint.
 
         Raises:
-          NoSuchObject, StoreMisconfigured: the store said so, to this gateway.
+          NoSuchObject, StoreMisconfigured: this gateway read the store, which said so.
         """
         if ask.length > MAX_ASKED_BYTES:
             return None
@@ -135,16 +138,16 @@ class ZoneReads:
         return await self._read_own(ask)
 
     def at_hand(self, ask: ObjectAsk) -> Lent | None:
-        """Return a range that this gateway has in memory, as read() does; None: it must be read."""
+        """Return a range that is in this gateway's memory, as read() does; None: read it."""
         body = self._lender.at_hand(ask)
         return Lent(body, self._coordinator.incarnation) if body is not None else None
 
     async def _read_own(self, ask: ObjectAsk) -> Lent | None:
-        """Read it for all, unless the store was not up to that just now."""
+        """Read it for the whole zone, unless such a read was too slow or failed just now."""
         me = self._coordinator.incarnation
         if self._own_trouble.holds(me):
             return None
-        problem = "it took too long"
+        problem = "the store took too long"
         with trio.move_on_after(OWN_SECONDS):
             try:
                 body = await self._lender.read(ask)
@@ -155,7 +158,7 @@ class ZoneReads:
                 return Lent(body, me) if body is not None else None
         seconds = self._own_trouble.suspect(me)
         _log.warning(
-            "what is read for the zone does not come; the store is asked for ranges",
+            "shared zone read failed; reading ranges from the object store",
             object_key=ask.key,
             error=problem,
             for_seconds=seconds,
@@ -163,7 +166,7 @@ class ZoneReads:
         return None
 
     def doubt(self, ask: ObjectAsk, lender: int) -> None:
-        """Take note that what a gateway gave was damaged."""
+        """Note that a lent range was damaged."""
         if lender == self._coordinator.incarnation:
             self._lender.forget(ask)
             return
@@ -172,23 +175,24 @@ class ZoneReads:
         self._doubts[lender].append(ask)
         seconds = self._suspects.suspect(lender)
         _log.warning(
-            "another gateway gave damaged bytes; the store is asked",
+            "another gateway sent damaged bytes; reading from the object store",
             incarnation=lender,
             object_key=ask.key,
             left_alone_seconds=seconds,
         )
 
     def _is_alone(self) -> bool:
-        """Tell whether all that is read here is read for the zone.
+        """Return whether what this gateway reads for the zone is for itself alone.
 
-        It is not where others live that cannot be asked: they read for themselves.
+        It is not alone if the zone has other gateways, even if no gateway can ask them: they read
+        for themselves.
         """
         if self._coordinator.state.gateways.version != self._owners_version:
             self._look_around()
         return not self._others
 
     def _look_around(self) -> None:
-        """A gateway came or went: forget those that are gone."""
+        """Forget gateways that are gone; call it when a gateway came or went."""
         state = self._coordinator.state
         self._owners_version = state.gateways.version
         of_zone = gateways_of(state.gateways, self._zone, self._zone_id_of)
@@ -218,7 +222,8 @@ class ZoneReads:
         return Lent(memoryview(body), who)
 
     def _trust_if_proven(self, who: int) -> None:
-        """Forget earlier failures of one whose last bytes were good: who reads checks at once."""
+        """Forget earlier failures of a gateway whose last bytes were good: readers verify at once.
+        """
         if who in self._unproven:
             self._unproven.discard(who)
             self._suspects.trust(who)
@@ -229,7 +234,7 @@ class ZoneReads:
             body = await self._peers.lend(found, ask, self._patience_seconds(found, ask))
         except PeerUnavailable as error:
             _log.warning(
-                "another gateway did not give what it has; the store is asked",
+                "another gateway did not lend a range; reading from the object store",
                 node_id=found.node_id,
                 error=str(error),
                 left_alone_seconds=self._suspects.suspect(found.incarnation),
@@ -239,7 +244,8 @@ class ZoneReads:
         return body
 
     async def _tell(self, found: Gateway, doubts: deque[ObjectAsk]) -> None:
-        """Tell a gateway of what it gave damaged; who asks waits no longer for all than for one."""
+        """Tell a gateway which of its ranges were damaged, in ASK_SECONDS at most for all of them.
+        """
         until = trio.current_time() + ASK_SECONDS
         while doubts and (left := until - trio.current_time()) > 0:
             await self._peers.doubt(found, doubts.popleft(), left)
