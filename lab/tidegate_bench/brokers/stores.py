@@ -1,4 +1,4 @@
-"""Object stores for gateways of our own: each gets a place of its own, which is dropped at the end."""
+"""Object stores for gateways of our own: each in its own place, which is dropped at the end."""
 
 from __future__ import annotations
 
