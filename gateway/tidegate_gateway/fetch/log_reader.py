@@ -112,7 +112,7 @@ class LogReader:
         return index if isinstance(index, SegmentIndex) else None
 
     def is_in_memory(self, row: RunRow) -> bool:
-        """Return whether ready() or index_of() would return something; it does not count as a use."""
+        """Return whether ready() or index_of() would return something; no use of the run."""
         name = self._name(row)
         return name in self._cache or PartKey(name, row.position) in self._cache
 
@@ -341,7 +341,7 @@ class LogReader:
     def _prepare_own(
         self, name: ObjectName, cached: CachedObject, partition: Partition, row: RunRow
     ) -> PreparedRun | None:
-        """Prepare a run of an own object; if its memory is damaged, drop it for the store's copy."""
+        """Prepare a run of an own object; drop the object if its memory is damaged."""
         run = self.verifier.prepare_own(cached, partition, row)
         if run is None:
             self._cache.evict(name)

@@ -222,7 +222,7 @@ class ZoneReads:
         return Lent(memoryview(body), who)
 
     def _trust_if_proven(self, who: int) -> None:
-        """Forget earlier failures of a gateway whose last bytes were good: readers verify at once."""
+        """Forget earlier failures of a gateway whose last bytes were good: readers verify now."""
         if who in self._unproven:
             self._unproven.discard(who)
             self._suspects.trust(who)
@@ -243,7 +243,7 @@ class ZoneReads:
         return body
 
     async def _tell(self, found: Gateway, doubts: deque[ObjectAsk]) -> None:
-        """Tell a gateway which of its ranges were damaged, in ASK_SECONDS at most for all of them."""
+        """Report the damaged ranges to their gateway, in ASK_SECONDS at most for all of them."""
         until = trio.current_time() + ASK_SECONDS
         while doubts and (left := until - trio.current_time()) > 0:
             await self._peers.doubt(found, doubts.popleft(), left)
