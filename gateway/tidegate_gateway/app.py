@@ -23,11 +23,11 @@ import trio
 
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_runtime.addresses import ListenerAddress, url_host
+from tidegate_runtime.collector import calm_collector
 from tidegate_runtime.http.pages import serve_admin
 from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever
 
 from .admin.admin_pages import AdminPages
-from .collector import calm_collector
 from .network.transport import SocketTransport
 from .opening import Parts, max_open_files, opened, serve_peers
 from .part_settings import max_connections

@@ -25,9 +25,9 @@ from .network.call import Call, Handler
 from .network.connection import Connection, ReplyFlusher, fill
 from .network.large_requests import LARGE_BODY_BYTES, LargeRequests
 from .network.receiver import CloseConnection
-from .refused_features import RefusedFeatures
 from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
+from .requests.refused_features import RefusedFeatures
 from .topics.client_acts import note_acts
 from .unserved import Refusal, unserved_api, unserved_version
 

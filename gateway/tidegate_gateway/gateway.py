@@ -53,7 +53,6 @@ from .fetch.read_ahead import ReadAhead
 from .fetch.segment_disk import MAX_OPEN_FILES
 from .fetch.zone_reads import ZoneReads
 from .gateway_counters import GatewayCounters
-from .gateway_watch import GatewayWatch
 from .groups.group_manager import GroupManager
 from .handlers import make_handlers
 from .network.arenas import ArenaPool
@@ -79,12 +78,13 @@ from .peers.peers import Dial, GatewayPeers
 from .produce.produce_deadlines import ProduceDeadlines
 from .produce.record_checks import RecordChecks
 from .produce.wal_writer import WalWriter
-from .refused_features import RefusedFeatures
 from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
+from .requests.refused_features import RefusedFeatures
 from .settings.broker_settings import BrokerSettings
 from .startup import register, tell_settings
 from .upkeep.backup_schedule import BackupSchedule
+from .upkeep.gateway_watch import GatewayWatch
 from .upkeep.housekeeper import Housekeeper
 from .upkeep.prefixes import own_prefix, see_prefix
 from .upkeep.upkeep import Upkeep

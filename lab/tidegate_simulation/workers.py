@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from tidegate_gateway.collector import calm_collector
+from tidegate_runtime.collector import calm_collector
 
 from .checks.checker import Violation
 from .plans.faults import Landed

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from tests.worlds.neighbour import TOPIC, neighboured
 from tests.worlds.wire_client import Closed, records_batch
 from tidegate_gateway.network.call import Peer
-from tidegate_gateway.refused_features import (
+from tidegate_gateway.requests.refused_features import (
     MAX_KEPT,
     MAX_LINES,
     SAY_AGAIN_SECONDS,

@@ -21,9 +21,9 @@ from tidegate_coordination.coordinator.coordinator import Coordinator, Coordinat
 from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.state.records.objects import WalName
-from tidegate_gateway.collector import calm_collector
 from tidegate_gateway.opening import opened, serve_peers
 from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_runtime.collector import calm_collector
 
 TOPIC: Final = "commits"
 TOPIC_ID: Final = b"commits" + bytes(9)

@@ -46,8 +46,8 @@ from ...produce.produce_deadlines import ProduceDeadlines
 from ...produce.record_checks import RecordChecks
 from ...produce.refusals import BatchRefused
 from ...produce.wal_writer import WalWriter
-from ...refused_features import RefusedFeatures
 from ...unserved import TRANSACTIONS
+from ..refused_features import RefusedFeatures
 from .produce_answers import Pending, Token, refuse
 from .produce_rules import (
     NO_ANSWER,

@@ -14,8 +14,8 @@ from typing import Final
 
 import structlog
 
-from .network.call import Peer
-from .unserved import Refusal
+from ..network.call import Peer
+from ..unserved import Refusal
 
 _log = structlog.get_logger("tidegate.clients")
 
