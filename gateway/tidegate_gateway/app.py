@@ -21,6 +21,7 @@ from typing import Final
 import structlog
 import trio
 
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_runtime.addresses import ListenerAddress, url_host
 from tidegate_runtime.collector import calm_collector
@@ -28,6 +29,7 @@ from tidegate_runtime.http.pages import serve_admin
 from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever
 
 from .admin.admin_pages import AdminPages
+from .gateway import Gateway
 from .network.transport import SocketTransport
 from .opening import Parts, max_open_files, opened, serve_peers
 from .part_settings import max_connections
@@ -89,7 +91,7 @@ class Process:
         self, parts: Parts, settings: BrokerSettings, announce: Callable[[Running], None]
     ) -> None:
         self._parts = parts
-        self._gateway = parts.gateway
+        self._builder = parts.builder
         self._settings = settings
         self._announce = announce
         self._stop = trio.Event()
@@ -103,8 +105,9 @@ class Process:
             if self._parts.admin is not None:
                 self._parts.admin.listen()
                 nursery.start_soon(self._serve_admin, self._parts.admin)
-            if await self._is_up(nursery):
-                await self._serve_until_stopped()
+            gateway = await self._listening(nursery)
+            if gateway is not None:
+                await self._serve_until_stopped(gateway)
             nursery.cancel_scope.cancel()
         _log.info("stopped", exit_code=self._exit_code)
         return self._exit_code
@@ -121,28 +124,30 @@ class Process:
             _log.info("stopping", signal=signal.Signals(number).name)
             self._stop.set()
 
-    async def _heed_operators(self) -> None:
-        await self._gateway.draining.stop_asked.wait()
+    async def _heed_operators(self, gateway: Gateway) -> None:
+        await gateway.draining.stop_asked.wait()
         _log.info("stopping, as an operator asked")
         self._stop.set()
 
-    async def _is_up(self, nursery: trio.Nursery) -> bool:
-        """Start and listen; False when told to stop before that."""
-        is_up = False
+    async def _listening(self, nursery: trio.Nursery) -> Gateway | None:
+        """Start the gateway and listen; None when a signal came first."""
+        is_listening = False
         try:
-            if await self._started(nursery):
+            gateway = await self._started(nursery)
+            if gateway is not None:
                 for listener in self._parts.listeners:
                     listener.listen()
-                is_up = True
+                is_listening = True
+            return gateway
         finally:
-            if not is_up:
-                # Nobody shall be sent to it, nor wait for its lease.
+            if not is_listening:
+                # Else clients would be sent here until the lease expires.
                 with trio.move_on_after(GIVE_UP_SECONDS):
-                    await self._gateway.give_up()
-        return is_up
+                    await self._builder.give_up()
 
-    async def _started(self, nursery: trio.Nursery) -> bool:
-        """Start the gateway; False when told to stop before it was ready."""
+    async def _started(self, nursery: trio.Nursery) -> Gateway | None:
+        """Start the gateway; None when a signal came first."""
+        gateway: Gateway | None = None
         async with trio.open_nursery() as starting:
 
             async def give_up() -> None:
@@ -150,54 +155,56 @@ class Process:
                 starting.cancel_scope.cancel()
 
             starting.start_soon(give_up)
-            await self._gateway.start(nursery, self._before_joining)
+            gateway = await self._builder.start(nursery, self._before_joining)
             if not self._log_is_seen:
                 # There was no entry before this gateway's own.  If it is trimmed by now, then by
                 # another that was faster, and saw to it at its own start.
-                await self._see_log()
+                await self._see_log(gateway.coordinator)
             starting.cancel_scope.cancel()
         calm_collector()
-        return self._gateway.is_ready and not self._stop.is_set()
+        return None if self._stop.is_set() else gateway
 
-    async def _before_joining(self) -> None:
+    async def _before_joining(self, coordinator: Coordinator) -> None:
         # Nothing shall be written into a log that would overwrite what others wrote there.
-        await self._see_log()
+        await self._see_log(coordinator)
         if self._parts.peer is not None:
             self._parts.peer.listen()
 
-    async def _see_log(self) -> None:
-        log, position = self._parts.log, self._gateway.coordinator.state.position
+    async def _see_log(self, coordinator: Coordinator) -> None:
+        log, position = self._parts.log, coordinator.state.position
         if not log.capabilities.can_append:
             self._log_is_seen = True
         elif position:
             self._log_is_seen = await see_compare_and_set(log, position)
 
-    async def _serve_until_stopped(self) -> None:
-        slots = self._connection_slots()
+    async def _serve_until_stopped(self, gateway: Gateway) -> None:
+        slots = self._connection_slots(gateway)
         async with trio.open_nursery() as nursery:
             for listener in self._parts.listeners:
-                nursery.start_soon(self._serve_listener, listener, slots)
+                nursery.start_soon(self._serve_listener, gateway, listener, slots)
             if self._parts.peer is not None:
-                nursery.start_soon(serve_peers, self._gateway, self._parts.peer)
-            self._announce(self._running())
-            _log.info("ready", node_id=self._gateway.identity.node_id)
-            nursery.start_soon(self._heed_operators)
+                nursery.start_soon(serve_peers, gateway, self._parts.peer)
+            self._announce(self._running(gateway))
+            _log.info("ready", node_id=gateway.identity.node_id)
+            nursery.start_soon(self._heed_operators, gateway)
             await self._stop.wait()
-            await self._drain()
+            await self._drain(gateway)
             nursery.cancel_scope.cancel()
 
-    def _connection_slots(self) -> ConnectionSlots:
+    def _connection_slots(self, gateway: Gateway) -> ConnectionSlots:
         return ConnectionSlots(
-            max_connections(self._settings, self._most_connections()),
+            max_connections(self._settings, self._most_connections(gateway)),
             self._settings.int("max.connections.per.ip"),
         )
 
-    def _most_connections(self) -> int:
+    def _most_connections(self, gateway: Gateway) -> int:
         # What is being sent from a file keeps it open beside those of the cache.
-        files = 2 * max_open_files() if self._gateway.disk_cache is not None else 0
+        files = 2 * max_open_files() if gateway.disk_cache is not None else 0
         return max(_raised_descriptor_limit() - SPARE_DESCRIPTORS - files, 1)
 
-    async def _serve_listener(self, listener: Listener, slots: ConnectionSlots) -> None:
+    async def _serve_listener(
+        self, gateway: Gateway, listener: Listener, slots: ConnectionSlots
+    ) -> None:
         name = listener.address.name
 
         async def serve(accepted: socket.socket) -> None:
@@ -205,12 +212,13 @@ class Process:
                 transport = SocketTransport(accepted)
             except OSError:
                 return  # gone before it was greeted
-            await self._gateway.serve(transport, name)
+            await gateway.serve(transport, name)
 
         await accept_forever(listener, serve, slots)
 
     async def _serve_admin(self, listener: Listener) -> None:
-        pages = AdminPages(self._gateway, version("tidegate"))
+        builder = self._builder
+        pages = AdminPages(builder.identity, lambda: builder.gateway, version("tidegate"))
         slots = ConnectionSlots(MAX_ADMIN_CONNECTIONS, MAX_ADMIN_CONNECTIONS)
         await accept_forever(listener, lambda accepted: serve_admin(accepted, pages), slots)
 
@@ -218,23 +226,23 @@ class Process:
         for listener in self._parts.listeners:
             listener.close()
 
-    async def _drain(self) -> None:
+    async def _drain(self, gateway: Gateway) -> None:
         with trio.move_on_after(self._settings.int("drain.timeout.ms") / 1000) as waited:
-            await self._gateway.drain(self._stop_listening)
+            await gateway.drain(self._stop_listening)
         self._stop_listening()
         if waited.cancelled_caught:
             _log.warning("stopped before everything was drained; see drain.timeout.ms")
 
-    def _running(self) -> Running:
+    def _running(self, gateway: Gateway) -> Running:
         admin = self._parts.admin
         return Running(
             version=version("tidegate"),
-            endpoints=self._gateway.identity.endpoints,
+            endpoints=gateway.identity.endpoints,
             admin_url=_url(admin.address) if admin is not None else None,
-            cluster_id=self._gateway.coordinator.state.cluster_id,
+            cluster_id=gateway.coordinator.state.cluster_id,
             settings=self._settings,
             data=self._parts.data,
-            peer=self._gateway.identity.peer,
+            peer=gateway.identity.peer,
         )
 
 

@@ -36,8 +36,10 @@ from tidegate_storage.stores.files.steps import Disk
 from tidegate_storage.stores.load import open_store
 
 from .blocking import InThread
+from .builder import GatewayBuilder
+from .environment import Environment, Identity
 from .fetch.segment_disk import MAX_OPEN_FILES
-from .gateway import Gateway, Identity
+from .gateway import Gateway
 from .instance import (
     CacheFolder,
     DataFolder,
@@ -68,7 +70,7 @@ class Parts:
     No listener listens yet.
     """
 
-    gateway: Gateway
+    builder: GatewayBuilder
     log: MetadataLog
     listeners: tuple[Listener, ...]
     admin: Listener | None
@@ -114,9 +116,7 @@ async def opened(
         cache = _hold_cache_folder(settings)
         if cache is not None:
             stack.callback(cache.close)
-        gateway = Gateway(
-            _identity(settings, listeners, peer, folder),
-            settings,
+        environment = Environment(
             store=store,
             log=log,
             rng=random.Random(os.urandom(32)),
@@ -128,16 +128,17 @@ async def opened(
             max_open_files=max_open_files(),
             leadership_hooks=load_hooks(),
         )
-        yield Parts(gateway, log, listeners, admin, peer, data)
+        identity = _identity(settings, listeners, peer, folder)
+        builder = GatewayBuilder(identity, settings, environment)
+        yield Parts(builder, log, listeners, admin, peer, data)
 
 
 async def serve_peers(gateway: Gateway, listener: Listener) -> None:
     """Answer other gateways, forever."""
-    service = gateway.peer_service
-    assert service is not None, "it has started"
 
     async def serve(accepted: socket.socket) -> None:
-        await service.serve(trio.SocketStream(trio.socket.from_stdlib_socket(accepted)))
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+        await gateway.peer_service.serve(stream)
 
     slots = ConnectionSlots(MAX_PEER_CONNECTIONS, MAX_PEER_CONNECTIONS)
     await accept_forever(listener, serve, slots)

@@ -24,7 +24,9 @@ from trio.testing import MockClock
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_gateway.builder import GatewayBuilder
+from tidegate_gateway.environment import Environment, Identity
+from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair
 from tidegate_gateway.network.transport import TransportBroken
 from tidegate_gateway.settings.broker_settings import BrokerSettings
@@ -217,17 +219,18 @@ class World:
     async def started(cls, nursery: trio.Nursery, seed: int) -> World:
         """Return a gateway that serves."""
         start = trio.current_time()
-        gateway = Gateway(
+        builder = GatewayBuilder(
             Identity(1, "key", "az1", (Endpoint("PLAINTEXT", "h", 9092),), "1", "c" * 22),
             BrokerSettings({}),
-            store=MemoryObjectStore(),
-            log=MemoryLog(),
-            rng=Random(seed),
-            wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
-            blocking=Inline(),
+            Environment(
+                store=MemoryObjectStore(),
+                log=MemoryLog(),
+                rng=Random(seed),
+                wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
+                blocking=Inline(),
+            ),
         )
-        await gateway.start(nursery)
-        world = cls(gateway, nursery)
+        world = cls(await builder.start(nursery), nursery)
         await world._create_topics()
         return world
 

@@ -10,12 +10,12 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
+from tests.worlds.app_world import pages_of
 from tests.worlds.peer_network import Network
 from tests.worlds.several_gateways import Clock, Cluster, Member, Running, cluster, joined
 from tests.worlds.wire_client import WireClient, records_batch
 from tidegate_coordination.log.metadata_log import LogCapabilities
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
-from tidegate_gateway.admin.admin_pages import AdminPages
 from tidegate_gateway.peers.name_lookups import NameLookups
 from tidegate_gateway.peers.neighbours import Neighbours
 from tidegate_protocol.error_codes import ErrorCode as E
@@ -93,7 +93,7 @@ async def coordinator(client: WireClient) -> tuple[int, int]:
 
 
 async def ready(running: Running) -> int:
-    return (await AdminPages(running.gateway, "0").answer("GET", "/readyz")).status
+    return (await pages_of(running.gateway).answer("GET", "/readyz")).status
 
 
 @pytest.mark.parametrize("busy_seconds", [0, 11])

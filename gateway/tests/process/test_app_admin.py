@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from tests.worlds.app_world import started_gateway, unstarted_gateway
+from tests.worlds.app_world import pages_of, started_gateway, starting_pages
 from tests.worlds.wire_client import records_batch, wire_world
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_gateway.admin.admin_pages import AdminPages
@@ -41,8 +41,8 @@ async def rest_of(stream: trio.SocketStream) -> bytes:
     return b"".join([part async for part in stream])
 
 
-async def answer_to(sent: bytes, gateway: Gateway | None = None) -> bytes:
-    async with client_of(AdminPages(gateway or unstarted_gateway(), "0.0.1")) as stream:
+async def answer_to(sent: bytes, pages: AdminPages | None = None) -> bytes:
+    async with client_of(pages or starting_pages()) as stream:
         await stream.send_all(sent)
         await stream.send_eof()
         return await rest_of(stream)
@@ -57,11 +57,11 @@ def status_of(answer: bytes) -> int:
 
 
 async def page(gateway: Gateway, path: str) -> Answer:
-    return await AdminPages(gateway, "0.0.1").answer("GET", path)
+    return await pages_of(gateway).answer("GET", path)
 
 
 async def test_ready_only_between_start_and_drain() -> None:
-    assert (await page(unstarted_gateway(), "/readyz")).status == 503
+    assert await starting_pages().answer("GET", "/readyz") == Answer(503, "starting\n")
     async with started_gateway() as gateway:
         assert (await page(gateway, "/readyz")).status == 200
         gateway.is_stopping = True
@@ -71,9 +71,12 @@ async def test_ready_only_between_start_and_drain() -> None:
 
 
 async def test_before_the_start_all_pages_answer() -> None:
-    gateway = unstarted_gateway()
+    pages = starting_pages()
     for path in ("/livez", "/healthz", "/metrics", "/v1/status", "/version"):
-        assert (await page(gateway, path)).status == 200
+        assert (await pages.answer("GET", path)).status == 200
+    assert b"\ntidegate_ready 0.0\n" in await answer_to(get("/metrics"), pages)
+    status = json.loads((await pages.answer("GET", "/v1/status")).body)
+    assert (status["state"], status["ready"], status["node_id"]) == ("starting", False, 1)
 
 
 async def test_status_says_what_is_there() -> None:
@@ -177,7 +180,7 @@ async def test_series_of_partitions_are_capped() -> None:
 
 
 async def test_one_connection_asks_again() -> None:
-    async with client_of(AdminPages(unstarted_gateway(), "0.0.1")) as stream:
+    async with client_of(starting_pages()) as stream:
         await stream.send_all(get("/livez"))
         first = await stream.receive_some(4096)
         await stream.send_all(get("/version", "Connection: close"))
@@ -220,13 +223,13 @@ async def test_a_client_that_stops_half_way_is_let_go(sent: bytes) -> None:
 
 
 async def test_the_listener_closes_a_silent_client(autojump_clock: trio.testing.MockClock) -> None:
-    async with client_of(AdminPages(unstarted_gateway(), "0.0.1")) as stream:
+    async with client_of(starting_pages()) as stream:
         await stream.send_all(b"GET /liv")
         assert await rest_of(stream) == b""
     assert trio.current_time() >= 10
 
 
 async def test_a_page_that_fails_is_a_500() -> None:
-    gateway = unstarted_gateway()
-    gateway.is_ready = True  # so that parts are asked that are not there
-    assert status_of(await answer_to(get("/v1/status"), gateway)) == 500
+    async with started_gateway() as gateway:
+        del gateway.backup
+        assert status_of(await answer_to(get("/v1/status"), pages_of(gateway))) == 500

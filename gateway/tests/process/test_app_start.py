@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.worlds.app_world import unstarted_gateway
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.coordinator.loading import load_state
 from tidegate_coordination.log.metadata_log import AppendResult, LogUnavailable
 from tidegate_coordination.logs.memory import MemoryLog
@@ -70,10 +71,10 @@ async def live(log: MemoryLog) -> set[int]:
 
 async def test_a_port_that_is_taken_meanwhile_is_told_and_nobody_is_sent_here() -> None:
     log = MemoryLog()
-    gateway = unstarted_gateway(log=log)
+    builder = unstarted_gateway(log=log)
     async with bound() as listener, bound() as peer:
         rival = open_listener(listener.address)
-        parts = Parts(gateway, log, (listener,), None, peer, None)
+        parts = Parts(builder, log, (listener,), None, peer, None)
         with (
             trio.fail_after(60),
             pytest.RaisesGroup(
@@ -85,21 +86,21 @@ async def test_a_port_that_is_taken_meanwhile_is_told_and_nobody_is_sent_here() 
                 await Process(parts, BrokerSettings({}), never).run(coming)
         rival.close()
     assert await live(log) == set()
-    assert gateway.coordinator.incarnation
+    assert builder.gateway is not None
 
 
 async def test_peers_may_connect_before_they_hear_of_this_gateway() -> None:
     log = MemoryLog()
-    gateway = unstarted_gateway(log=log)
+    builder = unstarted_gateway(log=log)
     known: list[set[int]] = []
 
-    async def note() -> None:
+    async def note(coordinator: Coordinator) -> None:
         await trio.lowlevel.checkpoint()
-        known.append(set(gateway.coordinator.state.gateways.live))
+        known.append(set(coordinator.state.gateways.live))
 
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
-            await gateway.start(nursery, note)
+            gateway = await builder.start(nursery, note)
             nursery.cancel_scope.cancel()
     assert known == [set()]
     assert await live(log) == {gateway.coordinator.incarnation}
@@ -107,8 +108,8 @@ async def test_peers_may_connect_before_they_hear_of_this_gateway() -> None:
 
 async def code_of(log: MemoryLog, *times: float) -> int:
     """Start a gateway whose store goes away, and send it signals; return its exit code."""
-    gateway = unstarted_gateway(store=NoPuts(), log=log)
-    parts = Parts(gateway, log, (), None, None, None)
+    builder = unstarted_gateway(store=NoPuts(), log=log)
+    parts = Parts(builder, log, (), None, None, None)
     with trio.fail_after(60):
         async with aclosing(signals(*times)) as coming:
             return await Process(parts, BrokerSettings({}), never).run(coming)

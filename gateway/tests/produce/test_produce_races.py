@@ -22,7 +22,8 @@ from tests.worlds.wire_client import (
 )
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.logs.memory import CAPABILITIES, MemoryLog
-from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_gateway.builder import GatewayBuilder
+from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.network.arenas import LARGE_BYTES
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_protocol.batches import CRC_POSITION, CRC_START, HEADER
@@ -49,18 +50,19 @@ async def slow_world(
     store: SlowStore, settings: dict[str, str] | None = None, *, log: MemoryLog | None = None
 ) -> AsyncIterator[WireWorld]:
     start = trio.current_time()
-    gateway = Gateway(
+    builder = GatewayBuilder(
         Identity(1, "key", "az1", (Endpoint("PLAINTEXT", "h", 9092),), "0", "cluster-of-tests"),
         BrokerSettings(settings or {}),
-        store=store,
-        log=log or MemoryLog(),
-        rng=Random(1),
-        wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
-        blocking=SlowBlocking(),
+        Environment(
+            store=store,
+            log=log or MemoryLog(),
+            rng=Random(1),
+            wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
+            blocking=SlowBlocking(),
+        ),
     )
     async with trio.open_nursery() as nursery:
-        await gateway.start(nursery)
-        yield WireWorld(gateway, nursery)
+        yield WireWorld(await builder.start(nursery), nursery)
         nursery.cancel_scope.cancel()
 
 

@@ -22,8 +22,11 @@ import trio
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_gateway.admin.admin_pages import AdminPages
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_gateway.builder import GatewayBuilder
+from tidegate_gateway.environment import Environment, Identity
+from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import ObjectStore
@@ -33,17 +36,19 @@ PATIENCE_SECONDS = 60.0
 
 def unstarted_gateway(
     *, store: ObjectStore | None = None, log: MetadataLog | None = None
-) -> Gateway:
+) -> GatewayBuilder:
     """A gateway of parts in memory, or of those that are given."""
     endpoints = (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
-    return Gateway(
+    return GatewayBuilder(
         Identity(1, "key", "az1", endpoints, "0.0.1", "cluster-of-tests"),
         BrokerSettings({}),
-        store=store or MemoryObjectStore(),
-        log=log or MemoryLog(),
-        rng=Random(1),
-        wall_clock=lambda: 1_700_000_000.0,
-        blocking=Inline(),
+        Environment(
+            store=store or MemoryObjectStore(),
+            log=log or MemoryLog(),
+            rng=Random(1),
+            wall_clock=lambda: 1_700_000_000.0,
+            blocking=Inline(),
+        ),
     )
 
 
@@ -51,10 +56,18 @@ def unstarted_gateway(
 async def started_gateway() -> AsyncIterator[Gateway]:
     """The same, started."""
     async with trio.open_nursery() as nursery:
-        gateway = unstarted_gateway()
-        await gateway.start(nursery)
-        yield gateway
+        yield await unstarted_gateway().start(nursery)
         nursery.cancel_scope.cancel()
+
+
+def pages_of(gateway: Gateway) -> AdminPages:
+    """The pages of a gateway that has started."""
+    return AdminPages(gateway.identity, lambda: gateway, "0.0.1")
+
+
+def starting_pages() -> AdminPages:
+    """The pages of a gateway that has not started."""
+    return AdminPages(unstarted_gateway().identity, lambda: None, "0.0.1")
 
 
 @dataclass

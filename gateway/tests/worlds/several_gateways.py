@@ -23,7 +23,9 @@ from tidegate_coordination.log.metadata_log import (
 )
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_gateway.builder import GatewayBuilder
+from tidegate_gateway.environment import Environment, Identity
+from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.peers.peers import HttpPeers
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_protocol.messages import heartbeat as hb
@@ -109,7 +111,7 @@ class Cluster:
 
         log: its own way to the log.
         """
-        gateway = Gateway(
+        builder = GatewayBuilder(
             Identity(
                 node_id,
                 key or f"key-{node_id}",
@@ -120,22 +122,24 @@ class Cluster:
                 Endpoint(PEER_LISTENER, f"node{node_id}", 9644) if self.network else None,
             ),
             BrokerSettings({**self.settings, "node.id": str(node_id)}),
-            store=self.store,
-            log=log or self.log,
-            rng=Random(node_id),
-            wall_clock=clock,
-            blocking=Inline(),
-            peers=HttpPeers(self.network.dial, "") if self.network else None,
+            Environment(
+                store=self.store,
+                log=log or self.log,
+                rng=Random(node_id),
+                wall_clock=clock,
+                blocking=Inline(),
+                peers=HttpPeers(self.network.dial, "") if self.network else None,
+            ),
         )
-        running: Running = await self.nursery.start(self._live, gateway, clock)
+        running: Running = await self.nursery.start(self._live, builder, clock)
         return running
 
     async def _live(
-        self, gateway: Gateway, clock: Clock, task_status: trio.TaskStatus[Running]
+        self, builder: GatewayBuilder, clock: Clock, task_status: trio.TaskStatus[Running]
     ) -> None:
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
-                await gateway.start(nursery)
+                gateway = await builder.start(nursery)
                 self._serve_peers(gateway)
                 async with trio.open_nursery() as connections:
                     world = WireWorld(gateway, connections)

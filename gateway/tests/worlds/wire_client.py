@@ -14,7 +14,9 @@ import trio
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_gateway.builder import GatewayBuilder
+from tidegate_gateway.environment import Environment, Identity
+from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair
 from tidegate_gateway.network.transport import TransportBroken
 from tidegate_gateway.settings.broker_settings import BrokerSettings
@@ -194,7 +196,7 @@ async def wire_world(
     """
     start = trio.current_time() if start is None else start
     endpoints = (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
-    gateway = Gateway(
+    builder = GatewayBuilder(
         Identity(
             node_id,
             f"key{node_id}" if node_id > 1 else "key",
@@ -204,15 +206,17 @@ async def wire_world(
             "cluster-of-tests",
         ),
         BrokerSettings({"node.id": str(node_id), **(settings or {})}),
-        store=store or MemoryObjectStore(),
-        log=log or MemoryLog(),
-        rng=Random(seed),
-        wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
-        blocking=Inline(),
+        Environment(
+            store=store or MemoryObjectStore(),
+            log=log or MemoryLog(),
+            rng=Random(seed),
+            wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
+            blocking=Inline(),
+        ),
     )
     with trio.fail_after(WORLD_SECONDS):
         async with trio.open_nursery() as nursery:
-            await gateway.start(nursery)
+            gateway = await builder.start(nursery)
             async with trio.open_nursery() as connections:
                 yield WireWorld(gateway, connections)
                 connections.cancel_scope.cancel()

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from tests.worlds.app_world import started_gateway, unstarted_gateway
+from tests.worlds.app_world import pages_of, started_gateway, starting_pages
 from tests.worlds.wire_client import produce_request, records_batch
 from tests.zones.test_zone_answers import fetched, zoned
 from tests.zones.test_zones import finder
-from tidegate_gateway.admin.admin_pages import AdminPages, zones_of
+from tidegate_gateway.admin.admin_pages import zones_of
 from tidegate_gateway.admin.metrics import render_metrics
 from tidegate_gateway.cli.command import app
 from tidegate_gateway.cli.zones import NOT_TOLD, run_zones, text_of
@@ -160,10 +160,10 @@ def test_each_cause_has_its_advice(
 
 
 async def test_the_page_is_there_once_the_gateway_is() -> None:
-    pages = AdminPages(unstarted_gateway(), "0")
+    pages = starting_pages()
     assert (await pages.answer("GET", "/v1/zones")).status == 503
     async with started_gateway() as gateway:
-        answer = await AdminPages(gateway, "0").answer("GET", "/v1/zones")
+        answer = await pages_of(gateway).answer("GET", "/v1/zones")
     report = json.loads(answer.body)
     assert (report["zone"], report["zones"], report["clients"]) == ("az1", ["az1"], [])
     assert text_of(report).endswith("All gateways are of one zone: nothing crosses zones here.")

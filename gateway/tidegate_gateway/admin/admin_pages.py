@@ -17,18 +17,26 @@ import msgspec
 
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_runtime.http.pages import Answer, answer_from, json_answer
-from tidegate_runtime.prometheus import CONTENT_TYPE
+from tidegate_runtime.prometheus import CONTENT_TYPE, render
 
+from ..environment import Identity
 from ..gateway import Gateway
 from ..zones.zone_report import zone_report
-from .metrics import render_metrics
+from .metrics import render_metrics, starting_metrics
 
 
 class AdminPages:
-    """Pages about one gateway, which may not have started yet."""
+    """Pages about one gateway.
 
-    def __init__(self, gateway: Gateway, version: str) -> None:
-        self._gateway = gateway
+    Args:
+      started: returns the gateway; None before it has started.
+    """
+
+    def __init__(
+        self, identity: Identity, started: Callable[[], Gateway | None], version: str
+    ) -> None:
+        self._identity = identity
+        self._started = started
         self._version = version
         self._pages: dict[str, Callable[[], Awaitable[Answer]]] = {
             "/healthz": self._alive,
@@ -48,11 +56,10 @@ class AdminPages:
         return Answer(200, "ok\n")
 
     async def _ready(self) -> Answer:
-        gateway = self._gateway
-        if not gateway.is_ready and not gateway.is_stopping:
+        gateway = self._started()
+        if gateway is None:
             return Answer(503, "starting\n")
-        has_left = gateway.is_ready and gateway.coordinator.has_left
-        if gateway.is_stopping or has_left or gateway.draining.sends_away:
+        if gateway.is_stopping or gateway.coordinator.has_left or gateway.draining.sends_away:
             return Answer(503, f"{state_of(gateway)}\n")
         if gateway.is_cut_off:
             return Answer(503, "cut off from the metadata log; other gateways serve\n")
@@ -61,24 +68,29 @@ class AdminPages:
         return Answer(200, "ready\n")
 
     async def _metrics(self) -> Answer:
-        return Answer(200, await render_metrics(self._gateway), CONTENT_TYPE)
+        gateway = self._started()
+        if gateway is None:
+            return Answer(200, await render(starting_metrics(self._identity)), CONTENT_TYPE)
+        return Answer(200, await render_metrics(gateway), CONTENT_TYPE)
 
     async def _show_version(self) -> Answer:
         return json_answer({"version": self._version})
 
     async def _status(self) -> Answer:
-        return json_answer(status_of(self._gateway))
+        gateway = self._started()
+        if gateway is None:
+            return json_answer(starting_status(self._identity))
+        return json_answer(status_of(gateway))
 
     async def _zones(self) -> Answer:
-        if not self._gateway.is_ready:
+        gateway = self._started()
+        if gateway is None:
             return Answer(503, "starting\n")
-        return json_answer(zones_of(self._gateway))
+        return json_answer(zones_of(gateway))
 
 
 def state_of(gateway: Gateway) -> str:
-    """Return starting, serving, draining or drained."""
-    if not gateway.is_ready:
-        return "starting"
+    """Return serving, draining or drained."""
     if not gateway.is_draining:
         return "serving"
     return "drained" if gateway.draining.is_over else "draining"
@@ -86,20 +98,34 @@ def state_of(gateway: Gateway) -> str:
 
 def status_of(gateway: Gateway) -> dict[str, object]:
     """Return what a gateway knows, as builtins."""
-    me = gateway.identity
-    status: dict[str, object] = {
-        "version": me.software_version,
-        "node_id": me.node_id,
-        "zone": me.zone,
-        "ready": gateway.is_ready,
+    return {
+        **_identity_status(gateway.identity),
+        "ready": True,
         "state": state_of(gateway),
         "draining": gateway.is_draining,
         "connections": len(gateway.connections),
+        **_cluster_status(gateway),
+    }
+
+
+def starting_status(identity: Identity) -> dict[str, object]:
+    """Return the status of a gateway that has not started, as builtins."""
+    return {
+        **_identity_status(identity),
+        "ready": False,
+        "state": "starting",
+        "draining": False,
+        "connections": 0,
+    }
+
+
+def _identity_status(me: Identity) -> dict[str, object]:
+    return {
+        "version": me.software_version,
+        "node_id": me.node_id,
+        "zone": me.zone,
         "listeners": [msgspec.structs.asdict(each) for each in me.endpoints],
     }
-    if gateway.is_ready:
-        status |= _cluster_status(gateway)
-    return status
 
 
 def zones_of(gateway: Gateway) -> dict[str, object]:

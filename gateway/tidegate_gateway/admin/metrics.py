@@ -9,7 +9,7 @@ are capped; tidegate_partitions_without_series says how many were left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Final
 
@@ -22,8 +22,11 @@ from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_runtime.prometheus import render
 from tidegate_storage.disk.cache import DiskCache
 
+from ..environment import Identity
 from ..fetch.object_lender import LenderCounters
 from ..gateway import Gateway
+from ..gateway_counters import GatewayCounters
+from ..network.connection import Connection
 from ..produce.wal_counters import WalCounters
 
 # 1000 partitions are 3000 series: a few ms in the loop, and about 40 ms in the thread.
@@ -37,19 +40,29 @@ async def render_metrics(gateway: Gateway) -> bytes:
 
 
 def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
-    """Take all values of a gateway; those of its state only once it is ready."""
-    yield from _process(gateway)
-    yield from _requests(gateway)
-    yield from _connections(gateway)
-    if gateway.is_ready:
-        yield _upkeep(gateway)
-        yield from _writer(gateway)
-        yield from _reader(gateway)
-        yield from _zones(gateway)
-        yield from _cluster(gateway)
-        yield from _forwarding(gateway)
-        yield from _zone_reads(gateway)
-        yield from _partitions(gateway)
+    """Yield all values of a gateway."""
+    yield _info(gateway.identity)
+    yield from _standing(
+        is_ready=True, is_draining=gateway.is_draining, is_cut_off=gateway.is_cut_off
+    )
+    yield from _requests(gateway.counters)
+    yield _connections(gateway.identity, gateway.connections)
+    yield _upkeep(gateway)
+    yield from _writer(gateway)
+    yield from _reader(gateway)
+    yield from _zones(gateway)
+    yield from _cluster(gateway)
+    yield from _forwarding(gateway)
+    yield from _zone_reads(gateway)
+    yield from _partitions(gateway)
+
+
+def starting_metrics(identity: Identity) -> Iterator[Metric]:
+    """Yield the values of a gateway that has not started: it has served nothing."""
+    yield _info(identity)
+    yield from _standing(is_ready=False, is_draining=False, is_cut_off=False)
+    yield from _requests(GatewayCounters())
+    yield _connections(identity, ())
 
 
 def _gauge(name: str, help_text: str, value: float) -> Metric:
@@ -60,21 +73,23 @@ def _counter(name: str, help_text: str, value: float) -> Metric:
     return CounterMetricFamily(name, help_text, value=value)
 
 
-def _process(gateway: Gateway) -> Iterator[Metric]:
+def _info(me: Identity) -> Metric:
     info = GaugeMetricFamily("kafka_server_app_info", "1", labels=["version", "node_id", "zone"])
-    me = gateway.identity
     info.add_metric([me.software_version, str(me.node_id), me.zone], 1)
-    yield info
-    yield _gauge("tidegate_ready", "1 once clients are served", gateway.is_ready)
-    yield _gauge("tidegate_draining", "1 while the gateway stops", gateway.is_draining)
-    yield _gauge("tidegate_cut_off", "1 while it does not reach its log", gateway.is_cut_off)
+    return info
 
 
-def _requests(gateway: Gateway) -> Iterator[Metric]:
+def _standing(*, is_ready: bool, is_draining: bool, is_cut_off: bool) -> Iterator[Metric]:
+    yield _gauge("tidegate_ready", "1 once clients are served", is_ready)
+    yield _gauge("tidegate_draining", "1 while the gateway stops", is_draining)
+    yield _gauge("tidegate_cut_off", "1 while it does not reach its log", is_cut_off)
+
+
+def _requests(counters: GatewayCounters) -> Iterator[Metric]:
     requests = CounterMetricFamily(
         "kafka_network_requestmetrics_requests", "Requests read", labels=["request"]
     )
-    for api_key, count in sorted(gateway.counters.requests.items()):
+    for api_key, count in sorted(counters.requests.items()):
         facts = APIS.get(api_key)
         if facts is None:
             continue  # a number that a client made up must not become a series
@@ -85,36 +100,36 @@ def _requests(gateway: Gateway) -> Iterator[Metric]:
     yield _counter(
         "kafka_server_brokertopicmetrics_totalproducerequests",
         "Produce requests",
-        gateway.counters.requests[ApiKey.PRODUCE],
+        counters.requests[ApiKey.PRODUCE],
     )
     yield _counter(
         "kafka_server_brokertopicmetrics_totalfetchrequests",
         "Fetch requests",
-        gateway.counters.requests[ApiKey.FETCH],
+        counters.requests[ApiKey.FETCH],
     )
-    yield _topic_bytes(gateway)
+    yield _topic_bytes(counters)
 
 
-def _topic_bytes(gateway: Gateway) -> Metric:
+def _topic_bytes(counters: GatewayCounters) -> Metric:
     family = CounterMetricFamily(
         "kafka_server_brokertopicmetrics_bytesin", "Bytes of batches produced", labels=["topic"]
     )
-    gateway.counters.forget_deleted()
-    for topic, size_bytes in gateway.counters.topic_bytes_in.most_common(MAX_TOPIC_SERIES):
+    counters.forget_deleted()
+    for topic, size_bytes in counters.topic_bytes_in.most_common(MAX_TOPIC_SERIES):
         family.add_metric([topic], size_bytes)
     return family
 
 
-def _connections(gateway: Gateway) -> Iterator[Metric]:
-    counts = Counter(each.peer.listener for each in gateway.connections)
+def _connections(me: Identity, connections: Collection[Connection]) -> Metric:
+    counts = Counter(each.peer.listener for each in connections)
     family = GaugeMetricFamily(
         "kafka_server_socket_server_metrics_connection_count",
         "Open connections",
         labels=["listener"],
     )
-    for endpoint in gateway.identity.endpoints:
+    for endpoint in me.endpoints:
         family.add_metric([endpoint.listener], counts[endpoint.listener])
-    yield family
+    return family
 
 
 def _reader(gateway: Gateway) -> Iterator[Metric]:
@@ -293,7 +308,6 @@ def _forwarding(gateway: Gateway) -> Iterator[Metric]:
     if not isinstance(coordinator, ForwardingCoordinator):
         return
     counters = coordinator.counters
-    service = gateway.peer_service
     leads = bool(coordinator.leadership.leading)
     handovers = coordinator.contention.handovers if coordinator.contention else 0
     yield _gauge("tidegate_forwarding_leader", "1 while it appends for the others", leads)
@@ -303,16 +317,16 @@ def _forwarding(gateway: Gateway) -> Iterator[Metric]:
         ("asked", "Questions sent to who appends", counters.asked),
         ("proposals", "Proposals in them", counters.proposals),
         ("unanswered", "Questions without an answer", counters.unanswered),
-        ("served", "Proposals of others", service.proposals.served if service else 0),
+        ("served", "Proposals of others", gateway.peer_service.proposals.served),
     ):
         yield _counter(f"tidegate_forwarding_{name}", help_text, value)
 
 
 def _zone_reads(gateway: Gateway) -> Iterator[Metric]:
     """What gateways of a zone read for each other."""
-    service = gateway.peer_service
-    if gateway.zone_reads is None or service is None:
+    if gateway.zone_reads is None:
         return
+    lent = gateway.peer_service.objects
     counters = gateway.zone_reads.counters
     for name, help_text, value in (
         ("asked", "Ranges of objects that another gateway was asked for", counters.asked),
@@ -320,8 +334,8 @@ def _zone_reads(gateway: Gateway) -> Iterator[Metric]:
         ("hit_bytes", "Bytes it gave", counters.hit_bytes),
         ("fallbacks", "Those that the store was asked for then", counters.fallbacks),
         ("damaged", "Those given that were not as stored", counters.damaged),
-        ("served", "Ranges given to other gateways", service.objects.served),
-        ("served_bytes", "Bytes given to them", service.objects.served_bytes),
+        ("served", "Ranges given to other gateways", lent.served),
+        ("served_bytes", "Bytes given to them", lent.served_bytes),
     ):
         yield _counter(f"tidegate_peer_reads_{name}", help_text, value)
 

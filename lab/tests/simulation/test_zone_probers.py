@@ -71,5 +71,5 @@ def test_no_gateway_leads_only_if_none_lives(
     life = SimpleNamespace(node_id=7, zone="zone-1", draining=False, incarnation=1)
     seen = gateway(0.0)
     seen.coordinator.state.gateways.brokers = lambda: [life] * living
-    seen.is_ready = False
+    seen.absent = frozenset()
     assert _is_right(leader, replicas, watched(seen).recommended("zone-1")) == is_right

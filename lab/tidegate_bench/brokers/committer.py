@@ -72,11 +72,11 @@ async def _commit_all(spec: Spec) -> Told:
         trio.open_nursery() as nursery,
     ):
         assert parts is not None, "no signal was sent"
-        await parts.gateway.start(nursery)
+        gateway = await parts.builder.start(nursery)
         if parts.peer is not None:
             parts.peer.listen()
-            nursery.start_soon(serve_peers, parts.gateway, parts.peer)
-        coordinator = parts.gateway.coordinator
+            nursery.start_soon(serve_peers, gateway, parts.peer)
+        coordinator = gateway.coordinator
         await _topic(coordinator, spec)
         calm_collector()
         print("ready", flush=True)

@@ -27,7 +27,9 @@ from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.service import ProposalService
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_gateway.builder import GatewayBuilder
+from tidegate_gateway.environment import Environment, Identity
+from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_protocol.error_codes import ErrorCode
@@ -174,8 +176,7 @@ class RestoreTrial:
         world.strikes.count(STRIKE)
         async with trio.open_nursery() as nursery:
             world.nursery = nursery
-            gateway = self._gateway(log)
-            await gateway.start(nursery)
+            gateway = await self._builder(log).start(nursery)
             world.nodes = {1: _RestoredMachine(gateway, nursery, gateway.identity.zone)}
             await self._go_on()
             nursery.cancel_scope.cancel()
@@ -189,18 +190,20 @@ class RestoreTrial:
         await restore(work, recovered, await look_at_target(log))
         return log
 
-    def _gateway(self, log: MemoryLog) -> Gateway:
+    def _builder(self, log: MemoryLog) -> GatewayBuilder:
         world = self._world
         zone = world.plan.zones.of_gateways[1]
         endpoints = (Endpoint(LISTENER, host_of(1), 9092),)
-        return Gateway(
+        return GatewayBuilder(
             Identity(1, "key-1", zone, endpoints, "0", CLUSTER_ID),
             BrokerSettings({**world.settings, **_QUIET, "node.id": "1"}),
-            store=world.store,
-            log=log,
-            rng=self._rng,
-            wall_clock=world.wall_clock,
-            blocking=Inline(),
+            Environment(
+                store=world.store,
+                log=log,
+                rng=self._rng,
+                wall_clock=world.wall_clock,
+                blocking=Inline(),
+            ),
         )
 
     async def _go_on(self) -> None:

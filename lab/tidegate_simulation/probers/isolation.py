@@ -60,7 +60,6 @@ class Isolated:
         return (
             trio.current_time() >= self.since + seconds
             and self.node.gateway is self.gateway
-            and self.gateway.is_ready
             and self.node.went_on_at < self.since
             and self._has_others
         )

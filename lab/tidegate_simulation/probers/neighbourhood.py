@@ -22,7 +22,7 @@ def is_absent(incarnation: int, nodes: Iterable[Node]) -> bool:
 def absent_of(node: Node) -> frozenset[int]:
     """Return the incarnations that the gateway of a machine counts as absent."""
     gateway = node.gateway
-    return gateway.absent if gateway is not None and gateway.is_ready else frozenset()
+    return gateway.absent if gateway is not None else frozenset()
 
 
 async def wrongly_absent(nodes: Sequence[Node]) -> str:

@@ -14,7 +14,9 @@ from tidegate_coordination.forwarding.service import ProposalService
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.forward import ForwardLog
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.gateway import Gateway, Identity
+from tidegate_gateway.builder import GatewayBuilder
+from tidegate_gateway.environment import Environment, Identity
+from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.memory_transport import MemoryTransport
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_runtime.http.values import HttpAnswer, HttpRequest
@@ -110,8 +112,6 @@ class Node(Host):
         """See Machine."""
         life = self._reachable()
         service = life.gateway.peer_service
-        if service is None:
-            raise NotReachable(f"{self.name} does not listen yet")
 
         async def answer() -> None:
             answered(await service.handle(request))
@@ -131,8 +131,7 @@ class Node(Host):
     # -- its lives --------------------------------------------------------------------------------
 
     async def _serve(self, nursery: trio.Nursery) -> None:
-        gateway = self._make()
-        await gateway.start(nursery)
+        gateway = await self._make().start(nursery)
         self._world.lives += 1
         self._watch(gateway.coordinator)
         self._life = _Life(gateway, nursery)
@@ -187,8 +186,7 @@ class Node(Host):
     @property
     def proposals(self) -> ProposalService | None:
         """See AskedMachine."""
-        service = self.gateway.peer_service if self.gateway is not None else None
-        return service.proposals if service is not None else None
+        return self.gateway.peer_service.proposals if self.gateway is not None else None
 
     def _open_as_told(self) -> tuple[MetadataLog, ObjectStore]:
         """Open the log by this life's settings, of which only metadata.log.next may name a coming
@@ -207,7 +205,7 @@ class Node(Host):
             return self._open(world.next_log)
         return self._open(world.homes[-1] if self.next_log else None)
 
-    def _make(self) -> Gateway:
+    def _make(self) -> GatewayBuilder:
         world = self._world
         log, store = self._open_as_told()
         forwarding = world.plan.forwarding
@@ -230,9 +228,7 @@ class Node(Host):
             world, self, lenders, world.rng(f"peers of {self.name}, {world.lives}")
         )
         static = world.plan.static.of(self.node_id)
-        return Gateway(
-            identity,
-            BrokerSettings({**world.settings, **static, "node.id": str(self.node_id)}),
+        environment = Environment(
             store=store,
             log=log,
             rng=self._rng,
@@ -245,6 +241,8 @@ class Node(Host):
             min_file_bytes=world.plan.disks.min_send_bytes,
             after_lost_races=world.plan.zones.after_lost_races,
         )
+        settings = BrokerSettings({**world.settings, **static, "node.id": str(self.node_id)})
+        return GatewayBuilder(identity, settings, environment)
 
 
 def _through_others(log: MetadataLog) -> ForwardLog:

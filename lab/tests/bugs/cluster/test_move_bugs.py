@@ -14,7 +14,7 @@ from tidegate_coordination.log_move.mover import LogMover, MoveReport
 from tidegate_coordination.logs import movable as movable_log
 from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules import log_moves as rules
-from tidegate_gateway import gateway
+from tidegate_gateway import builder
 from tidegate_simulation.plans.faults import FaultPlan
 from tidegate_simulation.plans.move_plan import MOVED
 from tidegate_simulation.run import plan_of, simulate
@@ -35,7 +35,7 @@ def stays_at_the_old_log_when_restarted(patch: pytest.MonkeyPatch) -> None:
             log._present = movable_log._Opened(old)
         return state
 
-    patch.setattr(gateway, "load_state", load_state)
+    patch.setattr(builder, "load_state", load_state)
 
 
 def last_entries_are_not_copied(patch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def copies_too_late(patch: pytest.MonkeyPatch) -> None:
 
 
 def begins_at_an_unfinished_copy(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gateway, "check_cluster", lambda state, wanted: None)
+    patch.setattr(builder, "check_cluster", lambda state, wanted: None)
 
 
 def ends_the_move_of_another(patch: pytest.MonkeyPatch) -> None:

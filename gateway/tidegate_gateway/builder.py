@@ -1,0 +1,182 @@
+"""Starts a gateway: loads the state, registers an incarnation, and starts the tasks.
+
+A GatewayBuilder is a gateway that serves nothing yet.  Its start() returns the Gateway, whose parts
+all exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.loading import check_cluster, load_state
+from tidegate_coordination.events.cluster import Endpoint
+from tidegate_coordination.forwarding.contention import Contention
+from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER
+from tidegate_coordination.log_move.watch import LogMoveWatch
+from tidegate_coordination.logs.movable import MovableLog
+from tidegate_coordination.rules.cluster_settings import ClusterSettings, Own
+from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_storage.disk.cache import DiskCache
+
+from .environment import Environment, Identity
+from .gateway import Gateway, propose_patiently
+from .part_settings import with_advertised
+from .peers.peer_listener import Forwarding, forwarding
+from .settings.broker_settings import BrokerSettings
+from .startup import register, tell_settings
+from .upkeep.prefixes import own_prefix, see_prefix
+from .zones.zone_settings import check_listeners, zone_maps
+
+LOAD_SECONDS = 120.0
+# Half of the shortest session of a group's member: see the coordinator's head.
+AWAY_SECONDS = 3.0
+
+
+async def _do_nothing(_coordinator: Coordinator) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+class GatewayBuilder:
+    """A gateway before its start.
+
+    gateway: the started one; None before.
+
+    Raises:
+      ValueError: the zone settings and the listeners do not agree.
+    """
+
+    def __init__(
+        self, identity: Identity, settings: BrokerSettings, environment: Environment
+    ) -> None:
+        self.identity = identity
+        self.gateway: Gateway | None = None
+        self._settings = with_advertised(settings, identity.endpoints)
+        self._environment = environment
+        self._zone_maps = zone_maps(settings)
+        listeners = [each.listener for each in identity.endpoints]
+        check_listeners(self._zone_maps, settings, listeners)
+        self._disk_cache = self._make_disk_cache()
+        self._joined: Coordinator | None = None
+
+    async def start(
+        self,
+        nursery: trio.Nursery,
+        before_joining: Callable[[Coordinator], Awaitable[None]] = _do_nothing,
+    ) -> Gateway:
+        """Load, register and start all tasks; return the gateway, which serves connections.
+
+        Args:
+          before_joining: called with a coordinator that has read the log; no other gateway knows
+            this one yet, and this one has written nothing.
+
+        Raises:
+          NodeIdInUse, StoreMisconfigured, LogMisconfigured, ReleaseTooOld: with what to do.
+        """
+        state = await self._load()
+        coordinator = self._make_coordinator(state)
+        nursery.start_soon(coordinator.run)
+        log = self._environment.log
+        if isinstance(log, MovableLog):
+            nursery.start_soon(LogMoveWatch(coordinator, log).run)
+        await before_joining(coordinator)
+        await self._join(coordinator)
+        me, store = self.identity, self._environment.store
+        cluster = ClusterSettings(coordinator.state, Own(me.node_id, self._settings.static))
+        await tell_settings(coordinator, cluster)
+        await own_prefix(store, coordinator, me.node_id, version=me.software_version)
+        self.gateway = Gateway(
+            me,
+            self._settings,
+            self._environment,
+            coordinator,
+            cluster,
+            zone_maps=self._zone_maps,
+            disk_cache=self._disk_cache,
+        )
+        self.gateway.start_tasks(nursery)
+        return self.gateway
+
+    async def give_up(self) -> None:
+        """End the incarnation of a start that failed, or of a gateway that serves no client.
+
+        Otherwise other gateways would send clients here until the lease expires.  The caller has a
+        deadline.
+        """
+        if self._joined is not None and not self._joined.has_left:
+            await propose_patiently(self._joined.leave)
+
+    async def _load(self) -> ClusterState:
+        state = await load_state(
+            self._environment.log,
+            deadline_seconds=LOAD_SECONDS,
+            highest_version=self.identity.highest_version,
+        )
+        state = await see_prefix(
+            self._environment.store,
+            self._environment.log,
+            state,
+            self.identity.node_id,
+            deadline_seconds=LOAD_SECONDS,
+        )
+        check_cluster(state, self._settings.text("cluster.id"))
+        return state
+
+    async def _join(self, coordinator: Coordinator) -> None:
+        await register(coordinator, self._registration())
+        self._joined = coordinator
+
+    def _make_disk_cache(self) -> DiskCache | None:
+        disk = self._environment.cache_disk
+        if disk is None:
+            return None
+        return DiskCache(disk, self._settings.int("disk.cache.max.bytes"))
+
+    def _make_coordinator(self, state: ClusterState) -> Coordinator:
+        environment = self._environment
+        when = forwarding(self._settings, environment.log)
+        if environment.peers is None or when is Forwarding.NEVER:
+            return Coordinator(
+                environment.log,
+                state,
+                rng=environment.rng,
+                wall_clock=environment.wall_clock,
+                away_seconds=AWAY_SECONDS,
+            )
+        races = Contention(environment.after_lost_races)
+        coordinator = ForwardingCoordinator(
+            environment.log,
+            state,
+            environment.peers,
+            contention=None if when is Forwarding.ALWAYS else races,
+            rng=environment.rng,
+            wall_clock=environment.wall_clock,
+            away_seconds=AWAY_SECONDS,
+        )
+        for hook in environment.leadership_hooks:
+            coordinator.leadership.listen(hook)
+        return coordinator
+
+    def _registration(self) -> Register:
+        me = self.identity
+        return Register(
+            me.node_id,
+            me.instance_key,
+            me.zone,
+            self._endpoints(),
+            me.software_version,
+            me.cluster_id,
+            self._settings.int("lease.ms"),
+        )
+
+    def _endpoints(self) -> tuple[Endpoint, ...]:
+        peer = self.identity.peer
+        if peer is None:
+            return self.identity.endpoints
+        if not self._environment.log.capabilities.can_append:
+            peer = Endpoint(ONLY_FORWARDS_LISTENER, peer.host, peer.port)
+        return (*self.identity.endpoints, peer)

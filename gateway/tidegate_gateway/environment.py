@@ -1,0 +1,68 @@
+"""What a gateway is given: its identity, and the outside world that it works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from tidegate_coordination.events.cluster import Endpoint
+from tidegate_coordination.events.metadata_versions import NEWEST
+from tidegate_coordination.forwarding.contention import ENOUGH
+from tidegate_coordination.forwarding.hooks import Hook
+from tidegate_coordination.log.metadata_log import MetadataLog
+from tidegate_storage.stores.files.steps import Disk
+from tidegate_storage.stores.object_store import ObjectStore
+
+from .blocking import Blocking
+from .fetch.fetch_plan import MIN_FILE_BYTES
+from .fetch.segment_disk import MAX_OPEN_FILES
+from .peers.peers import Dial, GatewayPeers
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """How the cluster knows a gateway.
+
+    instance_key: the same for every incarnation of one gateway.  cluster_id: used if the log is
+    empty.  peer: where other gateways reach it; None if they cannot.  highest_version: the highest
+    metadata.version that it reads; below the release's only in the simulated world.
+    """
+
+    node_id: int
+    instance_key: str
+    zone: str
+    endpoints: tuple[Endpoint, ...]
+    software_version: str
+    cluster_id: str
+    peer: Endpoint | None = None
+    highest_version: int = NEWEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """The store, the log, the clocks and the randomness of a gateway.
+
+    wall_clock: seconds since 1970.  peers: asks other gateways; None for a gateway that asks none.
+    dial: probes whether other gateways accept clients; None for no probes.  cache_disk: keeps parts
+    of segments, at most max_open_files of them open; None for no disk cache.  min_file_bytes: the
+    smallest part that the kernel sends from its file.  after_lost_races: after so many lost appends
+    in a row another gateway appends for this one.
+    """
+
+    store: ObjectStore
+    log: MetadataLog
+    rng: Random
+    wall_clock: Callable[[], float]
+    blocking: Blocking
+    peers: GatewayPeers | None = None
+    dial: Dial | None = None
+    cache_disk: Disk | None = None
+    max_open_files: int = MAX_OPEN_FILES
+    min_file_bytes: int = MIN_FILE_BYTES
+    after_lost_races: int = ENOUGH
+    leadership_hooks: Sequence[Hook] = ()
+
+    def now_ms(self) -> int:
+        """Return the wall clock in ms since 1970."""
+        return int(self.wall_clock() * 1000)
