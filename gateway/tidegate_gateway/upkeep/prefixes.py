@@ -107,7 +107,7 @@ async def _see_end(
         return state
     raise LogMisconfigured(
         f"it ends at position {state.position}, but its copies in the object store reach up to"
-        f" {copies.last}: it lost entries. If it is an old copy, or a standby that lagged behind,"
+        f" {copies.last}: it lost entries. If it is an old copy, or a standby that lagged,"
         " give the newer one; if there is none any more, `tidegate log restore` makes a new log"
         " from the copies, and from the records written since"
     )
@@ -220,7 +220,7 @@ async def _check(store: ObjectStore, state: ClusterState, patience: _Patience) -
             f"cluster {state.cluster_id} keeps its records elsewhere: there is no {OWNER_KEY} in"
             " this prefix. Give the same bucket and prefix as the other gateways. If the records"
             " were copied here, copy that object, too; if the cluster is new and was never used,"
-            f" start node.id={made_by} alone, which made it, or begin anew with an empty log"
+            f" start node.id={made_by} alone, which made it, or start again with an empty log"
         )
     await patience.answer_to(lambda: check_owner(store, state.cluster_id, timeline=state.timeline))
 

@@ -1,4 +1,4 @@
-"""The settings that say where clients are: zone.id.map, zone.listener.map, zone.cidr.map."""
+"""The settings that map clients to zones: zone.id.map, zone.listener.map, zone.cidr.map."""
 
 from __future__ import annotations
 
