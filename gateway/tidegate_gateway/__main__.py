@@ -18,7 +18,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BaseExceptionGroup as group:
-        # A nursery's: what it holds beside Ctrl+C is told.
+        # Raised by a nursery: show its other errors.
         others = group.split(KeyboardInterrupt)[1]
         if others is not None:
             raise others from None

@@ -1,10 +1,12 @@
 """The process: starts a gateway, serves its listeners, and stops it as signals and operators ask.
 
-Start: ports first (one in use is known at once), then store and log, then the gateway loads its
-state and registers; listening and accepting begin last.  Peers may connect a little earlier: they
-ask whoever registers, and wait no longer than a second or two.  Stop, on SIGINT or SIGTERM: drain,
-accept no more, close what is still connected, exit 0.  A second signal ends it at once, with exit
-code 1.
+Start: the process binds its ports first, so that a port in use shows at once.  It then opens the
+store and the log.  The gateway loads its state and registers.  The listeners for clients open last.
+The peer listener opens before the gateway registers, since other gateways connect to it from then
+on, and wait a second or two at most.
+
+Stop: on SIGINT or SIGTERM the gateway drains and accepts no more; the process closes the remaining
+connections and exits with code 0.  A second signal ends it at once, with exit code 1.
 """
 
 from __future__ import annotations
@@ -40,15 +42,15 @@ from .startup import see_compare_and_set
 _log = structlog.get_logger("tidegate.app")
 
 MAX_ADMIN_CONNECTIONS: Final = 64
-# Files, threads and sockets that are not connections.
+# Descriptors for files, threads and sockets that are not connections.
 SPARE_DESCRIPTORS: Final = 128
-# How long one that came to nothing tries to tell the others; then the lease has to.
+# How long a gateway whose start failed tries to leave the cluster.  After that its lease expires.
 GIVE_UP_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What a gateway that serves can say of itself.  admin_url: None without an admin listener."""
+    """Facts about a gateway that serves.  admin_url: None without an admin listener."""
 
     version: str
     endpoints: tuple[Endpoint, ...]
@@ -62,14 +64,15 @@ class Running:
 async def run_gateway(
     settings: BrokerSettings, data: Path | None, announce: Callable[[Running], None]
 ) -> int:
-    """Run a gateway until it is told to stop; return the exit code.
+    """Run a gateway until a signal or an operator stops it; return the exit code.
 
     Args:
-      data: folder for what this gateway keeps; None for one that keeps nothing.
+      data: the gateway's data folder; None for a gateway that keeps nothing.
       announce: called once, when clients may connect.
 
     Raises:
-      Exception: see refusals_to_start.py for those that are a person's to mend, perhaps in groups.
+      Exception: refusals_to_start.py names the errors that an operator must fix.  They may come in
+        groups.
     """
     for name in settings.meaningless:
         _log.info("a setting of Kafka's has no meaning here", setting=name)
@@ -85,7 +88,7 @@ async def run_gateway(
 
 
 class Process:
-    """One life of the process."""
+    """One run of the process."""
 
     def __init__(
         self, parts: Parts, settings: BrokerSettings, announce: Callable[[Running], None]
@@ -157,15 +160,15 @@ class Process:
             starting.start_soon(give_up)
             gateway = await self._builder.start(nursery, self._before_joining)
             if not self._log_is_seen:
-                # There was no entry before this gateway's own.  If it is trimmed by now, then by
-                # another that was faster, and saw to it at its own start.
+                # The log had no entry before this gateway's own.  If that entry is already
+                # trimmed, another gateway trimmed it, and checked the log at its own start.
                 await self._see_log(gateway.coordinator)
             starting.cancel_scope.cancel()
         calm_collector()
         return None if self._stop.is_set() else gateway
 
     async def _before_joining(self, coordinator: Coordinator) -> None:
-        # Nothing shall be written into a log that would overwrite what others wrote there.
+        # Check before the first write: a bad log would let it overwrite another gateway's entry.
         await self._see_log(coordinator)
         if self._parts.peer is not None:
             self._parts.peer.listen()
@@ -198,7 +201,7 @@ class Process:
         )
 
     def _most_connections(self, gateway: Gateway) -> int:
-        # What is being sent from a file keeps it open beside those of the cache.
+        # Files of the cache, and as many that are still being sent after it closed them.
         files = 2 * max_open_files() if gateway.disk_cache is not None else 0
         return max(_raised_descriptor_limit() - SPARE_DESCRIPTORS - files, 1)
 
@@ -211,7 +214,7 @@ class Process:
             try:
                 transport = SocketTransport(accepted)
             except OSError:
-                return  # gone before it was greeted
+                return  # the client has already disconnected
             await gateway.serve(transport, name)
 
         await accept_forever(listener, serve, slots)
@@ -251,7 +254,7 @@ def _url(address: ListenerAddress) -> str:
 
 
 def _raised_descriptor_limit() -> int:
-    """Raise the limit on open files as far as it goes; return it."""
+    """Raise the process's limit on open files to the hard limit; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""Where work goes that would hold up the event loop: a thread, or, under simulation, nowhere."""
+"""Runs work that would hold up the event loop: in a thread, or inline in the simulated world."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Result = TypeVar("Result")
 
 
 class Blocking(Protocol):
-    """Runs a function that computes for milliseconds or more."""
+    """Runs a function that computes for a millisecond or longer."""
 
     async def run(self, function: Callable[[], Result]) -> Result:
-        """Return what the function returns, or raise what it raises."""
+        """Return the function's result, or raise its error."""
         ...
 
 
 class InThread:
-    """In a worker thread; at most max_threads at once."""
+    """Runs functions in worker threads, at most max_threads at once."""
 
     def __init__(self, max_threads: int = 2) -> None:
         self._limiter = trio.CapacityLimiter(max_threads)
@@ -30,7 +30,7 @@ class InThread:
 
 
 class Inline:
-    """In the event loop, for the simulated world, where threads are not allowed."""
+    """Runs functions in the event loop: the simulated world allows no threads."""
 
     async def run(self, function: Callable[[], Result]) -> Result:
         """See Blocking."""

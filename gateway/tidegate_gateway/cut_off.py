@@ -1,4 +1,4 @@
-"""While this gateway is cut off from the metadata log, others serve; people are told of it."""
+"""While this gateway is cut off from the metadata log, others serve.  It logs begin and end."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _log = structlog.get_logger("tidegate.gateway")
 
 
 def to_avoid(coordinator: Coordinator, unheard: frozenset[int]) -> frozenset[int]:
-    """Return the incarnations that clients are not sent to; its own while it is cut off.
+    """Return the incarnations that clients are not sent to; includes its own while it is cut off.
 
-    unheard: those that do not answer it.  Where that is all, it may be cut off from them, too, and
-    whoever reaches the log is a better guess than itself.
+    unheard: the incarnations that do not answer this gateway.  If these are all others, this
+    gateway may be cut off from them, too.  It then avoids only itself: the others may still reach
+    the log.
     """
     if not coordinator.is_cut_off:
         return unheard
@@ -28,7 +29,7 @@ def to_avoid(coordinator: Coordinator, unheard: frozenset[int]) -> frozenset[int
 
 
 async def tell_of_cuts(coordinator: Coordinator) -> None:
-    """Say when this gateway is cut off, and when that is over; forever."""
+    """Log when this gateway is cut off, and when it is so no longer; forever."""
     was_cut_off = False
     while True:
         await trio.sleep(LOOK_SECONDS)

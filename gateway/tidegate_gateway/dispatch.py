@@ -1,9 +1,9 @@
-"""From a frame to its handler, and from its answer to the reply slot.
+"""Passes each frame to its handler, and the handler's answer to the reply slot.
 
-The table of handlers feeds both this and ApiVersions, so what is announced is what is served.  An
-unknown API or version closes the connection, as in Kafka, and is told per client and minute
-(refused_features.py); only ApiVersions itself answers an unknown version, in version 0, so that the
-client can try again with a lower one (KIP-511).
+Dispatch and ApiVersions use the same table of handlers, so a gateway announces exactly what it
+serves.  An unknown API or version closes the connection, as in Kafka; the gateway logs it once per
+client and minute (refused_features.py).  Only ApiVersions answers an unknown version: in version 0,
+so that the client can try again with a lower one (KIP-511).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from .unserved import Refusal, unserved_api, unserved_version
 _log = structlog.get_logger("tidegate.dispatch")
 
 KEY_BYTES: Final = 2
-# As the wire has it, and looked up once: each frame is compared.
+# In wire format, and computed once: dispatch compares each frame with it.
 _PRODUCE: Final = ApiKey.PRODUCE
 _PRODUCE_BYTES: Final = _PRODUCE.to_bytes(KEY_BYTES, "big")
 
-# APIs whose answer is waited for, and whose decoded requests hold no part of their frames.
+# APIs whose answers may wait, and whose decoded requests hold no part of their frames.
 HOLDS_NOTHING: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 # APIs whose answers to small requests are small.
 BRIEF: Final = frozenset(
@@ -131,7 +131,7 @@ class Dispatcher:
         body: memoryview,
         arena: Arena,
     ) -> None:
-        """Answer a request that takes long to read, and most likely to answer."""
+        """Answer a request that takes long to decode, and whose answer likely takes long, too."""
         version = header.api_version
         if not _is_served(APIS[header.api_key], version):
             raise RemoteProtocolError(f"{len(body)} bytes of an unknown version")
@@ -175,7 +175,7 @@ class Dispatcher:
         except (CloseConnection, RemoteProtocolError):
             raise
         except Exception as error:
-            # A bug met by one client costs that client its connection, and nobody else anything.
+            # A bug that one client triggers closes only that client's connection.
             _log.exception("a request could not be answered", api=APIS[handler.api_key].name)
             raise CloseConnection("internal error") from error
         fill(slot, response_header(header.correlation_id, header.api_key, version), encoded)
@@ -190,7 +190,7 @@ class Dispatcher:
         return facts
 
     def _unserved(self, connection: Connection, refusal: Refusal) -> CloseConnection:
-        """Return how the connection ends; without a reason, as that is told here."""
+        """Log the refusal; return an error without a reason, which closes the connection."""
         self._refused.note(connection.peer, refusal)
         return CloseConnection()
 
@@ -198,7 +198,7 @@ class Dispatcher:
 def _in_turns(
     handler: Handler, name: str
 ) -> Callable[[Any, int], Generator[int, None, Any]] | None:
-    """Return what reads or writes in turns; None where it never takes long."""
+    """Return the function that decodes or encodes in turns; None if that never takes long."""
     found: Callable[[Any, int], Generator[int, None, Any]] | None
     found = getattr(handler.messages, name, None)
     return found

@@ -1,11 +1,12 @@
-"""How a gateway drains, told to by SIGTERM or, through the metadata log, by an operator.
+"""How a gateway drains: on SIGTERM, or on an operator's command in the metadata log.
 
-Once it is marked in the log, everybody names the others to clients; its groups go to them, and what
-clients ask of it is answered with "not here", so that they look where to go.  Connections that were
-silent for a while are closed.  When nothing is left, one that was told by SIGTERM ends; one that an
-operator marked says so in the log and stays, unless it shall stop, too.
+Once the log marks the gateway as draining, all gateways name only the others to clients.  Its
+groups move to the others.  It answers its clients with "not here", so that they ask for new
+metadata, and closes connections that are silent for a while.  When no connection and no group is
+left, a gateway that got SIGTERM ends.  A gateway that an operator marked writes to the log that it
+is drained, and stays unless the operator also asked it to stop.
 
-A gateway without others drains in name only: it serves until it ends.
+A draining gateway without others keeps serving until it ends.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ from .groups.group_manager import GroupManager
 
 _log = structlog.get_logger("tidegate.draining")
 
-# Of drain.timeout.ms: how long clients may take to go; the rest is for what is in flight.
+# Of drain.timeout.ms: how long clients may take to go; the rest is for writes in flight.
 GOODBYE_SHARE: Final = 2 / 3
 LOOK_SECONDS: Final = 0.1
 REPORT_SECONDS: Final = 1.0
 
 
 class Draining:
-    """Of one gateway.
+    """Draining of one gateway.
 
-    stop_asked: set when an operator wants it stopped.
+    stop_asked: set when an operator asks the gateway to stop.
 
     Args:
-      connections: those that there are at any time.
-      grace_seconds: how long a connection is silent before it is closed.
-      timeout_seconds: how long ending may take.
+      connections: the open connections at any time.
+      grace_seconds: how long a connection may be silent before the gateway closes it.
+      timeout_seconds: how long draining may take on SIGTERM.
     """
 
     def __init__(
@@ -71,25 +72,25 @@ class Draining:
 
     @property
     def is_marked(self) -> bool:
-        """Whether the log says that it drains, or lives no more."""
+        """Whether the log says that the gateway drains, or that its incarnation has ended."""
         me = self._me
         return me is None or me.draining
 
     @property
     def sends_away(self) -> bool:
-        """Whether it drains, and there are others for its clients to go to."""
+        """Whether the gateway drains, and its clients have other gateways to go to."""
         return self._coordinator.state.gateways.sends_away(self._coordinator.incarnation)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left."""
+        """Whether no connection and no claim on a group is left."""
         coordinator = self._coordinator
         held = coordinator.state.claims.held_by(coordinator.incarnation, GROUP_CLAIMS)
         return self.sends_away and not self._connections and not held
 
     @property
     def idle_seconds(self) -> float:
-        """Return after how much silence a connection is closed."""
+        """After how much silence the gateway closes a connection; inf for never."""
         return self._grace_seconds if self.sends_away else inf
 
     @property
@@ -97,12 +98,12 @@ class Draining:
         return self._coordinator.state.gateways.live.get(self._coordinator.incarnation)
 
     async def begin(self) -> None:
-        """Drain, to end afterwards; returns when all clients are gone, or had time enough.
+        """Drain before the process ends; returns when all clients are gone, or their time is over.
 
-        May be called again after it failed; their time runs from the first call.
+        May be called again after it failed; the clients' time runs from the first call.
 
         Raises:
-          CoordinatorUnavailable, ProposalFailed: nobody knows that this gateway drains.
+          CoordinatorUnavailable, ProposalFailed: this gateway may not be marked as draining.
         """
         if not self._is_told:
             self._is_told = True
@@ -116,7 +117,7 @@ class Draining:
             _log.warning("clients stayed to the end", connections=len(self._connections))
 
     async def run(self) -> None:
-        """Heed what operators want; forever."""
+        """Handle operators' commands to drain and to resume; forever."""
         while True:
             await self._marked(True)
             if not self._is_told:
@@ -134,7 +135,7 @@ class Draining:
             await self._news.wait()
 
     async def _report(self) -> None:
-        """Say when nothing is left, and stop if that is wanted."""
+        """Write to the log when the gateway is drained; ask for a stop if the operator did."""
         while not self._is_told:
             me = self._me
             if self.is_over and me is not None and not me.is_drained:
@@ -148,7 +149,7 @@ class Draining:
         try:
             await self._coordinator.propose(ReportDrained())
         except (CoordinatorUnavailable, ProposalFailed) as error:
-            _log.warning("could not say that all is drained", error=str(error))
+            _log.warning("could not write that this gateway is drained", error=str(error))
         else:
             _log.info("drained: this gateway may be stopped")
 

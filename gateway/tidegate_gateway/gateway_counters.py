@@ -1,4 +1,4 @@
-"""What a gateway counts for metrics, beside the counters of its parts."""
+"""Counters for metrics of a whole gateway; its parts have their own."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class GatewayCounters:
-    """topics: the names of those that exist."""
+    """Requests by API, produced bytes by topic.  topics: names of the topics that exist."""
 
     topics: Collection[str] = ()
     requests: Counter[int] = field(default_factory=Counter[int])
     topic_bytes_in: Counter[str] = field(default_factory=Counter[str])
 
     def count(self, api_key: int) -> None:
-        """One request of the API was read."""
+        """Count a request of the API."""
         self.requests[api_key] += 1
 
     def add_bytes_in(self, topic: str, size_bytes: int) -> None:
@@ -26,6 +26,6 @@ class GatewayCounters:
             self.forget_deleted()
 
     def forget_deleted(self) -> None:
-        """Drop what is kept of deleted topics."""
+        """Drop the counts of deleted topics."""
         for topic in self.topic_bytes_in.keys() - self.topics:
             del self.topic_bytes_in[topic]

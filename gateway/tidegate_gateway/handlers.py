@@ -1,4 +1,4 @@
-"""The table of APIs: every handler, with its parts."""
+"""The table of APIs: makes every handler from the gateway's parts."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def make_handlers(
     blocking: Blocking,
     min_file_bytes: int = MIN_FILE_BYTES,
 ) -> list[Handler]:
-    """Return the handlers of all APIs but Produce, which answers in two stages (dispatch.py)."""
+    """Return the handlers of all APIs except Produce, which answers in two stages (dispatch.py)."""
     handlers = [
         *_data_handlers(
             coordinator,

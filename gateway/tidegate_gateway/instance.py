@@ -1,10 +1,10 @@
-"""Who this gateway is: ids that are made once and kept, and the lock on the data folder.
+"""A gateway's identity: its instance key, and the locks on its data and cache folders.
 
-The instance key tells a restart of this gateway from another one with its node id
-(docs/architecture.md, "Incarnations and claims").  It lies in the data folder; while a gateway runs
-it holds a lock on that file, since a second one on the same folder would take itself for the first
-one's restart and end it.  The folder of the disk cache has a lock, too: two gateways would each
-fill it up to its bound.
+The instance key distinguishes a restart of this gateway from another gateway with its node id
+(docs/architecture.md, "Incarnations and claims").  The key is a file in the data folder.  A running
+gateway holds a lock on that file: a second gateway on the same folder would register as a restart
+of the first, and so end the first one's incarnation.  The folder of the disk cache has a lock, too:
+two gateways would each fill it up to its bound.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ MAX_KEY_CHARACTERS: Final = 200
 
 
 class DataFolderUnusable(Exception):
-    """The data folder cannot be used.  The text says why and what to do."""
+    """The data folder or the cache folder cannot be used.  The text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """A data folder that this process holds.  instance_key: the same for every life of it."""
+    """A data folder that this process has locked.  instance_key: the same after every restart."""
 
     path: Path
     instance_key: str
     _descriptor: int
 
     def close(self) -> None:
-        """Let another process have the folder."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
 @dataclass(frozen=True, slots=True)
 class CacheFolder:
-    """A folder for the disk cache that this process holds."""
+    """A folder for the disk cache that this process has locked."""
 
     path: Path
     _descriptor: int
 
     def close(self) -> None:
-        """Let another process have the folder."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
@@ -101,21 +101,21 @@ def hold_data_folder(path: Path) -> DataFolder:
 
 
 def runs_on(folder: Path) -> bool:
-    """Tell whether a gateway runs on a data folder; nothing is made there."""
+    """Return whether a gateway runs on a data folder; creates nothing there."""
     return is_held(folder / KEY_FILE)
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether a process holds a file's lock; one that cannot be opened is held by nobody.
+    """Return whether a process holds a file's lock; False if the file cannot be opened.
 
-    Whoever wants the lock in this very moment is refused it, so ask rarely.
+    A process that wants the lock at the same moment is refused, so call this rarely.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        # Shared, so that two who ask do not take each other for a gateway.
+        # A shared lock, so that two callers of this do not report each other as a gateway.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -125,7 +125,7 @@ def is_held(path: Path) -> bool:
 
 
 def read_key(folder: Path) -> str:
-    """Return the instance key that a data folder keeps; "" if there is none to be read."""
+    """Return the instance key in a data folder; "" if there is none, or it cannot be read."""
     try:
         text = (folder / KEY_FILE).read_text("ascii", "replace")
     except OSError:
@@ -134,9 +134,9 @@ def read_key(folder: Path) -> str:
 
 
 def _kept_key(folder: Path, descriptor: int) -> str:
-    """Read the key, or make one: durable before it is used."""
+    """Return the folder's key; make one if there is none, and sync it before it is used."""
     text = os.read(descriptor, MAX_KEY_CHARACTERS).decode("ascii", "replace")
-    # A crash while it was written leaves a line without its end: nobody used that key yet.
+    # A crash during the write leaves a line without its end.  No gateway has used that key.
     if text.endswith("\n"):
         return text.strip()
     key = secrets.token_hex(KEY_BYTES)
@@ -156,14 +156,14 @@ def _sync_folder(folder: Path) -> None:
 
 
 def new_instance_key() -> str:
-    """Return a key for a gateway that keeps nothing."""
+    """Return a key for a gateway without a data folder."""
     return secrets.token_hex(KEY_BYTES)
 
 
 def new_cluster_id() -> str:
-    """Return 16 random bytes as Kafka writes a Uuid: 22 characters of URL-safe base64.
+    """Return 16 random bytes in Kafka's notation of a Uuid: 22 characters of URL-safe base64.
 
-    None begins with '-', as in Kafka, so that it can be an argument of a command.
+    As in Kafka, no id begins with '-', so that each can be an argument of a command.
     """
     while True:
         text = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""Opens everything a gateway is made of, and closes it again in the opposite order."""
+"""Opens all parts of a gateway, and closes them again in the opposite order."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from .startup import open_patiently
 
 _log = structlog.get_logger("tidegate.app")
 
-# A gateway without a zone of its own; the name is part of its objects' keys.
+# The zone of a gateway without broker.rack; the name is part of its objects' keys.
 NO_ZONE: Final = "default"
 MAX_PEER_CONNECTIONS: Final = 256
 CACHE_THREADS: Final = 4
@@ -65,9 +65,9 @@ CACHE_THREADS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a gateway is made of; admin, peer, data: None where it has none.
+    """The parts of a gateway; admin, peer, data: None if the gateway has none.
 
-    No listener listens yet.
+    The listeners are bound, but do not listen yet.
     """
 
     builder: GatewayBuilder
@@ -82,9 +82,9 @@ class Parts:
 async def opened(
     settings: BrokerSettings, data: Path | None, signals: AsyncIterator[int]
 ) -> AsyncGenerator[Parts | None, None]:
-    """Open everything a gateway needs; close it again in the opposite order.
+    """Open all parts of a gateway; close them again in the opposite order.
 
-    None if it was told to stop meanwhile.
+    Yields None if a signal comes first.
     """
     async with AsyncExitStack() as stack:
         listeners = bind_listeners(listen_addresses(settings))
@@ -173,7 +173,13 @@ async def _opened_log(url: str, signals: AsyncIterator[int]) -> MetadataLog | No
 
 
 def _hold_cache_folder(settings: BrokerSettings) -> CacheFolder | None:
-    """A disk that cannot be used costs the cache, not the gateway; another's folder is refused."""
+    """Lock the cache's folder; None without a cache.
+
+    If the disk cannot be used, the gateway runs without the cache.
+
+    Raises:
+      DataFolderUnusable: another gateway uses the folder.
+    """
     folder = settings.text("disk.cache.dir")
     if not folder or not settings.int("disk.cache.max.bytes"):
         return None
@@ -193,7 +199,7 @@ def _cache_disk(folder: CacheFolder | None) -> Disk | None:
 
 
 def max_open_files() -> int:
-    """Return how many files the disk cache may keep open."""
+    """Return how many files the disk cache may keep open: an eighth of the hard limit at most."""
     return max(min(MAX_OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 8), 1)
 
 

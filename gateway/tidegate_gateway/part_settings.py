@@ -1,4 +1,4 @@
-"""What the parts of a gateway are told of its settings.  Pure."""
+"""The settings of a gateway's parts, from the settings of the gateway.  Pure."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ MAX_KEPT_ENTRIES: Final = 1_000
 
 
 def wal_settings(settings: BrokerSettings) -> WalSettings:
-    """Return those of the writer."""
+    """Return the settings of the WAL writer."""
     return WalSettings(
         max_object_bytes=settings.int("wal.max.object.bytes"),
         put_budget_per_second=settings.float("wal.put.budget.per.second"),
         linger_seconds=settings.int("wal.linger.ms") / 1000,
         upload_slots=settings.int("wal.upload.slots"),
         put_timeout_seconds=settings.int("wal.put.timeout.ms") / 1000,
-        # Sealed objects are copies, beside the requests that the setting is about.
+        # Sealed objects are copies, in addition to the requests that the setting bounds.
         max_in_flight_bytes=settings.int("buffered.bytes.max") // 2,
     )
 
 
 def housekeeper_settings(settings: BrokerSettings) -> HousekeeperSettings:
-    """Return those of the housekeeper."""
+    """Return the settings of the housekeeper."""
     return HousekeeperSettings(
         interval_seconds=settings.int("housekeeping.interval.ms") / 1000,
         orphan_scan_seconds=settings.int("orphan.scan.interval.ms") / 1000,
@@ -40,7 +40,7 @@ def housekeeper_settings(settings: BrokerSettings) -> HousekeeperSettings:
 
 
 def group_settings(settings: BrokerSettings) -> GroupSettings:
-    """Return Kafka's settings of groups, as set for this gateway."""
+    """Return this gateway's values of Kafka's group settings."""
     return GroupSettings(
         initial_rebalance_delay_ms=settings.int("group.initial.rebalance.delay.ms"),
         min_session_timeout_ms=settings.int("group.min.session.timeout.ms"),
@@ -51,7 +51,7 @@ def group_settings(settings: BrokerSettings) -> GroupSettings:
 
 
 def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
-    """Return what one connection may do."""
+    """Return the limits of one connection."""
     return ConnectionLimits(
         max_frame_bytes=settings.int("socket.request.max.bytes"),
         idle_seconds=settings.int("connections.max.idle.ms") / 1000,
@@ -59,16 +59,16 @@ def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
 
 
 def max_connections(settings: BrokerSettings, most: int) -> int:
-    """Return how many connections are accepted.
+    """Return how many connections the gateway accepts.
 
     Args:
-      most: what the process may have open.
+      most: how many the process can have open.
     """
     return min(settings.int("max.connections"), most)
 
 
 def with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -> BrokerSettings:
-    """Show in the settings what clients are really told."""
+    """Return the settings with the endpoints that Metadata names as advertised.listeners."""
     advertised = ",".join(f"{each.listener}://{_in_url(each)}" for each in endpoints)
     return replace(settings, static={**settings.static, "advertised.listeners": advertised})
 

@@ -1,4 +1,4 @@
-"""Which errors are a person's to mend: one sentence on stderr instead of a traceback."""
+"""Errors that an operator must fix: they print one sentence on stderr instead of a traceback."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from .startup import NodeIdInUse
 
 
 def sentence_of(error: BaseException) -> str | None:
-    """Return what to say to a person; None for a bug, which deserves its traceback."""
+    """Return the sentence to print; None for a bug, which needs its traceback."""
     return refusals.sentence_of(error, DataFolderUnusable, GatewaysRun, KeyTaken, NodeIdInUse)

@@ -1,4 +1,4 @@
-"""From an address of a log to a live incarnation: load, check, register."""
+"""Steps of a gateway's start: open the log, register, write its settings, check compare-and-set."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from tidegate_runtime.said_again import SaidAgain
 _log = structlog.get_logger("tidegate.startup")
 
 SAY_AGAIN_SECONDS = 10.0
-# How long a start waits for a log or a store that is away.
+# How long a start waits for a log or a store that does not answer.
 PATIENCE_SECONDS = 120.0
 
 
 class NodeIdInUse(Exception):
-    """Another gateway answers to this node id.  The text says what to do."""
+    """Another live gateway has this node id.  The text says what to do."""
 
 
 async def open_patiently(open_log: Callable[[], Awaitable[MetadataLog]]) -> MetadataLog:
-    """Open the log, waiting for one that is away.
+    """Open the log; wait while it does not answer.
 
     Raises:
       LogMisconfigured: at once.
-      LogUnavailable: it is away for too long.
+      LogUnavailable: it did not answer for PATIENCE_SECONDS.
     """
     give_up_at, said = trio.current_time() + PATIENCE_SECONDS, SaidAgain()
     while True:
@@ -58,14 +58,15 @@ async def open_patiently(open_log: Callable[[], Awaitable[MetadataLog]]) -> Meta
 
 
 async def register(coordinator: Coordinator, proposal: Register) -> int:
-    """Begin this gateway's incarnation; waits out the lease of a dead one with the same node id.
+    """Start this gateway's incarnation.
 
-    The lease is watched on this machine's clock: a dead gateway that was alone is ended by nobody
-    else.
+    If a dead gateway has the same node id, this waits until that one's lease expires.  It measures
+    the lease on this machine's clock: if the dead gateway was the only one, no other expires it.
 
     Raises:
-      NodeIdInUse: the other one lives.
+      NodeIdInUse: the gateway with this node id is live.
       ReleaseTooOld: the cluster's metadata.version rose meanwhile.
+      TooSlowError: the log did not answer for PATIENCE_SECONDS.
     """
     gateways = coordinator.state.gateways
     proposal = replace(proposal, highest_version=coordinator.state.highest_version)
@@ -86,7 +87,7 @@ async def register(coordinator: Coordinator, proposal: Register) -> int:
             raise too_old(coordinator.state.metadata_version, proposal.highest_version)
         present = gateways.by_node_id(proposal.node_id)
         found = (present.incarnation, present.clock_ms) if present is not None else None
-        # While the log is away the other one cannot show that it lives.
+        # While the log does not answer, the other gateway cannot show that it is live.
         away_seconds = trio.current_time() - asked_at
         since, until = since + away_seconds, until + away_seconds
         if found != watched:
@@ -102,7 +103,7 @@ async def register(coordinator: Coordinator, proposal: Register) -> int:
 
 
 async def tell_settings(coordinator: Coordinator, cluster: ClusterSettings) -> None:
-    """Tell what this gateway was given at its start, before it keeps house or is asked."""
+    """Write this gateway's static settings to the log, before it serves or runs the housekeeper."""
     settings = cluster.to_tell(coordinator.incarnation)
     if settings is None:
         return
@@ -112,8 +113,8 @@ async def tell_settings(coordinator: Coordinator, cluster: ClusterSettings) -> N
 
 def _say_that_it_waits(node_id: int, *, is_first: bool) -> None:
     advice = {
-        "advice": "unless the other one is gone, give this gateway another node.id, or stop the"
-        " other; a restart of it needs its instance.key, and then waits for nothing"
+        "advice": "if the other gateway still runs, give this one another node.id, or stop the"
+        " other; a restart of the other needs its instance.key, and then does not wait"
     }
     _log.info(
         "the node id is in use; waiting for its lease",
@@ -123,14 +124,14 @@ def _say_that_it_waits(node_id: int, *, is_first: bool) -> None:
 
 
 async def see_compare_and_set(log: MetadataLog, position: int) -> bool:
-    """See that the log takes no second entry at a position: it is offered the bytes that hold it.
+    """Check that the log rejects a second entry at a position: append the position's own bytes.
 
-    A log that takes them holds what it held, so that asking changes nothing.  False: there is no
-    entry at the position, or no more.
+    A log that accepts them holds the same bytes as before, so the check changes nothing.  Returns
+    False if there is no entry at the position yet, or it is trimmed.
 
     Raises:
-      LogMisconfigured: it took them.  Gateways would overwrite each other's entries there.
-      TooSlowError: the log is away for too long.
+      LogMisconfigured: it accepted them.  Gateways would overwrite each other's entries there.
+      TooSlowError: the log did not answer for PATIENCE_SECONDS.
     """
     with trio.fail_after(PATIENCE_SECONDS):
         held = await patiently(reading(log, position), LogUnavailable)
@@ -139,7 +140,7 @@ async def see_compare_and_set(log: MetadataLog, position: int) -> bool:
         result = await patiently(partial(log.append, *held[0]), LogUnavailable)
     if result is AppendResult.APPENDED:
         raise LogMisconfigured(
-            f"it took a second entry at position {position}, which was held, so it would lose"
-            " entries: use another, and see `tidegate log verify` for what it must promise"
+            f"it accepted a second entry at position {position}, so it would lose entries: use"
+            " another log, and see `tidegate log verify` for what it must promise"
         )
     return True

@@ -1,4 +1,4 @@
-"""What is not served, by Kafka's names, and which setting of the client does without it."""
+"""Features that the gateway does not serve, and the client settings that avoid them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate_protocol.apis import ApiFacts
 
 
 class Refusal(NamedTuple):
-    """what: of few kinds, short.  advice: for the person who set up the client."""
+    """what: short; one of few texts.  advice: for the person who set up the client."""
 
     what: str
     advice: str
@@ -47,7 +47,7 @@ _BY_KEY: Final = {
 
 
 def unserved_api(key: int) -> Refusal:
-    """Return what to say of an API that no handler has."""
+    """Return the refusal of an API that no handler serves."""
     found = _BY_KEY.get(key)
     if found is not None:
         return found
@@ -55,11 +55,11 @@ def unserved_api(key: int) -> Refusal:
 
 
 def unserved_version(facts: ApiFacts, version: int) -> Refusal:
-    """Return what to say of a version of an API that is served in others."""
+    """Return the refusal of a version of an API that is served in other versions."""
     newest = facts.max_version
     versions = f"{facts.min_version} to {newest}" if newest > facts.min_version else f"{newest}"
     advice = (
-        f"served is {facts.name} {versions}: use a newer client, or let it find out what is served"
+        f"served is {facts.name} {versions}: use a newer client, or let it ask for the versions"
         " (kafka-python: no api_version; librdkafka: api.version.request=true)"
     )
     return Refusal(f"{facts.name} version {version} is not served", advice)

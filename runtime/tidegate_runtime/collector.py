@@ -1,4 +1,4 @@
-"""Python's cycle collector, as a process that serves has it."""
+"""Settings of Python's cycle collector for a process that serves clients."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import gc
 
 
 def calm_collector() -> None:
-    """What was made at the start lives on, and requests leave few cycles: look for them rarely.
+    """Make the collector run rarely, and skip the objects that exist now.
 
-    A profile of ingest in 16 KiB batches had a tenth of all CPU in the collector.  What a large
-    request makes lives until it is answered, and the event loop stands while the collector looks at
-    it: for 60 ms and more with thresholds of 50,000 and 5, for 3 with these (docs/performance.md).
+    The objects of the start live as long as the process, and requests leave few cycles.  In a
+    profile of ingest in 16 KiB batches, the collector took a tenth of all CPU.  The objects of a
+    large request live until its answer, and the event loop stands while the collector visits them:
+    60 ms and more with thresholds of 50,000 and 5, 3 ms with these (docs/performance.md).
     """
     gc.collect()
     gc.freeze()

@@ -146,7 +146,7 @@ def test_a_node_id_that_another_gateway_has(tmp_path: Path) -> None:
             about = [each for each in checks(done.stdout) if "node.id" in each["what"]]
             assert [each["ok"] for each in about] == [is_own]
             assert done.returncode == (0 if is_own else 1)
-        assert "a gateway of zone 'default' has it and was heard of" in about[0]["advice"]
+        assert "a gateway of zone 'default' has it and wrote" in about[0]["advice"]
 
 
 def checks(text: str) -> list[dict[str, Any]]:
@@ -158,8 +158,8 @@ def checks(text: str) -> list[dict[str, Any]]:
     [
         ("mine", 0, True, "this one by its instance.key"),
         ("other", 5, False, "another node.id"),
-        ("other", 31, True, "not heard of for 31 s"),
-        ("other", -60, False, "heard of 0 s ago"),
+        ("other", 31, True, "silent for 31 s"),
+        ("other", -60, False, "wrote 0 s ago"),
     ],
 )
 def test_who_may_have_a_node_id(key: str, silent_seconds: int, ok: bool, words: str) -> None:

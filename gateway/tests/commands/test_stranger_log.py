@@ -97,7 +97,7 @@ def test_a_gateway_starts_on_no_log_that_overwrites(tmp_path: Path) -> None:
         PYTHONPATH=str(tmp_path / "site"),
     )
     assert done.returncode == 1
-    assert "took a second entry at position" in done.stderr
+    assert "accepted a second entry at position" in done.stderr
     assert "tidegate log verify" in done.stderr
 
 
@@ -114,7 +114,7 @@ def test_nothing_is_written_into_a_log_that_overwrites_others_entries(tmp_path: 
     assert before
     done = tidegate(*dev, cwd=tmp_path, PYTHONPATH=path)
     assert done.returncode == 1
-    assert "took a second entry at position" in done.stderr
+    assert "accepted a second entry at position" in done.stderr
     lines = (tmp_path / "kept").read_text().removeprefix(before).splitlines()
     # What was asked: the newest entry again, as it was.
     assert lines == before.splitlines()[-1:]

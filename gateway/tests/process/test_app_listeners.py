@@ -81,7 +81,7 @@ def test_a_brokers_listeners_are_all_served() -> None:
 
 def test_a_controllers_file_is_refused() -> None:
     given = BrokerSettings(KRAFT | {"listeners": "controller://:9093"})
-    with pytest.raises(SettingsError, match=r"those of controller\.listener\.names apart"):
+    with pytest.raises(SettingsError, match=r"without those of controller\.listener\.names"):
         listen_addresses(given)
 
 

@@ -328,7 +328,7 @@ async def test_a_request_that_is_decided_too_late_is_to_come_again(
         await gateway.create("x")
         before = gateway.state.encode()
         monkeypatch.setattr(gateway.coordinator, "_deadline_ms", lambda: 1)
-        with pytest.raises(CoordinatorUnavailable, match="nothing came of it"):
+        with pytest.raises(CoordinatorUnavailable, match="the proposal had no effect"):
             await gateway.ask(request_)
         await gateway.coordinator.propose(Renew())  # upkeep has no deadline
         assert gateway.state.encode() != before

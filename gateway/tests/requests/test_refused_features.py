@@ -45,7 +45,7 @@ def test_a_client_is_told_of_once_a_minute_and_its_tries_are_counted() -> None:
     world = World()
     [line] = world.told("orders-app")
     assert line == {
-        "event": "a client asks for what is not served",
+        "event": "a client asks for a feature that is not served",
         "log_level": "warning",
         "client_id": "orders-app",
         "peer": "10.0.0.7:4711",

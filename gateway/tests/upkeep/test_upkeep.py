@@ -170,7 +170,7 @@ async def test_a_topic_whose_settings_cannot_be_read_keeps_no_other_and_no_gatew
             await world.gateway.housekeeper.keep_house_once()
         assert len(await wal_keys(store)) == 3 + 1
         assert {each["topic"] for each in lines if "topic" in each} == {"bad"}
-        assert world.gateway.upkeep.failures["make out a topic's retention"] >= 2
+        assert world.gateway.upkeep.failures["read a topic's retention settings"] >= 2
 
 
 async def test_a_topic_whose_retention_cannot_be_planned_keeps_no_other(

@@ -268,13 +268,13 @@ def test_an_ipv4_client_of_a_socket_for_both_is_one() -> None:
         ),
         (
             {"zone.cidr.map": "a@::ffff:10.0.0.0/104"},
-            "zone.cidr.map: '::ffff:10.0.0.0/104' holds nobody, since IPv4 clients are known by"
-            " their IPv4 addresses; write 10.0.0.0/8",
+            "zone.cidr.map: '::ffff:10.0.0.0/104' matches no client, since IPv4 clients are known"
+            " by their IPv4 addresses; write 10.0.0.0/8",
         ),
         ({"zone.cidr.map": "a@10.0.0.1/8"}, "zone.cidr.map: '10.0.0.1/8' is no network"),
         (
             {"zone.cidr.map": "a@10.0.1.0/19"},
-            "zone.cidr.map: '10.0.1.0/19' is no network: it has bits set behind its prefix;"
+            "zone.cidr.map: '10.0.1.0/19' is no network: it has bits set after its prefix;"
             " write 10.0.0.0/19",
         ),
         (

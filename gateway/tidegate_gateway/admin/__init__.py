@@ -1,1 +1,1 @@
-"""What people and programs are shown of a gateway: health, metrics and status."""
+"""Pages about a gateway for people and programs: health, metrics and status."""

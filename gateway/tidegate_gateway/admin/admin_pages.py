@@ -1,11 +1,11 @@
-"""What the admin listener answers.
+"""The pages of the admin listener.
 
 /livez, /healthz  the process runs
 /readyz           clients may connect: started, not cut off, and not draining while others
                   serve; otherwise 503
 /metrics          Prometheus text
 /version          JSON
-/v1/status        JSON: what this gateway knows of itself and its cluster
+/v1/status        JSON: facts about this gateway and its cluster
 /v1/zones         JSON: bytes within and across zones, by client; see zone_report.py
 """
 
@@ -97,7 +97,7 @@ def state_of(gateway: Gateway) -> str:
 
 
 def status_of(gateway: Gateway) -> dict[str, object]:
-    """Return what a gateway knows, as builtins."""
+    """Return the status of a gateway and its cluster, as builtins."""
     return {
         **_identity_status(gateway.identity),
         "ready": True,
@@ -129,7 +129,7 @@ def _identity_status(me: Identity) -> dict[str, object]:
 
 
 def zones_of(gateway: Gateway) -> dict[str, object]:
-    """Return what a gateway counted of zones, as builtins."""
+    """Return a gateway's report about zones, as builtins."""
     gateway.traffic.book_all(each.peer for each in gateway.connections)
     serving = gateway.coordinator.state.gateways.serving()
     return zone_report(
@@ -141,7 +141,10 @@ def zones_of(gateway: Gateway) -> dict[str, object]:
 
 
 def _settings_status(cluster: ClusterSettings) -> dict[str, object]:
-    """Return what gateways were given differently at their start, and who has not told yet."""
+    """Return the settings that gateways were given differently at their start, as builtins.
+
+    unknown: node ids of the gateways that have not written their settings to the log.
+    """
     differing = [
         {
             "name": each.name,

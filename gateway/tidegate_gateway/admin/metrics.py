@@ -1,9 +1,10 @@
-"""Prometheus text, made when it is asked for: counting costs the hot path nothing more.
+"""The metrics of a gateway as Prometheus text, made for each request of the page.
 
-Values are read from the gateway's parts in the event loop, in one go, so that they fit together;
-the text is made of them in a thread.  Names are those that jmx_exporter and Strimzi's dashboards
-use, where Kafka has the figure, and begin with tidegate_ otherwise.  Series of single partitions
-are capped; tidegate_partitions_without_series says how many were left out.
+So metrics cost the hot path only its counters.  The event loop reads the values from the gateway's
+parts without a checkpoint, so that they are consistent; a thread makes the text.  If Kafka has the
+figure, the name is the one that jmx_exporter and Strimzi's dashboards use; otherwise it begins with
+tidegate_.  Series of single partitions are capped; tidegate_partitions_without_series counts the
+partitions without.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ def _info(me: Identity) -> Metric:
 
 def _standing(*, is_ready: bool, is_draining: bool, is_cut_off: bool) -> Iterator[Metric]:
     yield _gauge("tidegate_ready", "1 once clients are served", is_ready)
-    yield _gauge("tidegate_draining", "1 while the gateway stops", is_draining)
-    yield _gauge("tidegate_cut_off", "1 while it does not reach its log", is_cut_off)
+    yield _gauge("tidegate_draining", "1 while the gateway stops or drains", is_draining)
+    yield _gauge("tidegate_cut_off", "1 while cut off from the metadata log", is_cut_off)
 
 
 def _requests(counters: GatewayCounters) -> Iterator[Metric]:
@@ -92,10 +93,10 @@ def _requests(counters: GatewayCounters) -> Iterator[Metric]:
     for api_key, count in sorted(counters.requests.items()):
         facts = APIS.get(api_key)
         if facts is None:
-            continue  # a number that a client made up must not become a series
+            continue  # an API key that a client invented must not become a series
         requests.add_metric([facts.name], count)
         if api_key == ApiKey.FETCH:
-            requests.add_metric(["FetchConsumer"], count)  # Kafka counts both, dashboards read this
+            requests.add_metric(["FetchConsumer"], count)  # as Kafka; dashboards read this one
     yield requests
     yield _counter(
         "kafka_server_brokertopicmetrics_totalproducerequests",
@@ -138,8 +139,8 @@ def _reader(gateway: Gateway) -> Iterator[Metric]:
     for_all = gateway.lender.counters if gateway.lender is not None else LenderCounters()
     gets, get_bytes = reads.store_reads + for_all.gets, reads.store_bytes + for_all.get_bytes
     yield _counter("tidegate_store_gets", "Range reads of the object store", gets)
-    yield _counter("tidegate_store_get_bytes", "Bytes they brought", get_bytes)
-    yield _counter("tidegate_store_failed_gets", "Reads it did not answer", reader.failed_reads)
+    yield _counter("tidegate_store_get_bytes", "Bytes of range reads", get_bytes)
+    yield _counter("tidegate_store_failed_gets", "Range reads that failed", reader.failed_reads)
     yield _counter("tidegate_corrupt_runs", "Runs that were damaged", reader.verifier.corrupt_runs)
     unreadable = CounterMetricFamily(
         "tidegate_unreadable_fetches",
@@ -156,10 +157,10 @@ def _reader(gateway: Gateway) -> Iterator[Metric]:
 def _disk_cache(cache: DiskCache) -> Iterator[Metric]:
     counters = cache.counters
     prefix = "tidegate_disk_cache"
-    yield _gauge(f"{prefix}_used_bytes", "What its files take of the disk", cache.used_bytes)
+    yield _gauge(f"{prefix}_used_bytes", "Bytes of its files on disk", cache.used_bytes)
     for name, help_text, value in (
-        ("hits", "Parts of segments that were not in memory, and on disk", counters.hits),
-        ("misses", "Parts that were on neither", counters.misses),
+        ("hits", "Parts of segments that were on disk and not in memory", counters.hits),
+        ("misses", "Parts that were neither on disk nor in memory", counters.misses),
         ("writes", "Parts written", counters.writes),
         (
             "skipped_writes",
@@ -167,7 +168,7 @@ def _disk_cache(cache: DiskCache) -> Iterator[Metric]:
             counters.skipped_writes,
         ),
         ("damaged_files", "Files that were torn, flipped or cut", counters.damaged_files),
-        ("lost_files", "Files that others removed", counters.lost_files),
+        ("lost_files", "Files that another program removed", counters.lost_files),
         ("failures", "Steps that the disk refused", counters.failures),
         ("sent_bytes", "Bytes the kernel sent from files", counters.sent_bytes),
     ):
@@ -177,7 +178,7 @@ def _disk_cache(cache: DiskCache) -> Iterator[Metric]:
 def _upkeep(gateway: Gateway) -> Metric:
     family = CounterMetricFamily(
         "tidegate_upkeep_failures",
-        "Steps nobody asked for that failed, and are done again later",
+        "Background steps that failed and are repeated",
         labels=["step"],
     )
     for step, count in sorted(gateway.upkeep.failures.items()):
@@ -189,8 +190,8 @@ def _writer(gateway: Gateway) -> Iterator[Metric]:
     counters = gateway.writer.counters
     yield _counter("tidegate_wal_objects", "WAL objects stored", counters.objects)
     yield _counter("tidegate_wal_bytes", "Bytes of WAL objects stored", counters.bytes)
-    yield _counter("tidegate_wal_batches", "Batches in them", counters.batches)
-    yield _counter("tidegate_wal_abandoned", "WAL objects given up", counters.abandoned)
+    yield _counter("tidegate_wal_batches", "Batches of WAL objects stored", counters.batches)
+    yield _counter("tidegate_wal_abandoned", "WAL objects abandoned", counters.abandoned)
     yield _counter("tidegate_wal_put_retries", "PUTs that were repeated", counters.put_retries)
     yield _counter("tidegate_wal_put_seconds", "Seconds PUTs took, in all", counters.put_seconds)
     yield from _ages(counters)
@@ -212,7 +213,7 @@ def _writer(gateway: Gateway) -> Iterator[Metric]:
     )
     yield _gauge(
         "tidegate_reply_bytes",
-        "Bytes of fetches in memory: unsent replies, and what is read for others",
+        "Bytes of fetches in memory: unsent replies, and reads for other gateways",
         gateway.reply_memory.used_bytes,
     )
     yield _counter(
@@ -228,12 +229,16 @@ def _writer(gateway: Gateway) -> Iterator[Metric]:
 
 
 def _ages(counters: WalCounters) -> Iterator[Metric]:
-    """Show whether writing works: /readyz only tells whether clients may connect."""
+    """Show whether writes succeed: /readyz only shows whether clients may connect."""
     for name, help_text, at in (
-        ("tidegate_wal_put_age_seconds", "Since a WAL object was last stored", counters.stored_at),
+        (
+            "tidegate_wal_put_age_seconds",
+            "Seconds since a WAL object was last stored",
+            counters.stored_at,
+        ),
         (
             "tidegate_wal_commit_age_seconds",
-            "Since a WAL object was last committed to the metadata log",
+            "Seconds since a WAL object was last committed to the metadata log",
             counters.committed_at,
         ),
     ):
@@ -246,7 +251,7 @@ def _zones(gateway: Gateway) -> Iterator[Metric]:
     traffic.book_all(each.peer for each in gateway.connections)
     family = CounterMetricFamily(
         "tidegate_zone_bytes",
-        "Bytes of batches, by whether their client is of this gateway's zone",
+        "Bytes of batches; zone: whether their client is in this gateway's zone",
         labels=["direction", "zone"],
     )
     counts = {"produced": traffic.totals.produced, "fetched": traffic.totals.fetched}
@@ -284,56 +289,56 @@ def _cluster(gateway: Gateway) -> Iterator[Metric]:
         ("kafka_server_groupmetadatamanager_numgroups", "Groups", len(state.groups)),
         ("tidegate_log_position", "Position of the metadata log folded here", state.position),
         ("tidegate_log_time_seconds", "Log time, since 1970", state.log_time_ms / 1000),
-        ("tidegate_backup_position", "Position copied", gateway.backup.status.position),
+        ("tidegate_backup_position", "Position of the last backup", gateway.backup.status.position),
         (
             "tidegate_backup_time_seconds",
-            "When the log was last backed up, since 1970; 0: not since the start",
+            "Time of the log's last backup, since 1970; 0: none since the gateway's start",
             gateway.backup.status.time_ms / 1000,
         ),
         ("tidegate_objects", "Objects the metadata log knows", len(state.objects)),
-        ("tidegate_segments", "Those that are segments", state.objects.segment_count),
-        ("tidegate_dead_objects", "Those that wait to be deleted", len(state.objects.dead)),
+        ("tidegate_segments", "Objects that are segments", state.objects.segment_count),
+        ("tidegate_dead_objects", "Objects that wait for deletion", len(state.objects.dead)),
     ):
         yield _gauge(name, help_text, value)
     yield _counter(
         "tidegate_log_lost_conflicts",
-        "Appends that another gateway was faster with",
+        "Appends that got CONFLICT, since another gateway's entry was first",
         gateway.coordinator.lost_conflicts,
     )
 
 
 def _forwarding(gateway: Gateway) -> Iterator[Metric]:
-    """Who appends for whom: only where gateways forward."""
+    """Figures of forwarding; nothing if this gateway does not forward."""
     coordinator = gateway.coordinator
     if not isinstance(coordinator, ForwardingCoordinator):
         return
     counters = coordinator.counters
     leads = bool(coordinator.leadership.leading)
     handovers = coordinator.contention.handovers if coordinator.contention else 0
-    yield _gauge("tidegate_forwarding_leader", "1 while it appends for the others", leads)
+    yield _gauge("tidegate_forwarding_leader", "1 while this gateway is the leader", leads)
     for name, help_text, value in (
-        ("leaderships", "Times it began to append for the others", coordinator.leadership.count),
-        ("handovers", "Times it lost too many races to append by itself", handovers),
-        ("asked", "Questions sent to who appends", counters.asked),
-        ("proposals", "Proposals in them", counters.proposals),
+        ("leaderships", "Times this gateway became the leader", coordinator.leadership.count),
+        ("handovers", "Times it handed over to a leader after lost appends", handovers),
+        ("asked", "Questions sent to the leader", counters.asked),
+        ("proposals", "Proposals in these questions", counters.proposals),
         ("unanswered", "Questions without an answer", counters.unanswered),
-        ("served", "Proposals of others", gateway.peer_service.proposals.served),
+        ("served", "Proposals of other gateways", gateway.peer_service.proposals.served),
     ):
         yield _counter(f"tidegate_forwarding_{name}", help_text, value)
 
 
 def _zone_reads(gateway: Gateway) -> Iterator[Metric]:
-    """What gateways of a zone read for each other."""
+    """Figures of the reads that gateways of a zone do for each other."""
     if gateway.zone_reads is None:
         return
     lent = gateway.peer_service.objects
     counters = gateway.zone_reads.counters
     for name, help_text, value in (
         ("asked", "Ranges of objects that another gateway was asked for", counters.asked),
-        ("hits", "Those it gave", counters.hits),
-        ("hit_bytes", "Bytes it gave", counters.hit_bytes),
-        ("fallbacks", "Those that the store was asked for then", counters.fallbacks),
-        ("damaged", "Those given that were not as stored", counters.damaged),
+        ("hits", "Ranges that another gateway gave", counters.hits),
+        ("hit_bytes", "Bytes that another gateway gave", counters.hit_bytes),
+        ("fallbacks", "Ranges that were read from the store instead", counters.fallbacks),
+        ("damaged", "Ranges given that were not as stored", counters.damaged),
         ("served", "Ranges given to other gateways", lent.served),
         ("served_bytes", "Bytes given to them", lent.served_bytes),
     ):

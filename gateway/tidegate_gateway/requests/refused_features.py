@@ -1,8 +1,9 @@
-"""What clients ask for and is not served: a warning per client id and minute.
+"""Warnings about features that clients ask for and the gateway does not serve.
 
-A client is told by an error code or a closed connection; many show no text for it, or ask again for
-ever.  So the gateway says in its own log which client wants what, and which setting of the client
-to change.  What comes again within the minute is counted, and told with the next warning.
+The client gets an error code or a closed connection.  Many clients show no text for that, or retry
+forever.  So the gateway logs which client asked for which feature, and which setting of the client
+to change: once per client id, feature and minute.  Repetitions within the minute are counted; the
+next warning has their number.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _log = structlog.get_logger("tidegate.clients")
 
 SAY_AGAIN_SECONDS: Final = 60.0
 MAX_KEPT: Final = 1024
-# Of all clients: one that makes up a new id each time may not fill the log.
+# Per minute, for all clients: a client with a new id each time must not fill the log.
 MAX_LINES: Final = 100
 MAX_NAME_CHARACTERS: Final = 128
 
@@ -33,10 +34,10 @@ class _Said:
 
 
 class RefusedFeatures:
-    """Bounded: of more than MAX_KEPT clients and features, what was told first is forgotten.
+    """Remembers MAX_KEPT pairs of client and feature; drops the one with the oldest warning first.
 
     Args:
-      now: seconds on a clock that never goes back.
+      now: seconds of a monotonic clock.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -46,7 +47,7 @@ class RefusedFeatures:
         self._lines = 0
 
     def note(self, peer: Peer, refusal: Refusal) -> None:
-        """Take note that a client was refused something."""
+        """Log or count that a client was refused a feature."""
         key = (peer.client_id or "")[:MAX_NAME_CHARACTERS], refusal.what
         said = self._said.get(key)
         now = self._now()
@@ -56,7 +57,7 @@ class RefusedFeatures:
         self._keep(key, now)
         if self._may_say(now):
             _log.warning(
-                "a client asks for what is not served",
+                "a client asks for a feature that is not served",
                 client_id=key[0],
                 peer=f"{peer.host}:{peer.port}",
                 what=refusal.what,

@@ -1,1 +1,1 @@
-"""Where settings come from, and which of them are this gateway's."""
+"""The settings of a gateway, and their sources."""

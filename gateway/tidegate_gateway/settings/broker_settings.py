@@ -1,8 +1,8 @@
-"""What is set for this gateway, over the table of all settings there are.
+"""The settings of this gateway, checked against the table of all settings.
 
-A value is looked up in this order: dynamic config of this node, dynamic config of all, what was set
-at start, the default.  Kafka says which names can change while it runs; the rules let no other be
-set dynamically.
+A value is looked up in this order: dynamic config of this node, dynamic config of all nodes, static
+setting of the start, default.  As in Kafka, only some names can change while the gateway runs; the
+rules refuse dynamic configs of other names.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ def _no_texts() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """static: name -> text, only what was set.  dynamic, dynamic_default: see `current`.
+    """Settings by name.
+
+    static: name -> text of the settings given at the start.
+    dynamic, dynamic_default: see `current`.
 
     Raises:
-      SettingsError: an unknown name, or a value that is not possible.
+      SettingsError: an unknown name, or an invalid value.
     """
 
     static: Mapping[str, str] = field(default_factory=_no_texts)
@@ -39,40 +42,40 @@ class BrokerSettings:
     dynamic_default: Mapping[str, str] = field(default_factory=_no_texts)
 
     def __post_init__(self) -> None:
-        """Check what was set."""
+        """Check names and values of the static settings."""
         for name, text in self.static.items():
             _check(name, text)
 
     def is_set(self, name: str) -> bool:
-        """Tell whether the name has a value that is not the default."""
+        """Return whether the static or a dynamic config sets a value, so that no default holds."""
         return any(name in each for each in (self.static, self.dynamic, self.dynamic_default))
 
     def int(self, name: str) -> int:
-        """Return a whole number."""
+        """Return the value of an integer setting."""
         value = self._value(name)
         assert isinstance(value, int)
         assert not isinstance(value, bool)
         return value
 
     def float(self, name: str) -> float:
-        """Return a number."""
+        """Return the value of a setting that is a number."""
         value = self._value(name)
         assert isinstance(value, int | float)
         return float(value)
 
     def bool(self, name: str) -> bool:
-        """Return a yes or no."""
+        """Return the value of a boolean setting."""
         value = self._value(name)
         assert isinstance(value, bool)
         return value
 
     def text(self, name: str) -> str:
-        """Return the text as it was set; "" where there is none."""
+        """Return the text as it was set, or the default's; "" if there is none."""
         text = self._layers().text(name)
         return "" if text is None else text.strip()
 
     def items(self, name: str) -> tuple[str, ...]:
-        """Return the items of a list; none where it is not set."""
+        """Return the items of a list; none if it is not set and has no default."""
         if self._layers().text(name) is None:
             return ()
         value = self._value(name)
@@ -81,21 +84,21 @@ class BrokerSettings:
 
     @property
     def meaningless(self) -> list[str]:
-        """Return the names set at start that Kafka knows and that change nothing here."""
+        """The static names that Kafka knows and that have no effect here."""
         known = self.static.keys() - REMOVED_SETTINGS
         return sorted(name for name in known if not BROKER_CONFIGS[name].meaningful)
 
     @property
     def removed(self) -> list[str]:
-        """Return the names set at start that only earlier versions had."""
+        """The static names that only earlier releases had."""
         return sorted(self.static.keys() & REMOVED_SETTINGS)
 
     def layers(self, configs: ConfigTable) -> BrokerLayers:
-        """Return all layers as of the state, for topic configs and DescribeConfigs."""
+        """Return all layers, with the state's dynamic ones: for topic configs, DescribeConfigs."""
         return self.current(configs)._layers()
 
     def current(self, configs: ConfigTable) -> BrokerSettings:
-        """Return the settings with the dynamic configs of the state in force."""
+        """Return the settings with the state's dynamic configs in effect."""
         kind = ResourceType.BROKER.value
         own = configs.get(kind, str(self.int("node.id")))
         return replace(self, dynamic=own, dynamic_default=configs.get(kind, ""))
@@ -104,7 +107,7 @@ class BrokerSettings:
         return BrokerLayers(self.dynamic, self.dynamic_default, self.static)
 
     def _value(self, name: str) -> Value:
-        """Return the first value that passes the checks: the rules of old may have taken others."""
+        """Return the first valid value: earlier releases may have accepted invalid configs."""
         definition = BROKER_CONFIGS[name]
         for layer in (self.dynamic, self.dynamic_default):
             with suppress(InvalidConfig, KeyError):

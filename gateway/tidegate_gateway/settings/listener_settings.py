@@ -1,9 +1,9 @@
-"""From `listeners` and `advertised.listeners` to addresses: Kafka's notation, `NAME://host:port`.
+"""Reads addresses from `listeners` and `advertised.listeners`: Kafka's `NAME://host:port`.
 
-An empty host listens everywhere and advertises this machine's name, as in Kafka; 0.0.0.0 and [::]
-listen everywhere too, but nobody can connect to them, so they need an advertised address.
-What controller.listener.names names is for Kafka's controllers alone, which no client may reach; a
-gateway has none, and leaves these listeners out.
+With an empty host a gateway listens on all addresses and advertises this machine's name, as in
+Kafka.  With 0.0.0.0 and [::] it listens on all addresses, too, but no client can connect to these,
+so they need an advertised address.  The listeners in controller.listener.names are only for Kafka's
+controllers, and closed to clients; a gateway has no controller, and skips them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate_runtime.settings_texts import SettingsError
 
 from .broker_settings import BrokerSettings
 
-# Kafka's own default listens everywhere; here nobody is asked for a password yet.
+# Kafka's default listens on all addresses.  This one does not, since there are no passwords yet.
 DEFAULT_LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092"
 
 _ADDRESS = re.compile(
@@ -28,14 +28,14 @@ _EVERYWHERE = ("0.0.0.0", "::")
 
 
 def listen_addresses(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
-    """Return where this gateway listens.
+    """Return the addresses on which this gateway listens.
 
     Raises:
-      SettingsError: with the item that is wrong.
+      SettingsError: names the wrong item.
     """
     addresses = _without_controllers(settings, "listeners")
     if not addresses:
-        apart = ", those of controller.listener.names apart" if settings.text("listeners") else ""
+        apart = " without those of controller.listener.names" if settings.text("listeners") else ""
         raise SettingsError(
             f"listeners is empty{apart}: a gateway needs one, such as PLAINTEXT://:9092"
         )
@@ -53,13 +53,15 @@ def listen_addresses(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
 def advertised_endpoints(
     settings: BrokerSettings, bound: Iterable[ListenerAddress], host_name: str
 ) -> tuple[Endpoint, ...]:
-    """Return what clients are told, given where this gateway really listens.
+    """Return the endpoints that Metadata names to clients.
 
     Args:
+      bound: the addresses that this gateway has bound.
       host_name: this machine's, for listeners without a host.
 
     Raises:
-      SettingsError: a listener that nobody could connect to, or an unknown one.
+      SettingsError: clients cannot connect to a listener, or advertised.listeners names an unknown
+        one.
     """
     listening = {each.name: each for each in bound}
     advertised = {
@@ -73,10 +75,10 @@ def advertised_endpoints(
 
 
 def controller_listeners(settings: BrokerSettings) -> tuple[str, ...]:
-    """Return the names of the listeners that are left out, as Kafka's controllers would have them.
+    """Return the names of the listeners that are skipped, as they are for Kafka's controllers.
 
     Raises:
-      SettingsError: with the item that is wrong.
+      SettingsError: names the wrong item.
     """
     addresses = _parse_all("listeners", settings.items("listeners"))
     return tuple(each.name for each in addresses if each.name in _controllers(settings))
@@ -88,7 +90,7 @@ def _endpoint(wanted: ListenerAddress, bound: ListenerAddress, host_name: str) -
             f"listener {wanted.name} would tell clients to connect to {wanted.host}, which they"
             f" cannot; set advertised.listeners={wanted.name}://<host clients reach>:{bound.port}"
         )
-    # Port 0 means the one that was found, wherever it is written.
+    # Port 0 means the bound port, also in advertised.listeners.
     return Endpoint(wanted.name, wanted.host or host_name, wanted.port or bound.port)
 
 

@@ -1,11 +1,11 @@
-"""Which variables tell of Kubernetes' Services, and so are no settings.
+"""Recognizes environment variables that describe Kubernetes Services, and so are no settings.
 
-In every container kubelet sets them for each Service of the namespace ("service links", after
-Docker's legacy links), unless the pod says enableServiceLinks: false.  A Service `tidegate` gives
+Kubelet sets them in every container, for each Service of the namespace ("service links", after
+Docker's legacy links), unless the pod has enableServiceLinks: false.  A Service `tidegate` gives
 TIDEGATE_SERVICE_HOST, TIDEGATE_SERVICE_PORT, TIDEGATE_SERVICE_PORT_<PORT'S NAME>, TIDEGATE_PORT,
-TIDEGATE_PORT_9092_TCP and that one with _PROTO, _PORT and _ADDR; `tidegate-x` gives
-TIDEGATE_X_SERVICE_HOST and so on.  A value is looked at, too, so that TIDEGATE_PORT=9092 of a
-person who looks for `listeners` is still told of.
+TIDEGATE_PORT_9092_TCP, and the last with _PROTO, _PORT and _ADDR.  A Service `tidegate-x` gives
+TIDEGATE_X_SERVICE_HOST and so on.  The value counts, too: TIDEGATE_PORT=9092, set by a person who
+means `listeners`, is still refused as an unknown setting.
 """
 
 from __future__ import annotations
@@ -28,5 +28,5 @@ _BY_END: Final = (
 
 
 def is_service_link(name: str, text: str) -> bool:
-    """Tell whether a variable is one that kubelet sets for a Service."""
+    """Return whether a variable is one that kubelet sets for a Service."""
     return any(ours.fullmatch(name) and value.fullmatch(text) for ours, value in _BY_END)

@@ -1,7 +1,6 @@
-"""Where settings come from, lowest first: TOML, server.properties, the environment, --set.
+"""The sources of settings, lowest first: TOML, server.properties, the environment, --set.
 
-All of them give texts by dotted name; what the texts mean is for BrokerSettings to say.  gather()
-alone opens files.
+Each source gives texts by dotted name; BrokerSettings reads the texts.  Only gather() opens files.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from .broker_settings import BrokerSettings
 from .service_links import is_service_link
 
 PREFIX: Final = "TIDEGATE_"
-# Read by `tidegate pipeline`, which may have the same environment.
+# `tidegate pipeline` reads these; it may have the same environment.
 PIPELINE_PREFIX: Final = "TIDEGATE_PIPELINE_"
-# What the containers of Apache Kafka read; names that are not settings are theirs, not ours.
+# The containers of Apache Kafka read these.  Names that are no settings are passed over.
 KAFKA_PREFIX: Final = "KAFKA_"
 MAX_FILE_BYTES: Final = 1 << 20
 _ACCEPTED: Final = BROKER_CONFIGS.keys() | REMOVED_SETTINGS
@@ -45,12 +44,11 @@ def gather(
     """Read all sources and return the settings; later ones win.
 
     Args:
-      defaults: below everything, but above the table's own defaults.
+      defaults: below all sources, but above the table's own defaults.
       assignments: "name=value", from the command line.
 
     Raises:
-      BadSource: one of them cannot be read, or names a setting that does not exist.
-      SettingsError: a value is not possible.
+      BadSource: a source cannot be read, or it names an unknown setting, or a value is invalid.
     """
     texts = dict(defaults)
     if toml_file is not None:
@@ -80,7 +78,7 @@ def _content(path: Path) -> str:
 
 
 def _known(texts: Texts, source: str) -> Texts:
-    """Refuse names that no setting has: a misspelt one would be ignored otherwise."""
+    """Refuse unknown names: else a misspelt one would be ignored."""
     for name in texts:
         if name not in _ACCEPTED:
             raise BadSource(f"{source}: unknown setting {name}{_nearest(name)}")
@@ -95,10 +93,10 @@ def _nearest(name: str) -> str:
 def from_environment(environ: Mapping[str, str]) -> Texts:
     """Read TIDEGATE_LISTENERS for listeners, and below it KAFKA_LISTENERS, as Kafka's image does.
 
-    Names of the pipeline are passed over, and what Kubernetes sets for Services called tidegate.
+    Skips names of the pipeline, and variables of Kubernetes for Services called tidegate.
 
     Raises:
-      BadSource: a TIDEGATE_ name that no setting has.
+      BadSource: a TIDEGATE_ name is no setting.
     """
     kafka = {_dotted(key, KAFKA_PREFIX): text for key, text in _with_prefix(environ, KAFKA_PREFIX)}
     texts = {name: text for name, text in kafka.items() if name in BROKER_CONFIGS}
@@ -115,7 +113,7 @@ def from_environment(environ: Mapping[str, str]) -> Texts:
 
 
 def settings_in(environ: Mapping[str, str]) -> list[str]:
-    """Return the variables from which settings would be read; not those of Kafka's image."""
+    """Return the TIDEGATE_ variables that a gateway would read or refuse; not those of KAFKA_."""
     return [
         key
         for key, text in _with_prefix(environ, PREFIX)
@@ -129,6 +127,9 @@ def _with_prefix(environ: Mapping[str, str], prefix: str) -> list[tuple[str, str
 
 
 def _dotted(key: str, prefix: str) -> str:
-    """NODE_ID is node.id; two underscores stand for one, three for a dash, as in Kafka's image."""
+    """Return node.id for NODE_ID.
+
+    As in Kafka's image, two underscores stand for one, and three for a dash.
+    """
     name = key.removeprefix(prefix).lower()
     return name.replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")

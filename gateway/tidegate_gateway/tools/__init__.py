@@ -1,1 +1,1 @@
-"""What commands do that look at a machine, a store or objects, and what they find."""
+"""The work of commands that examine a machine, a store or objects, and their findings."""

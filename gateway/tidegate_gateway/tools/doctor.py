@@ -1,8 +1,8 @@
-"""`tidegate doctor`: whether this machine, store and log keep the promises a gateway builds on.
+"""`tidegate doctor`: checks that machine, store and log keep the promises that a gateway needs.
 
-Nothing here changes what a running cluster holds: the store is tried below doctor/ and tidied up,
-the log is only read.  Every check reports; one that fails does not stop the others, but for those
-of a store that does not answer.
+The checks change no data of a running cluster: they write to the store only below doctor/ and
+delete that afterwards, and only read the log.  Every check reports.  A failed check does not stop
+the others, except those of a store that does not answer.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .doctor_machine import check_machine
 from .findings import Checked, Report
 
 STORE_SECONDS: Final = 120.0
-# The store's clock may be coarse, and the answer took its time.
+# The store's clock may be coarse.
 CLOCK_SLACK_SECONDS: Final = 1.0
 
 
 async def examine(settings: BrokerSettings, data: Path | None, report: Report) -> bool:
-    """Run all checks in order; True when all is well."""
+    """Run all checks in order; return whether all succeeded."""
     results: list[bool] = []
 
     def note(checked: Checked) -> None:
@@ -62,7 +62,10 @@ def _opened_store(url: str, note: Report) -> ObjectStore | None:
 
 
 async def examine_store(store: ObjectStore, note: Report) -> bool:
-    """Try a store's promises, and compare its clock; False if it cannot be asked anything."""
+    """Check a store's promises and its clock.
+
+    Returns False if the store does not answer in time, or refuses all objects.
+    """
     with trio.move_on_after(STORE_SECONDS) as waited:
         for finding in await probe_store(store):
             if finding.is_last:
@@ -77,7 +80,7 @@ async def examine_store(store: ObjectStore, note: Report) -> bool:
 
 
 async def _store_clock(store: ObjectStore) -> Checked:
-    """Compare clocks: one that is wrong here would have its say in what expires."""
+    """Compare clocks: a gateway with a wrong clock would affect expiry."""
     what = "its clock agrees with this machine's"
     folder = f"doctor/clock-{secrets.token_hex(8)}/"
     try:

@@ -1,4 +1,4 @@
-"""What `tidegate doctor` asks of the metadata log, and of what it says of other gateways."""
+"""The checks of `tidegate doctor` on the metadata log, and on the gateways that it names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .findings import Checked, Report
 
 LOG_SECONDS: Final = 60.0
 PREFIX_SECONDS: Final = 60.0
-# Far below the 10 s from which a gateway would no longer be allowed to expire anything.
+# Far below 10 s: a gateway whose clock is off by more proposes no expiry.
 MAX_CLOCK_SKEW_SECONDS: Final = 3.0
 
 _LOG_ERRORS: Final = (
@@ -45,11 +45,11 @@ _LOG_ERRORS: Final = (
 async def check_log(
     settings: BrokerSettings, instance_key: str, store: ObjectStore | None, note: Report
 ) -> None:
-    """Read the log to its end, and see whether this gateway may join what it tells of.
+    """Read the log to its end, and check whether this gateway may join its cluster.
 
     Args:
       instance_key: of this gateway; "" for none yet.
-      store: None where it cannot be asked.
+      store: None if it cannot be used.
     """
     try:
         with trio.fail_after(LOG_SECONDS):
@@ -86,7 +86,7 @@ async def _loaded(log: MetadataLog, note: Report) -> ClusterState | None:
 
 
 def check_settings(state: ClusterState, settings: BrokerSettings) -> Checked:
-    """See whether this gateway and the others were given the same of what is the cluster's."""
+    """Check that all gateways were given the same values of the settings of topics."""
     own = Own(settings.int("node.id"), settings.static)
     differing = ClusterSettings(state, own).disagreements
     what = "gateways were given the same settings of topics"
@@ -102,31 +102,34 @@ def check_settings(state: ClusterState, settings: BrokerSettings) -> Checked:
 
 
 def check_node_id(state: ClusterState, node_id: int, instance_key: str) -> Checked:
-    """See whether this gateway would be given its node id."""
+    """Check whether this gateway could register with its node id now."""
     taken = state.gateways.by_node_id(node_id)
     if taken is None:
         return Checked("metadata log", f"node.id {node_id} is not in use", True)
     silent_seconds = time.time() - taken.clock_ms / 1000
     why = _why_it_may_be_taken(taken, instance_key, silent_seconds, state.gateways.lease_ms / 1000)
     if why:
-        what = f"node.id {node_id} can be had: a gateway of zone {taken.zone!r} has it, {why}"
+        what = f"node.id {node_id} can be used: a gateway of zone {taken.zone!r} has it, {why}"
         return Checked("metadata log", what, True)
     advice = (
-        f"a gateway of zone {taken.zone!r} has it and was heard of {max(silent_seconds, 0):.0f} s"
-        " ago. Give this one another node.id, or stop the other; if this is to be a restart of it,"
+        f"a gateway of zone {taken.zone!r} has it and wrote {max(silent_seconds, 0):.0f} s ago."
+        " Give this one another node.id, or stop the other; if this is to be a restart of it,"
         " give both the same instance.key"
     )
-    return Checked("metadata log", f"node.id {node_id} can be had", False, advice)
+    return Checked("metadata log", f"node.id {node_id} can be used", False, advice)
 
 
 def _why_it_may_be_taken(
     taken: Gateway, instance_key: str, silent_seconds: float, lease_seconds: float
 ) -> str:
-    """As serve would: from its own earlier life, or from one whose lease is over."""
+    """Return why serve would register over a live gateway; "" if it would not.
+
+    It does if that is this gateway's own earlier incarnation, or if its lease expired.
+    """
     if taken.instance_key == instance_key:
-        return "this one by its instance.key"
+        return "and is this one by its instance.key"
     if silent_seconds > lease_seconds:
-        return f"not heard of for {silent_seconds:.0f} s"
+        return f"but was silent for {silent_seconds:.0f} s"
     return ""
 
 
@@ -143,7 +146,7 @@ def _cluster(state: ClusterState, wanted: str) -> Checked:
 
 
 def _gateway_clocks(state: ClusterState) -> Checked:
-    """A live gateway's last entry lies at most a lease back, unless clocks differ."""
+    """Check that the clock of no live gateway is ahead of this machine's."""
     what = f"clocks of {len(state.gateways.live)} gateways agree with this machine's"
     latest = max((each.clock_ms for each in state.gateways.live.values()), default=0) / 1000
     ahead = latest - time.time()
@@ -156,8 +159,8 @@ def _gateway_clocks(state: ClusterState) -> Checked:
 async def _prefix(
     store: ObjectStore, log: MetadataLog, state: ClusterState, node_id: int
 ) -> Checked:
-    """What serve asks before it writes anything."""
-    what = "its prefix is free, or the log's"
+    """Check the prefix as serve does before it writes anything."""
+    what = "its prefix is free, or belongs to the log's cluster"
     try:
         with trio.fail_after(PREFIX_SECONDS):
             await see_prefix(store, log, state, node_id, deadline_seconds=LOG_SECONDS)

@@ -1,6 +1,7 @@
-"""What `tidegate doctor` asks of this machine: ports that are free, folders that can be written.
+"""The checks of `tidegate doctor` on this machine: are its ports free, are its folders writable?
 
-A gateway that runs on the data folder holds its ports and its disk cache, rightly.
+If a gateway runs on the data folder, ports in use and a locked disk cache are no error: they are
+that gateway's.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from .findings import Checked, Report
 
 
 def check_machine(settings: BrokerSettings, data: Path | None, note: Report) -> None:
-    """Try ports and folders; what is missing of the folders is made."""
+    """Check ports and folders; create missing folders."""
     runs = data is not None and runs_on(data)
     if runs:
-        what = f"the gateway of {data} runs; ports in use are taken for its own"
+        what = f"the gateway of {data} runs; ports in use are assumed to be its own"
         note(Checked("data folder", what, True))
     _check_listeners(settings, note, runs=runs)
     if data is not None:

@@ -1,4 +1,4 @@
-"""What `tidegate doctor` finds, one thing at a time."""
+"""The findings of `tidegate doctor`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Checked(NamedTuple):
-    """One finding.  advice: what to do; "" when nothing is wrong."""
+    """One finding.  what: the fact checked.  advice: what to do; "" if there is nothing to do."""
 
     area: str
     what: str
@@ -16,4 +16,4 @@ class Checked(NamedTuple):
 
 
 Report = Callable[[Checked], None]
-"""Called with each finding as soon as it is known."""
+"""Takes each finding as soon as its check ends."""

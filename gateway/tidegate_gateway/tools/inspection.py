@@ -1,8 +1,9 @@
-"""Looking at one object, whole or damaged, for a person.
+"""Examines one object, whole or damaged, for an operator.
 
-First its frame: what the first and the last bytes say.  Then stretch by stretch its batches, in
-reads of READ_BYTES, so an object may be of any size.  Damage is told and passed over as far as it
-can be; unlike a reader, who refuses an object with a wrong CRC, this one shows all that is there.
+look_at() reads the frame: the first and the last bytes, and the index.  scan() then reads the
+batches of a stretch, in reads of READ_BYTES, so an object may have any size.  Both report damage
+and continue after it as far as they can.  A fetch refuses an object with a wrong CRC; these show
+all of its parts that can be read.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tidegate_storage.objects.wal_format import Slice, WalIdentity
 from tidegate_storage.stores.object_store import Buffer
 
 READ_BYTES: Final = 1 << 20
-# More than the index of the largest object there can be.
+# More than the index of the largest possible object.
 MAX_INDEX_BYTES: Final = 256 << 20
 MAX_PROBLEMS: Final = 100
 _TRAILER_BYTES: Final = wal_format.TRAILER.size
@@ -27,7 +28,7 @@ assert segment_format.TRAILER.size == _TRAILER_BYTES
 
 
 class NotOurs(Exception):
-    """It is neither a WAL object nor a segment."""
+    """The object is neither a WAL object nor a segment."""
 
 
 class ByteSource(Protocol):
@@ -35,16 +36,16 @@ class ByteSource(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Its size."""
+        """The size of the object or file."""
         ...
 
     async def read(self, start: int, length: int) -> Buffer:
-        """Return exactly so many bytes, one at least."""
+        """Return exactly `length` bytes; length: 1 at least."""
         ...
 
 
 class Stretch(NamedTuple):
-    """Batches that stand together.  entry: what the index says of them; None: nothing is known."""
+    """Consecutive batches.  entry: the index entry about them; None if the index is unreadable."""
 
     position: int
     length: int
@@ -52,7 +53,7 @@ class Stretch(NamedTuple):
 
 
 class SegmentPlace(NamedTuple):
-    """Which offsets of which partition a segment holds.  next_offset -1: nobody knows."""
+    """The partition and offsets that a segment holds.  next_offset: -1 if it is not known."""
 
     topic_id: bytes
     partition: int
@@ -62,10 +63,10 @@ class SegmentPlace(NamedTuple):
 
 @dataclass(slots=True)
 class Frame:
-    """What an object says of itself.
+    """The facts in an object's frame.
 
     version: major, minor.  identity: of a WAL object; place: of a segment.  index_check: of a
-    segment, as the cluster state keeps it.
+    segment, to compare with the one in the cluster state.
     """
 
     kind: str
@@ -81,23 +82,23 @@ class Frame:
 
 @dataclass(slots=True)
 class Scanned:
-    """What a stretch holds.  batches, records: that are whole."""
+    """The contents of a stretch.  batches, records: only whole ones are counted."""
 
     batches: int = 0
     records: int = 0
     problems: list[str] = field(default_factory=list[str])
 
     def add(self, problem: str) -> None:
-        """Take note of what is wrong, unless that is a great deal already."""
+        """Note a problem; those after the first MAX_PROBLEMS are dropped."""
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
 
 
 async def look_at(source: ByteSource) -> Frame:
-    """Read what an object says of itself.
+    """Read an object's frame.
 
     Raises:
-      NotOurs: it is nothing that a gateway or the pipeline wrote.
+      NotOurs: neither a gateway nor the pipeline wrote the object.
       UnknownVersion: a newer release wrote it.
       NoSuchObject, StoreUnavailable: of the source.
     """
@@ -114,12 +115,12 @@ async def look_at(source: ByteSource) -> Frame:
 
 
 def _kind(head: Buffer, tail: Buffer) -> str:
-    """One of the two ends is enough: the other may be damaged."""
+    """Return the kind of an object by either of its ends: the other one may be damaged."""
     for kind, module in (("wal", wal_format), ("segment", segment_format)):
         is_begun = bytes(head[: len(module.MAGIC)]) == module.MAGIC
         if is_begun or bytes(tail[-len(module.END_MAGIC) :]) == module.END_MAGIC:
             return kind
-    raise NotOurs("it is neither a WAL object nor a segment: neither its first nor its last bytes")
+    raise NotOurs("it is neither a WAL object nor a segment: its first and last bytes fit neither")
 
 
 async def _look_at_wal(source: ByteSource, frame: Frame, head: Buffer, tail: Buffer) -> None:
@@ -184,21 +185,21 @@ def _part(data: Buffer, length: int) -> Buffer:
     """Return the first bytes of an end.
 
     Raises:
-      CorruptObject: there are not so many.
+      CorruptObject: there are fewer.
     """
     if len(data) < length:
-        raise CorruptObject("the object was cut: what it begins with is missing")
+        raise CorruptObject("the object was cut: it is too short for its header and trailer")
     return data[:length]
 
 
 async def _index_bytes(source: ByteSource, position: int, length: int) -> Buffer:
     if not 0 < length <= MAX_INDEX_BYTES:
-        raise CorruptObject(f"an index of {length} bytes cannot be")
+        raise CorruptObject(f"an index cannot have {length} bytes")
     return await source.read(position, length)
 
 
 def _give_up(frame: Frame, start: int, error: CorruptObject, end: int | None = None) -> None:
-    """Without an index, batches are looked for from the first byte where one can lie."""
+    """Without an index, look for batches from the first byte on where one may begin."""
     frame.problems.append(str(error))
     stop = frame.size_bytes if end is None else end
     if start < stop:
@@ -208,7 +209,7 @@ def _give_up(frame: Frame, start: int, error: CorruptObject, end: int | None = N
 async def scan(
     source: ByteSource, stretch: Stretch, on_batch: Callable[[SeenBatch], object]
 ) -> Scanned:
-    """Read a stretch; on_batch is called for each batch, also those whose CRC is wrong."""
+    """Read a stretch; call on_batch for each batch, also if its CRC is wrong."""
     end = stretch.position + stretch.length
     batches = BatchScan(stretch.position, end)
     found = Scanned()
@@ -229,12 +230,12 @@ async def scan(
 
 
 def _add_lost(found: Scanned, lost: NoBatch) -> None:
-    found.add(f"from byte {lost.position} on nothing can be made out: {lost.reason}")
+    found.add(f"no batch can be read from byte {lost.position} on: {lost.reason}")
 
 
 @dataclass(slots=True)
 class _Order:
-    """Looks at the batches of a chunk as they follow each other."""
+    """Checks the CRCs of batches, and the order of those of a chunk."""
 
     entry: Slice | Chunk | None
     found: Scanned
@@ -254,7 +255,7 @@ class _Order:
 
 
 def _compare(entry: Slice | Chunk | None, crc32c: int, found: Scanned) -> None:
-    """Hold what was found against what the index says."""
+    """Compare the contents of a stretch with its index entry."""
     if entry is None:
         return
     if crc32c != entry.crc32c:

@@ -1,4 +1,4 @@
-"""Where the bytes of one object come from: a store, or a file of this machine."""
+"""Sources of one object's bytes: a store, or a file on this machine."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class StoredObject:
 
 
 async def stored_object(store: ObjectStore, key: str) -> StoredObject:
-    """Find an object: a list is what tells of sizes.
+    """Find an object by listing, since only a list gives its size.
 
     Raises:
-      NoSuchObject: nothing has this key.
+      NoSuchObject: no object has this key.
       StoreUnavailable: try again later.
     """
     folder = key[: key.rindex("/") + 1] if "/" in key else ""
-    # Just in front of the key, so that it is among the first that come.
+    # Start the list shortly before the key, so that the key is on its first page.
     after = key[:-1] if len(key) - len(folder) > 1 else ""
     while page := await store.list(folder, start_after=after):
         for info in page:
@@ -47,9 +47,9 @@ async def stored_object(store: ObjectStore, key: str) -> StoredObject:
 
 
 class Windowed:
-    """A ByteSource that reads ahead, for one who reads small parts in order.
+    """A ByteSource that reads ahead, for callers that read small parts in order.
 
-    size: of a read, at least, in bytes.
+    size: the least that one read of the source asks for, in bytes.
     """
 
     def __init__(self, source: ByteSource, size: int) -> None:
@@ -93,5 +93,5 @@ class LocalFile:
 
 
 def local_file(path: Path) -> LocalFile | None:
-    """Return the file, if there is one.  Blocks for a moment."""
+    """Return the file; None if there is no such file.  Blocks for a moment."""
     return LocalFile(path, path.stat().st_size) if path.is_file() else None

@@ -1,8 +1,8 @@
-"""Which of the records that the cluster state names can still be read.
+"""Checks which of the records that the cluster state names can still be read.
 
-Each run is read as a fetch reads it, and verified.  Nothing is called missing or damaged that was
-not found so twice, with the log read to its end in between: a merge may have moved the records.  A
-store that does not answer is no proof of anything.
+The check reads each run as a fetch does, and verifies it.  A run counts as missing or damaged only
+if two reads find it so, and the log is read to its end in between: a merge may have moved the
+records.  If the store does not answer, the run's problem is UNKNOWN.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ WORKERS: Final = 8
 ATTEMPTS: Final = 4
 FIRST_RETRY_SECONDS: Final = 0.5
 SECOND_LOOK_SECONDS: Final = 0.5
-# How often one place may be merged anew while it is looked at.
+# How often the check reads a place again because its runs were merged meanwhile.
 MAX_CHANGES: Final = 10
 MAX_STRETCH_RUNS: Final = 500
-# A store that does not answer for so many is not asked for the rest.
+# After so many runs with an unknown result the check ends.
 MAX_UNKNOWN: Final = 16
-# Of fewer objects all may be lost; of so many hardly ever all but a tenth.
+# From so many objects on, a loss of more than nine tenths points to a wrong store.
 FEW_OBJECTS: Final = 10
 
 
 class Problem(Enum):
-    """What is wrong with a run."""
+    """The problem of a run."""
 
     MISSING = "missing"
     CORRUPT = "corrupt"
@@ -55,7 +55,10 @@ class Problem(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BadRun:
-    """A run that was not read.  index: of the partition in its topic; lost: records of it."""
+    """A run that could not be read.
+
+    partition: number; index: of the partition in its topic.  lost: how many of its records.
+    """
 
     partition: int
     index: int
@@ -68,10 +71,11 @@ class BadRun:
 
 @dataclass(slots=True)
 class Found:
-    """What came of looking.
+    """The result of a check.
 
-    runs, bytes: that were looked at.  bad: in the order of offsets.  is_complete: all runs were.
-    unknown_count: of bad.  objects: numbers of those that hold the runs.
+    runs, bytes: checked.  is_complete: whether all runs were checked.
+    bad: in the order of offsets; unknown_count: of bad.
+    objects: numbers of the objects that hold the runs.
     """
 
     runs: int = 0
@@ -82,23 +86,23 @@ class Found:
     objects: set[int] = field(default_factory=set[int])
 
     def add(self, bad: Sequence[BadRun]) -> None:
-        """Take note of runs that were not read."""
+        """Note runs that could not be read."""
         self.bad += bad
         self.unknown_count += sum(each.problem is Problem.UNKNOWN for each in bad)
 
     @property
     def unreadable(self) -> list[BadRun]:
-        """Return those that are surely lost."""
+        """The runs that are missing or corrupt."""
         return [each for each in self.bad if each.problem is not Problem.UNKNOWN]
 
     @property
     def unknown(self) -> list[BadRun]:
-        """Return those that nobody can tell of now."""
+        """The runs whose problem is UNKNOWN."""
         return [each for each in self.bad if each.problem is Problem.UNKNOWN]
 
     @property
     def present(self) -> int:
-        """Return how many of the objects are there, whole or damaged."""
+        """How many of the objects exist, whole or damaged."""
         absent = {
             each.row.object_number for each in self.bad if each.problem is not Problem.CORRUPT
         }
@@ -106,19 +110,19 @@ class Found:
 
     @property
     def looks_like_the_wrong_store(self) -> bool:
-        """Tell whether so little is there that it is rather elsewhere than lost.
+        """Whether so few objects exist that the rest is probably in another store, not lost.
 
-        A marker of the cluster is no proof: a gateway leaves one wherever it was once started.
+        The cluster's owner marker proves nothing: a gateway may have written it to a wrong store.
         """
         count = len(self.objects)
         return count >= FEW_OBJECTS and self.present * 10 < count
 
 
 class ReadabilityCheck:
-    """Looks at whole partitions.
+    """Checks whole partitions.
 
     Args:
-      reader: with a cache that keeps nothing: what is in memory says nothing of the store.
+      reader: its cache must keep nothing, as runs in memory prove nothing about the store.
     """
 
     def __init__(self, coordinator: Coordinator, store: ObjectStore, reader: LogReader) -> None:
@@ -129,9 +133,9 @@ class ReadabilityCheck:
     async def look(
         self, partitions: Sequence[int], on_progress: Callable[[int], None] | None = None
     ) -> Found:
-        """Look at all runs that these partitions hold now, by their numbers.
+        """Check all runs that these partitions hold now.
 
-        on_progress: called with the bytes of each run that was looked at.
+        partitions: by their numbers.  on_progress: called with the bytes of each run checked.
         """
         found = Found()
         places = self._places(partitions)
@@ -155,7 +159,10 @@ class ReadabilityCheck:
         return found
 
     async def is_unreadable(self, bad: BadRun) -> bool:
-        """Look at one run again; also true of one that is live no more, which nobody can skip."""
+        """Check one run again; True if it cannot be read, or is no longer live.
+
+        The rules refuse to skip a run that is no longer live.
+        """
         partition = self._coordinator.state.partitions.get(bad.partition)
         if partition is None or not self._is_live(bad.partition, bad.row):
             return True
@@ -163,7 +170,7 @@ class ReadabilityCheck:
         return problem in (Problem.MISSING, Problem.CORRUPT)
 
     def _places(self, partitions: Sequence[int]) -> Iterator[tuple[int, RunRow]]:
-        """Yield the runs as they are when their turn comes."""
+        """Yield the runs; each is looked up when the check reaches it."""
         for number in partitions:
             partition = self._coordinator.state.partitions.get(number)
             end = partition.next_offset if partition is not None else 0
@@ -180,7 +187,7 @@ class ReadabilityCheck:
         return partition.runs[at] if at < len(partition.runs) else None
 
     async def _look_between(self, number: int, offset: int, end: int) -> list[BadRun]:
-        """Look at what holds these offsets by now: it may change meanwhile."""
+        """Check the runs that hold these offsets now: merges may change them meanwhile."""
         bad: list[BadRun] = []
         changes = 0
         while (row := self._row_from(number, offset)) is not None and row.base_offset < end:
@@ -203,7 +210,11 @@ class ReadabilityCheck:
         return self._row_from(number, row.base_offset) == row
 
     async def _look_twice(self, partition: Partition, row: RunRow) -> tuple[Problem | None, str]:
-        """Return what is wrong; None if nothing is, or nobody needs the run any more."""
+        """Return the run's problem, None for none, and the reason.
+
+        A problem is checked a second time with the log read to its end, unless the run is no longer
+        live then.
+        """
         first = await self._look_patiently(partition, row)
         if first[0] in (None, Problem.UNKNOWN):
             return first
@@ -247,9 +258,10 @@ class ReadabilityCheck:
             await self._reader.run_at(partition, part)
 
     async def _is_cut(self, row: RunRow) -> tuple[Problem, str] | None:
-        """Tell whether the object ends too soon: to a reader that looks like no answer at all.
+        """Return the problem if the object is cut or gone; None if that is not the cause.
 
-        What a WAL object has behind the run, its footer even, is not needed to read it.
+        A range read beyond the end of a cut object fails like a store that does not answer.  A WAL
+        object must reach only to the run's end: its footer is not needed to read the run.
         """
         if self._is_collected(row):
             return _COLLECTED
@@ -267,7 +279,7 @@ class ReadabilityCheck:
         return Problem.CORRUPT, f"it was cut: {size_bytes} bytes of {expected} are left"
 
     def _is_collected(self, row: RunRow) -> bool:
-        """Tell whether nothing refers to the object any more, so that it was deleted."""
+        """Return whether the state no longer names the object, so that it was deleted."""
         return self._coordinator.state.objects.name_or_none(row.object_number) is None
 
     def _key(self, row: RunRow) -> str:
@@ -276,11 +288,11 @@ class ReadabilityCheck:
         return object_key(state, name) if name is not None else ""
 
 
-_COLLECTED: Final = (Problem.MISSING, "nothing refers to the object any more")
+_COLLECTED: Final = (Problem.MISSING, "no entry refers to the object any more")
 
 
 def stretches(bad: Sequence[BadRun]) -> list[list[BadRun]]:
-    """Put neighbours together, to be skipped at once; `bad` is in the order of offsets."""
+    """Group adjacent runs, to skip each group at once; `bad` is in the order of offsets."""
     found: list[list[BadRun]] = []
     for each in bad:
         if found and _follows(found[-1], each):
@@ -300,5 +312,5 @@ def _follows(stretch: list[BadRun], each: BadRun) -> bool:
 
 
 def proposed(stretch: Sequence[BadRun]) -> Unreadable:
-    """Return what is to be skipped."""
+    """Return a stretch as the rules take it."""
     return Unreadable(stretch[0].partition, tuple(each.row for each in stretch))

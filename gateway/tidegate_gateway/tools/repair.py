@@ -1,7 +1,7 @@
-"""Looking for what cannot be read, and skipping it: what `tidegate topic repair` does.
+"""Finds runs that cannot be read, and skips them: the work of `tidegate topic repair`.
 
-Only what was shown is skipped.  What was merged or expired between the look and the word of the
-operator is looked at again.
+Only runs that were shown to the operator are skipped.  If runs are merged or expire between the
+check and the operator's consent, their partitions are checked again.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from .readability import WORKERS, BadRun, Found, ReadabilityCheck, proposed, str
 
 # Of one proposal.
 MAX_STRETCHES: Final = 200
-# What was merged meanwhile is looked at again, so often.
+# How often runs that changed meanwhile are checked again.
 ROUNDS: Final = 5
 
 
 @dataclass(slots=True)
 class Skipped:
-    """What became of runs that were to be skipped.
+    """The result of skipping.
 
-    found: of the last look, None if there was no need of one.  left: what cannot be read still.
+    done: the runs skipped.  found: of the last check, None if none was necessary.  left: runs that
+    still cannot be read.
     """
 
     done: list[BadRun] = field(default_factory=list[BadRun])
@@ -45,11 +46,11 @@ class Skipped:
 
 
 class Repair:
-    """See the module's head.
+    """Checks and skips; see the module's head.
 
     Args:
-      coordinator: of a state that holds the log so far; its run() is the caller's.
-      store: the cluster's; check_owner() has told.
+      coordinator: its state must hold the log so far; the caller runs its run().
+      store: the cluster's, as check_owner() has confirmed.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Repair:
         self._store = store
         self._rng = rng
         self._software_version = software_version
-        # What is in memory says nothing of the store.
+        # A cache of 0 bytes: runs in memory prove nothing about the store.
         reader = LogReader(coordinator, store, RangeCache[object](0))
         self._check = ReadabilityCheck(coordinator, store, reader)
 
@@ -72,11 +73,13 @@ class Repair:
     async def skip(
         self, wanted: Sequence[BadRun], partitions: Sequence[int], on_look: Callable[[Found], None]
     ) -> Skipped:
-        """Skip what a look at these partitions found; on_look: called when they are looked at anew.
+        """Skip the runs that a check of these partitions found.
+
+        on_look: called with the result if the partitions are checked again.
 
         Raises:
-          CoordinatorUnavailable: some may be skipped and some not: look again.
-          ProposalFailed, TimelineOver, StoreUnavailable: the same.
+          CoordinatorUnavailable, ProposalFailed, TimelineOver, StoreUnavailable: only some runs may
+            be skipped; check again.
         """
         skipped = Skipped()
         confirmed = wanted
@@ -94,7 +97,7 @@ class Repair:
         return skipped
 
     async def _still_bad(self, wanted: Sequence[BadRun]) -> list[BadRun]:
-        """Look again: since the operator was asked, objects may have been put back."""
+        """Check again: since the operator was asked, objects may have been put back."""
         still: dict[int, BadRun] = {}
         waiting = iter(enumerate(wanted))
 
@@ -109,9 +112,9 @@ class Repair:
         return [still[at] for at in sorted(still)]
 
     async def _skip_once(self, wanted: Sequence[BadRun], skipped: Skipped) -> bool:
-        """Tell whether something could not be skipped, since it is not what it was."""
+        """Propose to skip the runs; return whether some were not skipped, as they changed."""
         state = self._coordinator.state
-        # Records of a store that is another cluster's by now are none of ours.
+        # Another cluster or timeline may own the store by now.
         await check_owner(self._store, state.cluster_id, timeline=state.timeline)
         has_changed = False
         waiting = stretches(wanted)
@@ -128,7 +131,7 @@ class Repair:
 
     @asynccontextmanager
     async def _incarnation(self) -> AsyncGenerator[None, None]:
-        """Be known to the log, for as long as it takes."""
+        """Keep this process registered as a visitor in the log while the caller works."""
         coordinator = self._coordinator
         await register_visitor(
             coordinator, "repair", rng=self._rng, software_version=self._software_version
@@ -141,7 +144,7 @@ class Repair:
 
 
 def _within(found: Sequence[BadRun], confirmed: Sequence[BadRun]) -> list[BadRun]:
-    """Return those that lie in one that was confirmed."""
+    """Return the runs that lie within a confirmed run."""
     by_partition: defaultdict[int, list[BadRun]] = defaultdict(list)
     for each in sorted(confirmed, key=_base_offset):
         by_partition[each.partition].append(each)

@@ -1,1 +1,1 @@
-"""Creating topics and looking up their names, as several requests need it."""
+"""Creates topics and looks up their names, for several kinds of requests."""

@@ -1,8 +1,8 @@
-"""What clients did to topics, configs and groups, for a line at level INFO each.
+"""Logs what clients did to topics, configs and groups: one line at level INFO for each request.
 
-An operator asks for it later: who deleted the topic?  The line has the client's id and address.
-It is told of what the answer says was done; what was refused, or only tried, is not.  Of many
-names in a request the first are told, and how many there are.
+It answers an operator's later question, such as which client deleted a topic: the line has the
+client's id and address.  Only changes that the answer confirms are logged, no refusals and no
+validate_only.  If a request has many names, the line has the first ones and their number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_NAMES: Final = 20
 
 
 class Act(NamedTuple):
-    """what: such as "topics deleted".  names: of all that it was done to."""
+    """A change by a client.  what: such as "topics deleted".  names: of all changed resources."""
 
     what: str
     names: list[str]
@@ -31,10 +31,10 @@ class Act(NamedTuple):
 
 
 def note_acts(api_key: int, call: Call, request: Any, response: Any) -> None:
-    """Tell what a request did, if its API is one of those that do something.
+    """Log what a request changed, if its API changes anything.
 
     Args:
-      request, response: of the API, as decoded, and before it is encoded.
+      request: decoded.  response: not yet encoded.
     """
     act_of = _ACTS.get(api_key)
     if act_of is None or (act := act_of(request, response)) is None or not act.names:
@@ -43,7 +43,7 @@ def note_acts(api_key: int, call: Call, request: Any, response: Any) -> None:
 
 
 def tell_act(call: Call, act: Act) -> None:
-    """Write the line."""
+    """Write the log line of an act."""
     more = {"count": len(act.names)} if len(act.names) > MAX_NAMES else {}
     peer = f"{call.peer.host}:{call.peer.port}"
     names = act.names[:MAX_NAMES]
@@ -51,7 +51,7 @@ def tell_act(call: Call, act: Act) -> None:
 
 
 def topics_created(names: list[str]) -> Act:
-    """Return what to tell of topics that came to be."""
+    """Return the act of creating topics."""
     return Act("topics created", names, {})
 
 

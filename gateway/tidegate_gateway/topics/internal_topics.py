@@ -1,8 +1,8 @@
-"""Topics that Kafka keeps for itself.
+"""Kafka's internal topics.
 
-Tidegate keeps group offsets in the metadata log, not in a topic.  Clients and tools still expect to
-see `__consumer_offsets` once a group was looked for, so it is made then, as in Kafka, and stays
-empty; clients may not write to it.
+Tidegate keeps group offsets in the metadata log, not in a topic.  But clients and tools expect to
+see `__consumer_offsets` after the first FindCoordinator of a group.  So the gateway creates it
+then, as Kafka does.  The topic stays empty, and clients may not write to it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = structlog.get_logger("tidegate.topics")
 
 
 def offsets_topic(settings: BrokerSettings, topic_id: bytes) -> NewTopic:
-    """Return `__consumer_offsets` as it is to be made."""
+    """Return `__consumer_offsets` as a topic to create."""
     return NewTopic(
         topic_id,
         OFFSETS_TOPIC,
@@ -41,7 +41,7 @@ def offsets_topic(settings: BrokerSettings, topic_id: bytes) -> NewTopic:
 
 
 class OffsetsTopic:
-    """Makes `__consumer_offsets` when it is first needed."""
+    """Creates `__consumer_offsets` when it is first needed."""
 
     def __init__(
         self, coordinator: Coordinator, settings: BrokerSettings, new_topic_id: Callable[[], bytes]
@@ -51,10 +51,10 @@ class OffsetsTopic:
         self._new_topic_id = new_topic_id
 
     async def ensure(self) -> None:
-        """See that the topic exists.
+        """Create the topic if it does not exist.
 
         Raises:
-          CoordinatorUnavailable, ProposalFailed: it may not.
+          CoordinatorUnavailable, ProposalFailed: it may not exist.
         """
         if OFFSETS_TOPIC in self._coordinator.state.topics.by_name:
             return

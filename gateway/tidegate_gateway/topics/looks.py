@@ -1,10 +1,11 @@
-"""Administrative requests are decided as things stood when their names were looked up, or not.
+"""Looks up the names of an administrative request, so that a late proposal changes nothing.
 
-A request may be decided late: its proposal lost a race, or waited at a gateway that decides for
-others, or this process stood still.  Its client may have gone on through another gateway meanwhile,
-and deleted the topic that a name stood for, or set a config again.  So names become ids here, with
-the log read to its end, and a proposal says up to where; what was changed behind that is looked up
-and proposed again, but only soon after the client asked.  See decision 22.
+A request may be decided late: the append of its proposal got CONFLICT, or the proposal waited at
+the leading gateway, or this process stood still.  Meanwhile its client may have continued through
+another gateway, and deleted the topic of that name, or set a config again.  So this module reads
+the log to its end and turns names into ids, and the proposal carries that position.  If an item
+changed after the position, the rules refuse it.  The gateway then looks it up and proposes it
+again, but only soon after the client's request.  See decision 22.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tidegate_coordination.rules.topics import Refused, TopicRefusal
 from tidegate_coordination.state.topics import Topic
 
 LOOK_SECONDS: Final = 5.0
-"""Clients wait at least as long, so none has gone on elsewhere."""
+"""Clients wait at least as long, so none has continued through another gateway."""
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -34,7 +35,7 @@ Answers = TypeVar("Answers")
 
 
 class Look:
-    """What one request of a client names; begun when its turn on its connection came."""
+    """The names of one client's request, looked up.  Made when the gateway begins the request."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -47,10 +48,10 @@ class Look:
         return trio.current_time() > self._until or self._coordinator.standstill.is_recent
 
     def check(self) -> None:
-        """See that the client still waits, as far as can be told; decide by what stands here now.
+        """Check that the client probably still waits; take this replica's position as `seen`.
 
         Raises:
-          CoordinatorUnavailable: perhaps not.  Nothing was proposed.
+          CoordinatorUnavailable: the client may no longer wait.  Nothing was proposed.
         """
         if self._is_late:
             raise CoordinatorUnavailable("nothing was proposed: the request may be too old by now")
@@ -60,8 +61,8 @@ class Look:
         """Look up topics by name, with the log read to its end.
 
         Raises:
-          CoordinatorUnavailable: nothing was proposed.  The log did not answer, or the client may
-            wait no more.
+          CoordinatorUnavailable: the log did not answer, or the client may no longer wait.  Nothing
+            was proposed.
         """
         await self._coordinator.catch_up()
         self.check()
@@ -69,7 +70,7 @@ class Look:
         self._topics = {name: by_name.get(name) for name in names}
 
     def topic(self, name: str) -> Topic | None:
-        """Return the topic that a name stood for at take()."""
+        """Return the topic that had a name at take(); None for none."""
         return self._topics[name]
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
@@ -83,13 +84,14 @@ class Look:
         make: Callable[[Sequence[Item], int], Proposal[Sequence[Answer]]],
         is_changed: Callable[[Answer], bool],
     ) -> list[Answer]:
-        """Have items decided, as they were when looked up; result[i] belongs to items[i].
+        """Propose items as they were looked up; result[i] belongs to items[i].
 
-        A large request is proposed in parts, and calls this for each.  All say the same `seen`:
-        the last one may be proposed long after the client asked.
+        A large request is proposed in parts, with one call for each.  All carry the same `seen`,
+        since the last may be proposed long after the client's request.
 
-        make: their proposal, given what it is to say it has `seen`.  is_changed: tells of an answer
-        that others changed the item behind that.  Such a one is returned only if it is late.
+        make: makes the proposal of items with a `seen`.
+        is_changed: returns whether an answer says that its item changed after `seen`.  Such items
+          are proposed again; their answer is returned only if it is too late for that.
 
         Raises:
           CoordinatorUnavailable, ProposalFailed: see Coordinator.propose.
@@ -106,17 +108,20 @@ class Look:
         return [answers[each] for each in range(len(items))]
 
     async def _looked_again(self) -> bool:
-        """Decide by what stands here now if the client still waits; tell whether it does."""
+        """If the client still waits, read the log to its end and take that as `seen`.
+
+        Returns whether the client still waits.
+        """
         if self._is_late:
             return False
         await self._coordinator.catch_up()
-        if self._is_late:  # what was read may be newer than the client's patience
+        if self._is_late:  # the client may have stopped waiting before the entries just read
             return False
         self._seen = self._coordinator.state.position
         return True
 
     async def told(self, proposal: Proposal[Answers]) -> Answers:
-        """Have it decided before nothing waits for it any more.
+        """Return the answer to a proposal that expires when its caller no longer waits.
 
         Raises:
           CoordinatorUnavailable, ProposalFailed: see Coordinator.propose.
@@ -125,15 +130,15 @@ class Look:
             return await self._coordinator.propose(proposal, expires=True)
         except ProposalFailed as failure:
             if str(failure) != TOO_LATE:
-                raise  # another gateway would do no better
-            raise CoordinatorUnavailable(f"nothing came of it: {failure}") from failure
+                raise  # it would fail at another gateway, too
+            raise CoordinatorUnavailable(f"the proposal had no effect: {failure}") from failure
 
 
 def is_changed(answer: object) -> bool:
-    """Tell of an answer about a topic that others changed it since it was looked up."""
+    """Return whether an answer says that its topic changed since it was looked up."""
     return isinstance(answer, Refused) and answer.reason is TopicRefusal.CHANGED
 
 
 def is_config_changed(answer: ConfigRefused | None) -> bool:
-    """Tell that of an answer about configs."""
+    """Return whether an answer says that its configs changed since they were looked up."""
     return answer is not None and answer.reason is ConfigRefusal.CHANGED

@@ -1,8 +1,8 @@
-"""Creating topics in proposals that fit in an entry of the metadata log.
+"""Creates topics in proposals that fit in an entry of the metadata log.
 
-What one request may make is bounded for the request, however many proposals it takes: each gateway
-holds all topics for good, and so does every snapshot.  And no proposal makes so many partitions
-that folding it holds up the others for long; a topic comes to be as a whole, though (decision 26).
+The number of partitions is bounded for each request, however many proposals it takes: every gateway
+and every snapshot holds all topics.  It is bounded for each proposal, too, so that folding one does
+not hold up clients for long.  But a topic is always created whole, in one proposal (decision 26).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..settings.broker_settings import BrokerSettings
 from .looks import Look, is_changed
 
 ENTRY_SHARE = 4
-"""Proposals take at most this part of an entry, since they travel together."""
+"""A proposal takes at most this part of an entry, since one entry holds several proposals."""
 PARTITIONS_PER_PROPOSAL = 1_000
 _TOO_MUCH = Refused(TopicRefusal.TOO_MUCH, TOO_MANY_PARTITIONS)
 
@@ -36,13 +36,17 @@ async def create_topics(
     *,
     validate_only: bool = False,
 ) -> list[Created | Refused]:
-    """Create topics, or only say what would be.  result[i] belongs to topics[i].
+    """Create topics; result[i] belongs to topics[i].
 
-    Topics from the one on that would be beyond MAX_PARTITIONS_PER_REQUEST partitions are refused.
+    The first topic that would exceed MAX_PARTITIONS_PER_REQUEST partitions is refused, and so are
+    all later ones.
+
+    Args:
+      validate_only: create nothing; return the answers of a request that would.
 
     Raises:
       CoordinatorUnavailable: the outcome is unknown.
-      ProposalFailed: the rest was not created.
+      ProposalFailed: the remaining topics were not created.
     """
     look = Look(coordinator)
     look.check()
@@ -64,13 +68,13 @@ async def create_topics(
         made = await look.propose(fitting, proposal, is_changed) if fitting else []
         room -= sum(each.partition_count for each in made if isinstance(each, Created))
         if len(fitting) < len(part):
-            room = 0  # and none behind it, be it ever so small
+            room = 0  # refuse all later topics, too, however small
         answers += [*made, *[_TOO_MUCH] * (len(part) - len(fitting))]
     return answers
 
 
 def _fitting(topics: list[NewTopic], default_count: int, room: int) -> list[NewTopic]:
-    """Return the first topics: none behind one that the room is too small for."""
+    """Return the first topics that fit; stop at the first that does not."""
     fitting: list[NewTopic] = []
     for topic in topics:
         room -= _partition_count(topic, default_count)
@@ -99,7 +103,7 @@ def _parts(
 
 
 def _partition_count(topic: NewTopic, default_count: int) -> int:
-    """Return what it says; a count that no topic can have is refused by its own text."""
+    """Return how many partitions a topic asks for; 0 for a count that the rules refuse anyway."""
     if topic.assignments:
         return len(topic.assignments)
     if topic.partition_count > MAX_PARTITIONS_PER_REQUEST:
@@ -108,6 +112,6 @@ def _partition_count(topic: NewTopic, default_count: int) -> int:
 
 
 def _encoded_bytes(topic: NewTopic) -> int:
-    """Return no less than what the topic takes in an entry; a character takes at most 4 bytes."""
+    """Return an upper bound of a topic's bytes in an entry; a character has at most 4 bytes."""
     texts = sum(len(name) + len(text or "") + 4 for name, text in topic.configs.items())
     return 64 + 4 * (len(topic.name) + texts)

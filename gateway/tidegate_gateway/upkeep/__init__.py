@@ -1,1 +1,1 @@
-"""What a gateway repeats: leases, retention, collection, snapshots, copies of the log."""
+"""Work that a gateway repeats: leases, retention, collection, snapshots, copies of the log."""

@@ -1,12 +1,13 @@
-"""Copies of the metadata log, made on a schedule, and the watch over who owns the prefix.
+"""Copies the metadata log on a schedule, and checks that the prefix still belongs to this log.
 
-Every gateway copies at its own moments; one that sees that another copied since its last look does
-nothing, so the work is shared without a claim.  Each round begins with a look at the store's
-markers: a gateway whose log was restored elsewhere stops there.
+Each gateway copies at its own times.  If another gateway has copied since the last round, the
+gateway skips its turn, so gateways share the work without a claim.  Each round first reads the
+store's owner markers: if the log was restored elsewhere, the gateway stops.
 
-A gateway copies at once when it starts, and once more when it leaves, whatever others copied: they
-may have left before it.  No gateway starts on a log that lacks what is copied (prefixes.py).  So
-only what follows the last copy can be lost unnoticed, and only where no gateway left in order.
+A gateway copies at once when it starts.  It copies once more when it leaves, even if others have
+copied: they may have left before it.  No gateway starts on a log that lacks copied entries
+(prefixes.py).  So a loss goes unnoticed only for entries after the last copy, and only if no
+gateway has left in order since.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ _log = structlog.get_logger("tidegate.backup")
 
 @dataclass(slots=True)
 class BackupStatus:
-    """What is copied.  position, time_ms: of the newest copy known here; 0 before the first."""
+    """Facts about the copies.
+
+    position, time_ms: of the newest copy that this gateway knows; 0 before the first.
+    bytes: copied by this gateway.
+    """
 
     position: int = 0
     time_ms: int = 0
@@ -40,10 +45,10 @@ class BackupStatus:
 
 
 class BackupSchedule:
-    """See the module's head.
+    """Copies the log of one gateway; see the module's head.
 
-    interval_seconds: between two copies, 0 for none.  check_seconds: between two looks at the
-    markers when nothing is copied.
+    interval_seconds: between two copies, 0 for no copies.  check_seconds: between two checks of the
+    owner markers if there are no copies.
     """
 
     def __init__(
@@ -73,11 +78,11 @@ class BackupSchedule:
         self.status = BackupStatus()
 
     async def run(self) -> None:
-        """Copy and watch; forever.
+        """Check the markers and copy; forever.
 
         Raises:
-          TimelineOver: this gateway's log is the old one.  Stop.
-          LogMisconfigured: it is not the one that was copied.  Stop.
+          TimelineOver: a restore has replaced this gateway's log.  Stop.
+          LogMisconfigured: the log is not the one that was copied.  Stop.
         """
         while True:
             if not await self._upkeep.attempt("back the metadata log up", self.look_and_copy):
@@ -85,11 +90,11 @@ class BackupSchedule:
             await trio.sleep(self._pause_seconds)
 
     async def cover(self, position: int) -> None:
-        """See that the log is copied up to a position, if it is copied at all.
+        """Copy the log at least up to a position; do nothing if copies are off.
 
         Raises:
-          LogMisconfigured: it is not the log that was copied.  Stop.
-          LogUnavailable, StoreUnavailable: it is not; try again later.
+          LogMisconfigured: the log is not the one that was copied.  Stop.
+          LogUnavailable, StoreUnavailable: the position is not copied; try again later.
         """
         if not self._is_on or self.status.position >= position:
             return
@@ -101,34 +106,39 @@ class BackupSchedule:
             raise LogUnavailable(f"the log shows no entry {position} yet, so none was copied")
 
     async def look_and_copy(self, *, even_if_others_do: bool = False) -> None:
-        """See that the prefix is this log's, and copy what is new; raises as run()."""
+        """Check that the prefix belongs to this log, and copy new entries.
+
+        Raises:
+          TimelineOver, LogMisconfigured: as run().
+          StoreMisconfigured, StoreUnavailable, LogUnavailable: try again later.
+        """
         await self.check_owner()
         if not self._is_on:
             return
         try:
             await self.copy_once(even_if_others_do=even_if_others_do)
         except (LogCorrupt, ObjectExists) as error:
-            # A damaged log stops the gateway where it reads it; here older copies stay.
+            # Damage stops the gateway when it folds the entry.  Here the older copies stay.
             self.status.failures += 1
             _log.warning("could not back the metadata log up", error=str(error))
 
     async def check_owner(self) -> None:
-        """See that the prefix is still this log's.
+        """Check that the prefix still belongs to this log.
 
         Raises:
-          TimelineOver: a restore took it over.
+          TimelineOver: a restore took the prefix over.
           StoreMisconfigured: it is another cluster's.
-          StoreUnavailable: nobody can tell now.
+          StoreUnavailable: it is not known now.
         """
         await check_owner(self._store, self._state.cluster_id, timeline=self._state.timeline)
 
     @property
     def copied_log_time_ms(self) -> float:
-        """Return a log time: all entries of earlier ones are copied, or need not be."""
+        """A log time: all entries of earlier log times are copied; inf if copies are off."""
         return self._copied_log_time_ms
 
     async def copy_once(self, *, even_if_others_do: bool = False) -> None:
-        """Copy what is new."""
+        """Copy new entries; skip the turn if others have copied, unless even_if_others_do."""
         async with self._one_at_a_time:
             await self._copy(even_if_others_do=even_if_others_do)
 
@@ -136,7 +146,7 @@ class BackupSchedule:
         began_ms = int(self._wall_clock() * 1000)
         now = (self._state.position, self._state.log_time_ms)
         report = await self._copier.copy(even_if_others_do=even_if_others_do, up_to=now[0])
-        # Where others are always faster, what was here a round ago is in their copies by now.
+        # If others always copy first, their copies now hold this gateway's state of the last round.
         for position, log_time_ms in (self._awaited, now):
             if report.position >= position:
                 self._copied_log_time_ms = log_time_ms

@@ -1,8 +1,8 @@
-"""Deletes dead objects in batches, so that objects that a store keeps hold up no others.
+"""Deletes dead objects in batches; objects that the store does not delete delay no others.
 
-A batch that fails is kept apart and tried in halves, in later rounds; what fails alone is left for
-a while, each time for twice as long, up to an hour.  So any number of objects that a store keeps
-ends no round for the objects behind them, and an error that passes delays an object little.
+A batch that fails is set aside, and tried in halves later.  An object that fails alone waits 10 s,
+then twice as long each time, up to an hour.  So even if the store refuses to delete many objects,
+all others are deleted, and a passing error delays an object only a little.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Final, Protocol
 
 import trio
 
-# So many that fail in one round are a store that is away, not objects that it keeps.
+# After so many failed batches in one round, the store probably does not answer at all.
 MAX_FAILED: Final = 3
 FIRST_PAUSE_SECONDS: Final = 10.0
 LAST_PAUSE_SECONDS: Final = 3600.0
 
 
 class Due(Protocol):
-    """Return the numbers that may go now, not too many at once: see rules.collectable."""
+    """Returns the numbers of objects to delete now, at most one batch: see rules.housekeeping."""
 
     def __call__(
         self, *, left_out: set[int] = ..., among: list[int] | None = None
@@ -29,9 +29,9 @@ class Due(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """Numbers to be tried together, not before a time on trio's clock.
+    """Numbers to try together, not before a time on Trio's clock.
 
-    pause_seconds: how long they were left before that.
+    pause_seconds: the wait until then, to be doubled by the next failure.
     """
 
     numbers: list[int]
@@ -40,9 +40,9 @@ class _Failed:
 
 
 class Deletions:
-    """What failed, over all rounds.
+    """Remembers failed deletions over all rounds.
 
-    delete: deletes objects by their numbers, and tells if that succeeded.
+    delete: deletes objects by their numbers, and returns whether it succeeded.
     """
 
     def __init__(self, delete: Callable[[list[int]], Awaitable[bool]]) -> None:
@@ -50,17 +50,17 @@ class Deletions:
         self._failed: list[_Failed] = []
 
     async def run_once(self, due: Due) -> None:
-        """Delete what is due: first what never failed, then what did."""
+        """Delete the objects that are due: first those that never failed, then the others."""
         failures = 0
         while failures < MAX_FAILED and (numbers := due(left_out=self._numbers())):
             failures += not await self._try(numbers)
         now = trio.current_time()
-        # Halves first: what is in them may well go.
+        # Halves first: most of their objects can probably be deleted.
         for each in sorted(self._failed, key=lambda each: each.not_before):
             if failures == MAX_FAILED or each.not_before > now:
                 return
             self._failed.remove(each)
-            # Others may have deleted some of them, or no longer want them deleted.
+            # Another gateway may have deleted some of them, or they are no longer due.
             if numbers := due(among=each.numbers):
                 failures += not await self._try(numbers, each.pause_seconds)
 

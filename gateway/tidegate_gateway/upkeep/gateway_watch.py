@@ -1,4 +1,4 @@
-"""Tells of the other gateways that come, drain and go, at level INFO."""
+"""Logs at level INFO when other gateways come, drain and go."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class _Seen(NamedTuple):
 
 
 class GatewayWatch:
-    """Compares what is live with what was; who is there at the start is not told.
+    """Compares the live gateways with those of the last look; logs none of the first look.
 
     Args:
-      own_incarnation: of this gateway, which says itself that it is ready, and stops.
+      own_incarnation: skipped, as this gateway's start and stop are logged elsewhere.
     """
 
     def __init__(self, gateways: GatewayTable, own_incarnation: int) -> None:
@@ -31,7 +31,7 @@ class GatewayWatch:
         self._version = gateways.version
 
     def on_change(self, touched: set[int]) -> None:
-        """See Coordinator.listen(): called after every fold, so it costs a comparison mostly."""
+        """See Coordinator.listen(): called after every fold; mostly costs one comparison."""
         if self._gateways.version == self._version:
             return
         self._version = self._gateways.version

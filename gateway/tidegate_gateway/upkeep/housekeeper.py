@@ -1,14 +1,15 @@
-"""What must happen by itself: leases, retention, expiry, collection, snapshots.
+"""Background work of a gateway: leases, retention, expiry, collection, snapshots.
 
-Every gateway renews itself and expires others.  Retention, expiry and collection are done by the
-one that holds the claim "housekeeper"; that is for thrift only, since every proposal is checked
-again at its position, and deleting an object twice harms nobody.  All times of rules are log time.
+Every gateway renews its own lease, and expires gateways whose lease expired.  Only the gateway that
+holds the claim "housekeeper" does retention, expiry of offsets and producers, and collection.  The
+claim only saves work: the rules check each proposal again at its position, and deleting an object
+twice does no harm.  All times in rules are log time.
 
 A gateway whose clock is far off the cluster's proposes no expiry
 (docs/architecture.md, "Leases and clocks").
 
-Each step of a round fails alone (upkeep.py): what one topic, group or object cannot have done
-keeps nothing from the others.
+Each step of a round fails alone (upkeep.py): a topic, group or object whose step fails does not
+delay the others.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _log = structlog.get_logger("tidegate.housekeeper")
 CLAIM = "housekeeper"
 RENEWALS_PER_LEASE = 6
 MAX_CLOCK_SKEW_MS = 10_000
-# Against the machine's own monotonic clock: a lone gateway has no others to compare with.
+# The wall clock against Trio's monotonic clock: a lone gateway has no other clock to compare with.
 MAX_CLOCK_LEAP_MS = 3_600_000
 MINUTE_MS = 60_000
 GROUPS_A_ROUND = 1000
@@ -64,10 +65,11 @@ RETRIED_SCAN_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class HousekeeperSettings:
-    """Times in seconds unless the name says ms.
+    """Settings of the housekeeper.
 
-    orphan_scan_seconds: between two scans, 0 for none.  snapshot_entries: between two snapshots.
-    kept_entries: below a snapshot, so that replicas that lag a little read on without it.
+    interval_seconds: between two rounds.  orphan_scan_seconds: between two scans, 0 for none.
+    snapshot_entries: between two snapshots.  kept_entries: entries that trimming leaves below a
+    snapshot, so that replicas that lag a little continue without it.
     """
 
     interval_seconds: float = 30.0
@@ -77,12 +79,11 @@ class HousekeeperSettings:
 
 
 class Housekeeper:
-    """See the module's head.
+    """Runs the background work; see the module's head.
 
-    check_owner: raises TimelineOver when the prefix is another log's; called before objects are
-    deleted.
-    cluster: with what this gateway was given at its start, which is told the others.
-    copied_log_time_ms: see BackupSchedule.
+    cluster: with this gateway's static settings, which it writes to the log.
+    check_owner: raises TimelineOver if the prefix is another log's; called before each deletion.
+    copied_log_time_ms: see BackupSchedule.  see_copied: see OrphanScan.
     upkeep: counts the steps that fail.
     """
 
@@ -119,7 +120,7 @@ class Housekeeper:
         self.failed_snapshots = 0
 
     async def run(self) -> None:
-        """Keep house; forever."""
+        """Do all background work; forever."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._renew)
             nursery.start_soon(self._keep_house)
@@ -132,18 +133,18 @@ class Housekeeper:
         while True:
             await trio.sleep(lease_seconds / RENEWALS_PER_LEASE)
             await self._upkeep.attempt("renew the lease", self._renew_once)
-            await self._upkeep.attempt("tell its settings", self._tell_settings)
-            await self._upkeep.attempt("end gateways that are gone", self._expire_gateways)
+            await self._upkeep.attempt("write its settings to the log", self._tell_settings)
+            await self._upkeep.attempt("expire gateways", self._expire_gateways)
 
     async def _renew_once(self) -> None:
         gateways = self._coordinator.state.gateways
         me = gateways.live.get(self._coordinator.incarnation)
         age_ms = gateways.lease_time_ms - me.renewed_at_ms if me else 0
         now_ms = self._wall_clock() * 1000
-        # A clock that went back would else keep this gateway silent until it is where it was.
+        # abs(): a clock that went back must not delay the renewal until it reaches its old time.
         silent_ms = abs(now_ms - me.clock_ms) if me else 0
         highest = self._coordinator.state.highest_version
-        # A snapshot of an older release, or registering through one, forgets what this one reads.
+        # Snapshots and forwarding of an older release drop highest_version: write it again.
         is_forgotten = me is not None and me.highest_version < highest
         if is_forgotten or max(age_ms, silent_ms) * RENEWALS_PER_LEASE >= gateways.lease_ms:
             await self._coordinator.propose(Renew(highest))
@@ -158,10 +159,11 @@ class Housekeeper:
             await self._coordinator.propose(ExpireGateways())
 
     def _clock_agrees(self) -> bool:
-        """Whether this clock may say that others are dead, its own last reading being one of two.
+        """Whether this clock is good enough to propose the expiry of gateways.
 
-        So of two gateways each may end the other, whichever clock is right: leases are measured
-        in lease time (decision 3).
+        Its present reading counts in addition to its last one in the log.  So of two gateways each
+        may expire the other, whichever clock is right: leases are measured in lease time
+        (decision 3).
         """
         return self._clock_is_steady() and self._skew_ms(0) <= MAX_CLOCK_SKEW_MS
 
@@ -176,12 +178,12 @@ class Housekeeper:
         return leapt_ms <= MAX_CLOCK_LEAP_MS
 
     def _skew_ms(self, writer: int) -> float:
-        """Return how far this clock is off the median, as the one of a writer."""
+        """Return how far this clock is off the median, counting as the clock of a writer."""
         now_ms = int(self._wall_clock() * 1000)
         return abs(now_ms - self._coordinator.state.gateways.median_clock_ms(writer, now_ms))
 
     def _may_expire(self) -> bool:
-        """Whether this clock is in the middle of all, and the cluster's time not ahead of it."""
+        """Whether this clock is near the median of all, and log time is not ahead of it."""
         state, me = self._coordinator.state, self._coordinator.incarnation
         # The others' clocks are as old as their last entries.
         tolerated_ms = MAX_CLOCK_SKEW_MS + state.gateways.lease_ms / RENEWALS_PER_LEASE
@@ -189,7 +191,8 @@ class Housekeeper:
             return False
         ahead_ms = state.log_time_ms - self._wall_clock() * 1000
         if ahead_ms > tolerated_ms:
-            # It began with a wrong clock, or its clocks went back; records would look too old.
+            # The cluster began with a wrong clock, or its clocks went back.  Records would look
+            # too old.
             _log.error(
                 "the cluster's time is ahead of its clocks; nothing expires until they reach it",
                 hours=round(ahead_ms / 3_600_000, 1),
@@ -202,7 +205,7 @@ class Housekeeper:
             await self._upkeep.attempt("keep house", self.keep_house_once)
 
     async def keep_house_once(self) -> None:
-        """Do one round, if the claim is ours or free; with a wrong clock, leave it to others."""
+        """Do one round if this gateway holds the claim; with a wrong clock, release the claim."""
         if not self._may_expire():
             await self._coordinator.propose(ReleaseClaim(CLAIM))
             return
@@ -213,13 +216,13 @@ class Housekeeper:
             seconds = (state.expiry_resumes_at_ms - state.log_time_ms) // 1000
             _log.warning("the cluster's time leapt at the start; expiry waits", seconds=seconds)
             return
-        await self._upkeep.attempt("cut what retention lets go", self._cut)
+        await self._upkeep.attempt("delete records by retention", self._cut)
         await self._upkeep.attempt("expire producers", self._expire_producers)
         await self._upkeep.attempt("look for offsets that expired", self._expire_offsets)
         await self._upkeep.attempt("collect objects", self._collect_all)
 
     async def _cut(self) -> None:
-        """A part of the topics at a time: a look at all partitions would hold up all clients."""
+        """Move log starts up, some topics at a time: all at once would hold up all clients."""
         ids = list(self._coordinator.state.topics.by_id)
         for first in range(0, len(ids), TOPICS_A_TURN):
             while moves := self._moves(ids[first : first + TOPICS_A_TURN]):
@@ -243,11 +246,11 @@ class Housekeeper:
             return []
 
     def _settings_or_none(self, topic: Topic) -> TopicSettings | None:
-        """Leave a topic as it is whose settings say nothing that can be followed."""
+        """Return a topic's settings; None, which skips the topic, if they cannot be read."""
         try:
             return self._cluster.of(topic)
         except Exception as error:
-            self._upkeep.note("make out a topic's retention", error, topic=topic.name)
+            self._upkeep.note("read a topic's retention settings", error, topic=topic.name)
             return None
 
     async def _expire_producers(self) -> None:
@@ -255,7 +258,7 @@ class Housekeeper:
         await self._coordinator.propose(ExpireProducers(expiration_ms))
 
     async def _look_for_orphans(self) -> None:
-        """Now and then, by the one that keeps house; soon after a failure."""
+        """Scan now and then, and soon after a failure, if this gateway holds the claim."""
         pause = self._settings.orphan_scan_seconds
         if not pause:
             return
@@ -294,7 +297,7 @@ class Housekeeper:
     async def _collect(self, numbers: list[int]) -> None:
         state = self._coordinator.state
         keys = [object_key(state, state.objects.name(number)) for number in numbers]
-        # A log that was restored elsewhere may still need what this one calls dead.
+        # If the log was restored elsewhere, the new log may need objects that are dead here.
         await self._check_owner()
         await self._store.delete_many(keys)
         await self._coordinator.propose(ForgetObjects(tuple(numbers)))
@@ -307,7 +310,10 @@ class Housekeeper:
                 await self._take_snapshot_or_complain()
 
     async def _take_snapshot_or_complain(self) -> None:
-        """What is damaged at rest harms who starts; those that run go on, and trim nothing."""
+        """Take a snapshot.  If it reads back damaged, log that, and trim nothing.
+
+        A damaged snapshot affects only gateways that start, so this one continues.
+        """
         try:
             await self._upkeep.attempt("take a snapshot", self._take_due_snapshot)
         except LogCorrupt as error:
@@ -320,12 +326,15 @@ class Housekeeper:
 
     def _snapshot_is_due(self) -> bool:
         if self._coordinator.state.log_moves.present is not None:
-            return False  # a log that is being copied is not trimmed
+            return False  # a log must not be trimmed while a move copies it
         grown = self._coordinator.state.position - self._snapshot_position
         return grown >= self._settings.snapshot_entries
 
     async def _take_due_snapshot(self) -> None:
-        """Where the log begins tells of the last one, by another gateway or an earlier life."""
+        """Take a snapshot, unless the log's first position shows a newer one.
+
+        Another gateway, or an earlier incarnation, may have taken that.
+        """
         begin = await self._log.read(FIRST_POSITION, 1)
         if isinstance(begin, Trimmed):
             last = begin.first_position - 1 + self._settings.kept_entries
@@ -334,9 +343,9 @@ class Housekeeper:
             await self.take_snapshot()
 
     async def take_snapshot(self) -> None:
-        """Save the state, read it back, and trim the log below it; not if it moves meanwhile.
+        """Save the state, read it back, and trim the log below it; stop if the log moves meanwhile.
 
-        A log that it is moved to may hold no snapshot but the copy's, and needs all entries behind.
+        The new log may hold only the snapshot of the copy, and then needs all entries after that.
         """
         state = self._coordinator.state
         is_here = partial(state.log_moves.is_settled, state.log_moves.sealed_at)

@@ -1,14 +1,15 @@
-"""Objects that no entry of the metadata log names, and none ever will.
+"""Deletes orphans: objects that no entry of the metadata log names or ever will name.
 
-A gateway that dies leaves objects it stored and never committed, a pipeline's task those of
-attempts that came to nothing.  Once their incarnation has ended, no entry of it can follow
-(docs/architecture.md, "What stays true", 8), so what the state does not name then is nobody's.
-Those of live incarnations may be named by the very next entry and are never looked at; neither are
-those of other timelines, which a restore may need.
+A gateway that dies leaves objects that it stored and did not commit; a pipeline's task leaves those
+of failed attempts.  Once their incarnation has ended, it writes no more entries
+(docs/architecture.md, "What stays true", 8).  If the state does not name such an object then, it is
+an orphan.  The scan skips objects of live incarnations, since the next entry may name them, and
+objects of other timelines, since a restore may need them.
 
-What ended in entries that are not copied yet may be found alive, and may have named more, in a log
-that lost its end.  So the log is copied first, which compares it with its copies: by a log that is
-not the one that was copied nothing is deleted.
+If a log loses its end, an incarnation that ended there is live again, and objects that the lost
+entries named look like orphans.  So before a deletion the log is copied up to the position of the
+scan, which also compares the log with its copies.  If the log is not the one that was copied, the
+scan deletes nothing.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ _Named: TypeAlias = dict[int, set[ObjectName]]
 
 
 class OrphanScan:
-    """See the module's head.
+    """Scans the store; see the module's head.
 
-    check_owner: raises when the prefix is another log's; called before objects are deleted.
-    see_copied: raises unless the log is copied up to a position; called before, too.
+    check_owner: raises if the prefix is another log's; called before each deletion.
+    see_copied: copies the log up to a position, raises if it cannot; called before each deletion.
     """
 
     def __init__(
@@ -65,12 +66,12 @@ class OrphanScan:
         """List all objects of this timeline, and delete the orphans; return how many there were.
 
         Raises:
-          StoreUnavailable, StoreMisconfigured: not all could be listed, or deleted; try again
+          StoreUnavailable, StoreMisconfigured: some could not be listed or deleted; try again
             later.
           LogUnavailable: the log is not copied up to its end; try again later.
         """
         position = self._state.position
-        # What ended before this moment is all that is looked at: the names of those are complete.
+        # Only incarnations that have ended by now: the state holds all names of their objects.
         last = self._state.gateways.next_incarnation
         ended = [each for each in range(1, last) if not self._state.gateways.is_live(each)]
         named = await self._named(frozenset(ended))
@@ -91,7 +92,7 @@ class OrphanScan:
         return found
 
     async def _named(self, ended: frozenset[int]) -> _Named:
-        """Return what the state names of ended incarnations: that only ever becomes less."""
+        """Return the names that the state holds of ended incarnations; it never gets more."""
         named: _Named = defaultdict(set)
         objects = self._state.objects
         for at, number in enumerate(objects.numbers()):
@@ -124,10 +125,10 @@ class OrphanScan:
         try:
             await self._store.delete_many(keys)
         except (StoreMisconfigured, StoreUnavailable) as error:
-            self._failure = error  # what one of these keeps here keeps no others
+            self._failure = error  # continue: other batches may succeed
             return
         self.deleted += len(keys)
-        _log.info("deleted objects that nothing names", count=len(keys), first=keys[0])
+        _log.info("deleted objects that no log entry names", count=len(keys), first=keys[0])
 
 
 def _wal_name(key: str) -> ObjectName | None:

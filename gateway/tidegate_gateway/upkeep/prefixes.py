@@ -1,8 +1,8 @@
-"""The store's prefix belongs to the cluster of the metadata log, or a gateway does not start.
+"""A gateway starts only if the store's prefix belongs to the cluster of the metadata log.
 
-A gateway whose prefix or bucket is not that of the others would acknowledge records that nobody
-else finds.  So only the gateway that made the cluster marks a free prefix as the cluster's; all
-others wait until it is marked, and do not start where it is not.
+A gateway with another prefix or bucket than the others would acknowledge records that the others do
+not find.  So only the gateway that created the cluster puts the owner marker into a free prefix.
+All other gateways wait for the marker, and do not start without it.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from ..startup import PATIENCE_SECONDS
 
 _log = structlog.get_logger("tidegate.startup")
 
-# How often, RETRY_SECONDS apart, others look for the mark of whoever has just made the cluster.
+# How often, RETRY_SECONDS apart, a gateway looks for the marker of a cluster just created.
 LOOKS: Final = 15
-_FIRST: Final = 1  # the incarnation that makes a cluster
+_FIRST: Final = 1  # the incarnation that creates a cluster
 _NO_OBJECT_YET: Final = ClusterState().objects.next_number
 
 Answer = TypeVar("Answer")
@@ -54,14 +54,14 @@ async def see_prefix(
     *,
     deadline_seconds: float,
 ) -> ClusterState:
-    """See that the prefix is this log's, or that both are free; return the state.  Writes nothing.
+    """Check that the prefix belongs to this log, or that both are free; return the newest state.
 
-    The copies in the prefix must not reach beyond the log's end.
+    Writes nothing.  The copies in the prefix must not reach beyond the log's end.
 
     Raises:
-      StoreMisconfigured: the prefix is another cluster's, or another timeline's, or nobody's while
-        the log has a cluster.
-      StoreUnavailable: the store is away for too long.
+      StoreMisconfigured: the prefix belongs to another cluster or timeline, or to no cluster while
+        the log has one.
+      StoreUnavailable: the store did not answer for PATIENCE_SECONDS.
       LogMisconfigured: the log lost entries at its end; or as read_on().
       TooSlowError: as read_on().
     """
@@ -69,7 +69,7 @@ async def see_prefix(
         owner = await _owner(store, _patience())
         if owner is None:
             return state
-        # Another gateway may have made the cluster since this one read the log.
+        # Another gateway may have created the cluster since this one read the log.
         state = await read_on(log, state, deadline_seconds=deadline_seconds)
         if not state.cluster_id:
             raise _log_is_empty(owner)
@@ -87,18 +87,18 @@ async def _see_end(
     patience: _Patience,
     deadline_seconds: float,
 ) -> ClusterState:
-    """See that the log holds what its copies hold, up to their end; return the state.
+    """Check that the log holds all entries that its copies hold; return the newest state.
 
-    One that is cut short would give positions and incarnations out again, and to the orphan scan
-    the objects of what it lost are nobody's.
+    A log that lost its end would give out positions and incarnations twice, and the orphan scan
+    would delete the objects that the lost entries name.
     """
     if state.timelines.is_restoring or state.log_moves.is_copy:
-        return state  # no gateway begins on it anyway
+        return state  # no gateway starts on such a log anyway
     shelf = Shelf(store, state.cluster_id, state.timeline)
     copies = await patience.answer_to(shelf.look)
     mark = await patience.answer_to(lambda: newest_mark(shelf, copies.entries))
-    # While a slow store was asked, others may have appended, copied, and trimmed what this gateway
-    # has not read.  What is copied was in the log before.
+    # While a slow store answered, other gateways may have appended entries, copied them, and
+    # trimmed entries that this one has not read.  Copied entries were in the log before.
     state = await read_on(log, state, deadline_seconds=deadline_seconds)
     if mark is not None and mark.position <= state.position:
         with trio.fail_after(deadline_seconds):
@@ -107,7 +107,7 @@ async def _see_end(
         return state
     raise LogMisconfigured(
         f"it ends at position {state.position}, but its copies in the object store reach up to"
-        f" {copies.last}: it lost entries. If it is an old copy, or a standby that lagged behind,"
+        f" {copies.last}: it lost entries. If it is an old copy, or a standby that lagged,"
         " give the newer one; if there is none any more, `tidegate log restore` makes a new log"
         " from the copies, and from the records written since"
     )
@@ -116,17 +116,17 @@ async def _see_end(
 async def own_prefix(
     store: ObjectStore, coordinator: Coordinator, node_id: int, *, version: str
 ) -> None:
-    """As a gateway of the cluster: see whose prefix it is; mark it, if it is this one's to mark.
+    """Check the owner of the prefix after registering; put the marker if this gateway has to.
 
     Raises:
-      StoreMisconfigured: it belongs to another, or the store overwrites what it holds.  This
-        incarnation has left.
-      StoreUnavailable: the store is away for too long.  It has left, too.
+      StoreMisconfigured: the prefix belongs to another cluster, or the store overwrites objects.
+        This incarnation has left.
+      StoreUnavailable: the store did not answer for PATIENCE_SECONDS.  This incarnation has left.
     """
     state = coordinator.state
 
     async def renew() -> None:
-        # Nobody else renews the lease of a gateway that has not started.
+        # The housekeeper, which renews the lease, does not run yet.
         with suppress(CoordinatorUnavailable):
             await coordinator.propose(Renew(state.highest_version))
 
@@ -141,16 +141,17 @@ async def own_prefix(
         await _check(store, state, patience)
         await patience.answer_to(lambda: see_mark_stays(store))
     except (StoreMisconfigured, StoreUnavailable):
-        # Nobody shall be sent to it, nor wait for its lease.
+        # Else clients would be sent here until the lease expires.
         with suppress(CoordinatorUnavailable):
             await coordinator.leave()
         raise
 
 
 def _may_mark(state: ClusterState, node_id: int) -> bool:
-    """Tell whether the gateway that made the cluster died before it marked the prefix, and is back.
+    """Return whether this gateway created the cluster, died before it put the marker, and is back.
 
-    Nobody else is there, and no record ever was: whatever prefix it has now is the cluster's.
+    That is so if no other gateway is live, and the log never named an object.  Then the prefix that
+    this gateway has now becomes the cluster's.
     """
     made_by, _ = state.gateways.homes.get(_FIRST, (None, ""))
     is_alone = all(each.node_id == node_id for each in state.gateways.brokers())
@@ -158,14 +159,14 @@ def _may_mark(state: ClusterState, node_id: int) -> bool:
 
 
 async def _nothing() -> None:
-    """Have nothing to do meanwhile."""
+    """Do nothing between two attempts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Patience:
-    """With a store that is away: all that is asked together ends at one time.
+    """Repeats reads of a store that does not answer; all share one deadline.
 
-    meanwhile: done again and again while it is waited.
+    until: the deadline on Trio's clock.  meanwhile: called between two attempts.
     """
 
     until: float
@@ -173,10 +174,10 @@ class _Patience:
     said: SaidAgain = field(default_factory=SaidAgain)
 
     async def answer_to(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Repeat an attempt until it is answered.
+        """Repeat an attempt until the store answers.
 
         Raises:
-          StoreUnavailable: the store is away for too long.
+          StoreUnavailable: the deadline has passed.
         """
         while True:
             try:
@@ -193,7 +194,7 @@ class _Patience:
                 await self.pause()
 
     async def pause(self) -> None:
-        """Wait a little."""
+        """Call meanwhile(), and wait for RETRY_SECONDS."""
         await self.meanwhile()
         await trio.sleep(RETRY_SECONDS)
 
@@ -208,7 +209,7 @@ async def _check(store: ObjectStore, state: ClusterState, patience: _Patience) -
             break
         if not look:
             _log.warning(
-                "the prefix bears no mark of a cluster yet: is it that of the other gateways?",
+                "the prefix has no owner marker yet: is it the prefix of the other gateways?",
                 missing=OWNER_KEY,
                 looks_for_seconds=round(LOOKS * RETRY_SECONDS),
             )
@@ -219,13 +220,13 @@ async def _check(store: ObjectStore, state: ClusterState, patience: _Patience) -
             f"cluster {state.cluster_id} keeps its records elsewhere: there is no {OWNER_KEY} in"
             " this prefix. Give the same bucket and prefix as the other gateways. If the records"
             " were copied here, copy that object, too; if the cluster is new and was never used,"
-            f" start node.id={made_by} alone, which made it, or begin anew with an empty log"
+            f" start node.id={made_by} alone, which made it, or start again with an empty log"
         )
     await patience.answer_to(lambda: check_owner(store, state.cluster_id, timeline=state.timeline))
 
 
 async def _owner(store: ObjectStore, patience: _Patience) -> Owner | None:
-    """Read the mark; that there is none must not come of one wrong answer."""
+    """Read the owner marker; None only after two answers that there is none."""
     found = await patience.answer_to(lambda: read_owner(store))
     return found or await patience.answer_to(lambda: read_owner(store))
 

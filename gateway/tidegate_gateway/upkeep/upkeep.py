@@ -1,11 +1,11 @@
-"""Steps of upkeep, which a gateway repeats: a step that fails ends nothing but itself.
+"""Runs the steps of upkeep, which a gateway repeats: a failed step ends no other step.
 
 One topic's bad settings, or one missing object, must end neither the gateway nor the other steps of
 the same round.  So a step that fails is counted by its name, logged, and repeated a round later.
 An error of a log or a store that does not answer is one log line; any other error was not foreseen,
 and is logged with its traceback.
 
-The errors of MUST_STOP say that this gateway must not go on: they always pass.
+The errors of MUST_STOP say that this gateway must stop: they are always raised.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MUST_STOP: Final = (
     TimelineOver,
     UnreadableEntry,
 )
-"""Log and gateway do not agree, or another gateway is in charge: going on may do harm."""
+"""Log and gateway do not agree, or this gateway is fenced: to continue may do harm."""
 FORESEEN: Final = (
     CoordinatorUnavailable,
     LogUnavailable,
@@ -49,18 +49,18 @@ FORESEEN: Final = (
 
 
 class Upkeep:
-    """See the module's head.  failures: of steps, by what they do; for metrics."""
+    """Runs steps; see the module's head.  failures: by step; for metrics."""
 
     def __init__(self) -> None:
         self.failures: Counter[str] = Counter()
 
     async def attempt(self, what: str, step: Callable[[], Awaitable[object]], **about: str) -> bool:
-        """Do a step that a later round repeats; tell if it came to its end.
+        """Run a step that a later round repeats; return whether it succeeded.
 
-        what: completes "could not ...".  about: whose step it is, for the log.
+        what: completes "could not ...".  about: fields for the log line, such as the topic.
 
         Raises:
-          one of MUST_STOP.
+          Exception: one of MUST_STOP.
         """
         try:
             await step()
@@ -70,13 +70,13 @@ class Upkeep:
         return True
 
     async def keep_running(self, what: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Run what never ends, and again where it did; forever."""
+        """Run a step that should never end, again each time that it ends; forever."""
         while True:
             await self.attempt(what, run)
             await trio.sleep(AGAIN_SECONDS)
 
     def note(self, what: str, error: Exception, **about: str) -> None:
-        """Count and tell of a step that failed; raise the error where it says to stop."""
+        """Count and log a failed step; raise the error if it is one of MUST_STOP."""
         if _any_leaf(error, MUST_STOP):
             raise error
         self.failures[what] += 1

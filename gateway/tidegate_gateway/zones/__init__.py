@@ -1,1 +1,1 @@
-"""In which zone a client is, and to which gateways it is sent."""
+"""Finds the zone of a client, and the gateways that Metadata names to it."""

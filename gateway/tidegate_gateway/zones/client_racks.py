@@ -1,11 +1,11 @@
-"""Which client.rack the connections of a client told, so that its Metadata can be answered by it.
+"""Remembers the client.rack of each client, so that Metadata can use it.
 
-Only a consumer's Fetch carries client.rack, mostly on another connection than its Metadata.  So a
-rack is remembered for the client's id while all of its connections that said anything agree, and
-one that fetches without a rack says "none".  Programs that never chose an id share one ("rdkafka"),
-so connections from other addresses count as other clients.
+Only a consumer's Fetch carries client.rack, mostly on another connection than its Metadata.  So the
+gateway remembers a rack by client id, as long as all connections of that client that sent a Fetch
+agree.  A Fetch without a rack counts as the rack "".  Programs that choose no id share one
+("rdkafka"), so connections from other addresses count as other clients.
 
-What is kept goes with the connections: it is bounded as they are.
+An entry ends with the client's last connection, so the number of connections bounds the entries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Client: TypeAlias = tuple[str, str]
 
 
 class ClientRacks:
-    """See the module's head."""
+    """The racks of all clients; see the module's head."""
 
     def __init__(self) -> None:
         self._said: dict[_Client, Counter[str]] = {}
@@ -29,7 +29,7 @@ class ClientRacks:
         return len(self._said)
 
     def say(self, peer: Peer, client_id: str, rack: str) -> None:
-        """A connection fetches, with a rack or with none ("")."""
+        """Note the rack of a connection's Fetch; "" for none."""
         if peer.said_rack == (client_id, rack):
             return
         self.forget(peer)
@@ -37,7 +37,7 @@ class ClientRacks:
         self._said.setdefault((client_id, peer.host), Counter())[rack] += 1
 
     def forget(self, peer: Peer) -> None:
-        """The connection is closed."""
+        """Forget the rack of a closed connection."""
         if peer.said_rack is None:
             return
         client_id, rack = peer.said_rack
@@ -51,7 +51,10 @@ class ClientRacks:
             del self._said[client]
 
     def of(self, peer: Peer, client_id: str) -> str:
-        """Return a client's rack: what this connection said, or what all others do; "" for none."""
+        """Return a client's rack; "" for none.
+
+        This is the connection's own rack, or else the one that all of the client's others agree on.
+        """
         if peer.said_rack is not None and peer.said_rack[0] == client_id:
             return peer.said_rack[1]
         racks = self._said.get((client_id, peer.host))

@@ -1,9 +1,10 @@
-"""The cluster as the clients of one listener and zone see it, prepared until it changes.
+"""The cluster as the clients of one listener and zone see it, cached until it changes.
 
-A gateway that does not advertise the client's listener is not shown and leads nothing there;
-neither is one that drains, as long as others do not.  One that does not answer (neighbours.py)
-leads nothing either, but stays a replica: consumers start a rebalance when the zones of a
-partition's replicas change (KIP-881), and it may still be the coordinator of their group.
+A gateway that does not advertise the client's listener is not shown, and leads nothing there.  The
+same holds for a draining gateway, as long as others do not drain.  A gateway that does not answer
+(neighbours.py) leads nothing either, but stays a replica: consumers start a rebalance when the
+zones of a partition's replicas change (KIP-881), and it may still be the coordinator of their
+group.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from .placement import Placement, place, recommend
 from .zone_finder import ZoneFinder
 
 _Choices: TypeAlias = dict[tuple[bytes, str | None], list[int]]
-"""Topic id and zone (None: all of them) -> recommended gateway by partition."""
+"""Topic id and zone (None: all zones) -> node id of the recommended gateway, by partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A gateway as a broker.  rack: its zone, None without one."""
+    """A gateway as a broker.  rack: its zone; None if it has none."""
 
     node_id: int
     host: str
@@ -41,10 +42,10 @@ class Node:
 class Gateways:
     """The gateways of a listener.
 
-    version: of the cluster's gateways, and which of them are absent.
-    nodes: by node id.  leaders: the node ids of those that answer.
-    zone_of: of all, zones by their ids.  by_zone: the leaders; sorted, too.
-    replicas: as by_zone, and all of each zone where nobody answers.
+    version: version of the gateway table, and the incarnations that do not answer.
+    nodes: all, by node id.  leaders: node ids of the gateways that answer.
+    zone_of: node id -> zone id, of all.  by_zone: zone id -> leaders, both sorted.
+    replicas: as by_zone, plus all gateways of each zone in which no gateway answers.
     """
 
     version: tuple[int, frozenset[int]]
@@ -56,7 +57,7 @@ class Gateways:
     _choices: _Choices = field(default_factory=_Choices)
 
     def recommended(self, topic: Topic, zone: str | None) -> list[int]:
-        """Return the gateway of a zone for each partition; zone None: of all."""
+        """Return the gateway of a zone for each partition; zone None: chosen from all zones."""
         key, count = (topic.topic_id, zone), len(topic.partition_numbers)
         chosen = self._choices.get(key)
         if chosen is None or len(chosen) != count:
@@ -65,16 +66,17 @@ class Gateways:
         return chosen
 
     def forget_deleted(self, topic_count: int) -> None:
-        """Drop what is kept of deleted topics once it is much."""
+        """Drop cached choices once many may be those of deleted topics."""
         if len(self._choices) > (2 * topic_count + 100) * (len(self.replicas) + 1):
             self._choices.clear()
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerView:
-    """zone: of the clients who see this; None where it is not known or has no gateway.
+    """The cluster as the clients of a zone see it.
 
-    controller_id: the lowest node id of the leaders; -1 where there is no gateway.
+    zone: of these clients; None if it is unknown, or none of its gateways answers.
+    controller_id: the lowest node id of the leaders; -1 if there is no gateway.
     """
 
     gateways: Gateways
@@ -83,12 +85,12 @@ class ListenerView:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Return all gateways of the listener, by node id."""
+        """All gateways of the listener, by node id."""
         return self.gateways.nodes
 
     @property
     def leaders(self) -> tuple[int, ...]:
-        """Return the node ids of those that take new work, of all zones."""
+        """The node ids of the gateways that take new work, of all zones."""
         return self.gateways.leaders
 
     @property
@@ -97,14 +99,14 @@ class ListenerView:
         return self.leaders[0] if self.leaders else -1
 
     def placements(self, topic: Topic) -> list[Placement]:
-        """Return where each partition of a topic is."""
+        """Return the placement of each partition of a topic."""
         placed = self._placed.get(topic.topic_id)
         if placed is None or len(placed) != len(topic.partition_numbers):
             placed = self._placed[topic.topic_id] = self._place(topic)
         return placed
 
     async def placements_in_turns(self, topic: Topic, turns: Turns) -> list[Placement]:
-        """Return the same; others run between the choices of two zones."""
+        """Return the same as placements(); other tasks run between the choices of two zones."""
         placed = self._placed.get(topic.topic_id)
         if placed is None or len(placed) != len(topic.partition_numbers):
             for zone in (self.zone, *self.gateways.replicas):
@@ -113,7 +115,7 @@ class ListenerView:
         return self.placements(topic)
 
     def _place(self, topic: Topic) -> list[Placement]:
-        """Partitions whose gateways are the same share a placement: those are few."""
+        """Partitions with the same gateways share a placement, so there are few of them."""
         gateways = self.gateways
         leaders = gateways.recommended(topic, self.zone)
         by_zone = [gateways.recommended(topic, zone) for zone in gateways.replicas]
@@ -132,17 +134,17 @@ class ListenerView:
         return list(map(placed, leaders, *by_zone))
 
     def forget_deleted(self, topic_count: int) -> None:
-        """Drop what is kept of deleted topics once it is much."""
+        """Drop cached placements once many may be those of deleted topics."""
         if len(self._placed) > 2 * topic_count + 100:
             self._placed.clear()
         self.gateways.forget_deleted(topic_count)
 
 
 class ClusterView:
-    """of() costs two dictionary look-ups while no gateway comes or goes.
+    """Makes and caches views; of() costs two dictionary look-ups while no gateway comes or goes.
 
-    absent: tells the incarnations that do not answer.
-    without_gateway: how many answers were made for clients whose zone has no gateway.
+    absent: returns the incarnations that do not answer.
+    without_gateway: how many answers went to clients whose zone has no gateway.
     """
 
     def __init__(
@@ -159,7 +161,7 @@ class ClusterView:
         self._views: dict[tuple[str, str | None], ListenerView] = {}
 
     def of_client(self, call: Call) -> ListenerView:
-        """Return what the client of a call sees now."""
+        """Return the present view of the client of a call."""
         zone = self.zones.of(call.peer, call.client_id).zone
         view = self.of(call.peer.listener, zone)
         if zone and view.zone is None:
@@ -167,7 +169,7 @@ class ClusterView:
         return view
 
     def of(self, listener: str, zone: str = "") -> ListenerView:
-        """Return what the clients of a listener and zone see now; "": zone unknown."""
+        """Return the present view of the clients of a listener and zone; "": zone unknown."""
         gateways = self._gateways.get(listener)
         if gateways is None or gateways.version != (self._state.gateways.version, self._absent()):
             gateways = self._gateways[listener] = self._make(listener)

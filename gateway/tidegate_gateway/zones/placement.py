@@ -1,20 +1,20 @@
-"""Which gateway a partition's clients are sent to, and who is shown as its replicas.
+"""Chooses the gateway that Metadata names as a partition's leader, and those it names as replicas.
 
-Any gateway serves any partition, so this only spreads the load and keeps traffic in its zone.  The
-leader that a client is told is the gateway recommended to its zone; without one there, or for a
-client whose zone is not known, the one recommended to all.
+Any gateway serves any partition, so this only spreads the load and keeps traffic in its zone.
+Metadata names to a client the leader that is recommended to the client's zone.  If that zone has no
+gateway, or is not known, Metadata names the leader recommended to all zones.
 
-Recommendation is rendezvous hashing with bounded load: the partitions of a topic choose one after
-the other the gateway that scores highest for them and has room, that is less than 1.25 times the
-mean, rounded up.  So few partitions move when a gateway comes or goes.  The bound is one of each
-topic: what clients are told of a topic does not change when another one is created.
+Recommendation is rendezvous hashing with bounded load.  One after the other, each partition of a
+topic chooses the gateway that scores highest for it and has room, that is less than 1.25 times the
+mean, rounded up.  So few partitions move when a gateway comes or goes.  The bound holds for each
+topic by itself: a new topic does not change the leaders of another one.
 
 Replicas and in-sync replicas are the same list of distinct live gateways: the leader, one of each
-other zone, then the rest in the order of node ids, cut to the replication factor that was asked
-for.  The factor is a label, and Kafka's clients take no duplicates, so the list is shorter where
-fewer gateways live; `kafka-topics` then shows that smaller number as ReplicationFactor.  No
-partition looks under-replicated, since both lists are always as long as each other.  CreateTopics
-answers the factor that was asked for.
+other zone, then the rest in the order of node ids, cut to the replication factor of the request
+that created the topic.  The factor is a label, and Kafka's clients accept no duplicates.  So the
+list is shorter if fewer gateways live; `kafka-topics` then shows that smaller number as
+ReplicationFactor.  Both lists always have the same length, so no partition looks under-replicated.
+CreateTopics answers the factor of its request.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ _Item = TypeVar("_Item", int, str)
 
 
 class Placement(NamedTuple):
-    """leader: NO_LEADER where nobody can be.  replicas: the leader first; do not change it.
+    """The node ids that Metadata names for a partition.
 
+    leader: NO_LEADER if there is no gateway.  replicas: the leader first; do not change the list.
     to_produce: all gateways of the client's zone, the leader first; empty if its zone has none.
     """
 
@@ -41,7 +42,7 @@ class Placement(NamedTuple):
 
 
 def recommend(topic_id: bytes, partition_count: int, node_ids: Sequence[int]) -> list[int]:
-    """Return the gateway for each partition of a topic; NO_LEADER where there are none."""
+    """Return the gateway for each partition of a topic; NO_LEADER if there is no gateway."""
     if not node_ids:
         return [NO_LEADER] * partition_count
     bound = most_of(partition_count, len(node_ids))
@@ -58,7 +59,10 @@ def recommend(topic_id: bytes, partition_count: int, node_ids: Sequence[int]) ->
 
 
 def most_of(partition_count: int, gateway_count: int) -> int:
-    """Return how many partitions of a topic one gateway leads at most: 1.25 times the mean."""
+    """Return how many partitions of a topic one gateway leads at most.
+
+    That is 1.25 times the mean, rounded up.
+    """
     return -(-5 * partition_count // (4 * gateway_count))
 
 
@@ -72,9 +76,10 @@ def place(
 ) -> Placement:
     """Place one partition.
 
-    of_zones: zone -> its recommended gateway, by zone.  zone_of: by node id, of all that may be
-    replicas; one that is in no value of of_zones may take no new work.  to_produce: of the client's
-    zone, by node id.
+    of_zones: zone -> the gateway recommended to it, sorted by zone.
+    zone_of: node id -> zone, of all possible replicas, sorted by node id.  Those that are not in
+      the values of of_zones may be gateways that take no new work.
+    to_produce: the gateways of the client's zone, sorted by node id.
     """
     if leader == NO_LEADER:
         return Placement(NO_LEADER, [], [])

@@ -1,15 +1,15 @@
-"""Which consumers read at a gateway of another zone than their own, and where to send them.
+"""Finds consumers that read at a gateway of another zone than theirs, and sends them to their own.
 
-A fetch that says client.rack is answered with the gateway recommended to its zone as preferred
-read replica, and without records (KIP-392).  Clients then fetch there for about five minutes
-(librdkafka; in the Java client metadata.max.age.ms), and from the leader again after that or when
-that gateway does not answer.  Meanwhile their next Metadata answer names it as leader: see
-client_racks.py.
+If a Fetch carries client.rack, the answer names the gateway recommended to that zone as preferred
+read replica, and holds no records (KIP-392).  The client then fetches there: for about five minutes
+in librdkafka, for metadata.max.age.ms in the Java client.  After that, or if that gateway does not
+answer, it fetches from the leader again.  Meanwhile its next Metadata answer names that gateway as
+leader: see client_racks.py.
 
-The Java client goes back to the leader at once if its metadata does not name the gateway among the
-partition's replicas, and librdkafka backs off when it is moved twice in a minute.  So nobody is
-sent to where it would not stay: only to replicas, as it was shown them before its rack was known,
-never to a gateway that drains, nor to another one of the same zone.
+The Java client returns to the leader at once if its metadata does not name the gateway as a replica
+of the partition, and librdkafka backs off when it is moved twice in a minute.  So a consumer is
+sent only where it stays: to one of the replicas that Metadata named before its rack was known,
+never to a draining gateway, and never from one gateway to another of the same zone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STAY: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """The view of a zone where a consumer should read, and the one that it was shown."""
+    """The view of the zone where a consumer should read, and the view that its Metadata showed."""
 
     _view: ListenerView
     _shown: ListenerView
@@ -46,7 +46,10 @@ class Elsewhere:
 
 
 class ReadSteering:
-    """own_zone: of this gateway.  moved: how many fetches were answered with another gateway."""
+    """Steers fetches.
+
+    own_zone: of this gateway.  moved: partitions whose fetch was answered with another gateway.
+    """
 
     def __init__(self, view: ClusterView, own_zone: str) -> None:
         self.moved = 0
@@ -54,7 +57,7 @@ class ReadSteering:
         self._own_zone = view.zones.maps.id_of(own_zone)
 
     def of(self, call: Call, rack: str) -> Elsewhere | None:
-        """Note the rack of a fetch; return where it should go, None if it is served here."""
+        """Note the rack of a fetch; return where to send it, None to serve it here."""
         if call.version < RACK_FROM:
             return None
         zones = self._view.zones

@@ -1,4 +1,4 @@
-"""Finds the zone of a client, by the rules of zones.py and what the cluster and settings know."""
+"""Finds the zone of a client, by the rules of zones.py and the zones that the gateway knows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ MAX_REMEMBERED: Final = 2000
 
 
 class ZoneFinder:
-    """of() costs two dictionary look-ups, once a client id was seen.
+    """Finds zones; of() costs two dictionary look-ups for a client id that it has seen.
 
-    A zone is known if a gateway has, or ever had, that zone, or a setting names it.  One that is
-    not may mean anything, so sources that come later go before it; but it stands where they say
-    nothing, for an operator to see.
+    A zone is known if a gateway has, or ever had, that zone, or if a setting names it.  A known
+    zone of a later source goes before an unknown one of an earlier source, since an unknown name
+    may mean anything.  If no source names a known zone, the unknown one stays, for an operator to
+    see.
     """
 
     def __init__(self, maps: ZoneMaps, gateways: GatewayTable) -> None:
@@ -32,7 +33,7 @@ class ZoneFinder:
         self._version = -1
 
     def of(self, peer: Peer, client_id: str) -> ClientZone:
-        """Return the zone of whoever sends a request."""
+        """Return the zone of the client that sends a request."""
         said, is_known = self._said(client_id)
         if is_known:
             return ClientZone(said, Source.CLIENT_ID)
@@ -46,7 +47,7 @@ class ZoneFinder:
         return ClientZone(rack, Source.RACK) if rack else NOWHERE
 
     def origin_of(self, listener: str, host: str) -> ClientZone:
-        """Return the zone of a connection as far as its listener or address tell it."""
+        """Return the zone of a connection by its listener, or else its address."""
         zone = self.maps.by_listener.get(listener, "")
         if zone:
             return ClientZone(zone, Source.LISTENER)
@@ -54,7 +55,7 @@ class ZoneFinder:
         return ClientZone(zone, Source.ADDRESS) if zone else NOWHERE
 
     def _said(self, client_id: str) -> tuple[str, bool]:
-        """Return the zone that a client id says, "" for none, and whether it is known."""
+        """Return the zone that a client id names, "" for none, and whether it is known."""
         version = self._gateways.version
         if version != self._version or len(self._by_client_id) > MAX_REMEMBERED:
             self._by_client_id.clear()

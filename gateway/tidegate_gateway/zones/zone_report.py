@@ -1,4 +1,4 @@
-"""What an operator is told of zones: who crosses them, and in a sentence each how to stop it.
+"""The report about zones for operators: the clients that cross zones, each with an advice.
 
 The figures are those of one gateway, since it started.
 """
@@ -19,7 +19,7 @@ def zone_report(
     """Return the report as builtins.
 
     Args:
-      zones: that have a gateway which takes new work.
+      zones: the zones with a gateway that takes new work.
       moved: partitions whose fetch was answered with a gateway of the client's zone.
       without_gateway: answers to clients whose zone has no gateway.
     """
@@ -46,13 +46,13 @@ def zone_report(
 
 
 def advice(client: ClientTraffic, zones: Collection[str], own_zone: str) -> str:
-    """Return what to do about a client's traffic; "" if it stays in its zone."""
+    """Return how to keep a client's traffic in its zone; "" if it stays there already."""
     produced, fetched = client.bytes.produced, client.bytes.fetched
     zone, source = client.zone
     if client.client_id == OTHERS:
         return "There are too many client ids to tell apart; give clients of one program one id."
     if not zone and len(zones) <= 1:
-        return ""  # there is no other one to cross into
+        return ""  # there is no other zone to cross into
     if not zone:
         return (
             "Its zone is not known: add ,zone=<its zone> to its client.id, or set client.rack if it"
@@ -62,9 +62,9 @@ def advice(client: ClientTraffic, zones: Collection[str], own_zone: str) -> str:
         return ""
     if zone not in zones:
         return _nearest(zone, zones) + (
-            f"Zone {zone} has no gateway that takes new work: if they drain, that is why; if there"
-            f" is none, run one there with broker.rack={zone}, or, if that is another name of a"
-            " zone that has one, say so in zone.id.map."
+            f"Zone {zone} has no gateway that takes new work. If all of its gateways drain, wait"
+            f" until that ends. If it has none, run one there with broker.rack={zone}; if it is"
+            " another name of a zone that has one, map it in zone.id.map."
         )
     if source is Source.RACK and produced[Kind.CROSS]:
         return (
@@ -77,10 +77,10 @@ def advice(client: ClientTraffic, zones: Collection[str], own_zone: str) -> str:
             f" their replication factor (a label here), or add ,zone={zone} to its client.id."
         )
     if zone == own_zone:
-        return "It crossed zones before its present zone was known, and does so no more."
+        return "It crossed zones before its present zone was known, and no longer does."
     return (
-        f"It knows gateways of zone {zone} from its next metadata on; if it goes on, it reaches"
-        f" none of them: check their advertised.listeners from zone {zone}."
+        f"It knows gateways of zone {zone} from its next metadata on. If it still crosses zones"
+        f" then, it reaches none of them: check their advertised.listeners from zone {zone}."
     )
 
 

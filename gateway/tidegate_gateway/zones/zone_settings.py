@@ -1,4 +1,4 @@
-"""The settings that say where clients are: zone.id.map, zone.listener.map, zone.cidr.map."""
+"""The settings that map clients to zones: zone.id.map, zone.listener.map, zone.cidr.map."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 
 class CidrMap:
-    """From addresses to zones.  Networks that hold each other are of one zone: _networks()."""
+    """Maps addresses to zones.  A network inside another is of the same zone: _check_overlaps()."""
 
     def __init__(self, zones: Mapping[Network, str]) -> None:
         """Sort the networks by size: a look-up costs one step for each length of prefix."""
@@ -35,13 +35,13 @@ class CidrMap:
         self._tables = sorted(tables.items(), key=lambda item: -item[0][1])
 
     def zone_of(self, host: str) -> str:
-        """Return the zone of an address; "" if it lies in no network, or is none."""
+        """Return the zone of an address; "" if no network holds it, or it is not an address."""
         try:
             address = ip_address(host)
         except ValueError:
             return ""
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped  # what a socket for both calls an IPv4 client
+            address = address.ipv4_mapped  # a dual-stack socket shows IPv4 clients mapped
         number, bits = int(address), address.max_prefixlen
         for (family, length), zones in self._tables:
             if family == address.version and (zone := zones.get(number >> (bits - length))):
@@ -51,14 +51,14 @@ class CidrMap:
 
 @dataclass(frozen=True, slots=True)
 class ZoneMaps:
-    """ids: zone name -> zone id.  by_listener: listener -> zone, by its id."""
+    """ids: zone name -> zone id.  by_listener: listener -> zone id."""
 
     ids: Mapping[str, str]
     by_listener: Mapping[str, str]
     by_address: CidrMap
 
     def id_of(self, zone: str) -> str:
-        """Return what a zone is called here, however it was written."""
+        """Return the id of a zone; a name without an id is its own id."""
         return self.ids.get(zone, zone)
 
 
@@ -66,7 +66,7 @@ def zone_maps(settings: BrokerSettings) -> ZoneMaps:
     """Read the settings.
 
     Raises:
-      SettingsError: with the setting and the item that is wrong.
+      SettingsError: names the setting and the wrong item.
     """
     ids = _pairs(ID_MAP, settings.items(ID_MAP), "=", "us-east-1a=use1-az4")
     for name, zone_id in ids.items():
@@ -88,10 +88,10 @@ def zone_maps(settings: BrokerSettings) -> ZoneMaps:
 
 
 def check_listeners(maps: ZoneMaps, settings: BrokerSettings, listeners: Collection[str]) -> None:
-    """Check that the listeners which settings name are there.
+    """Check that the listeners that settings name exist.
 
     Raises:
-      SettingsError: with the name that is wrong.
+      SettingsError: names the setting and the missing listener.
     """
     named = [(LISTENER_MAP, each) for each in maps.by_listener]
     named += [(PROXIED, each) for each in sorted(proxied_listeners(settings))]
@@ -127,7 +127,7 @@ def _pairs(setting: str, items: Iterable[str], separator: str, example: str) -> 
 
 
 def _networks(text: str, id_of: Callable[[str], str]) -> dict[Network, str]:
-    """Read `zone@cidr,cidr<>zone@cidr`, which is how others write such a map."""
+    """Read `zone@cidr,cidr<>zone@cidr`, the notation of other products for such a map."""
     zones: dict[Network, str] = {}
     for part in filter(None, (each.strip() for each in text.split("<>"))):
         name, found, cidrs = part.partition("@")
@@ -146,10 +146,10 @@ def _networks(text: str, id_of: Callable[[str], str]) -> dict[Network, str]:
 
 
 def _check_overlaps(zones: Mapping[Network, str]) -> None:
-    """Refuse a network of one zone in a network of another.
+    """Refuse a network of one zone inside a network of another.
 
-    Sorted by where they begin, a network comes behind all that hold it, so that one look at each is
-    enough, also in a map of thousands.
+    Sorted by first address and prefix length, a network comes after all networks that hold it.  So
+    one pass is enough, also for a map of thousands.
     """
     around: list[Network] = []  # each holds the next
     for network in sorted(zones, key=_place):
@@ -182,18 +182,18 @@ def _network(text: str) -> Network:
         length = network.prefixlen - _MAPPED.prefixlen
         inside = IPv4Network((int(network.network_address) & 0xFFFF_FFFF, length))
         raise SettingsError(
-            f"{CIDR_MAP}: {text!r} holds nobody, since IPv4 clients are known by their IPv4"
+            f"{CIDR_MAP}: {text!r} matches no client, since IPv4 clients are known by their IPv4"
             f" addresses; write {inside}"
         )
     return network
 
 
 def _what_to_write(text: str) -> str:
-    """Return what was meant; "" if that cannot be told."""
+    """Return how to write the network that was probably meant; "" if that is unclear."""
     if ";" in text or "@" in text:
         return f"networks are divided by commas and zones by <>, as in {_CIDR_EXAMPLE}"
     try:
         network = ip_network(text, strict=False)
     except ValueError:
         return ""
-    return f"it has bits set behind its prefix; write {network}"
+    return f"it has bits set after its prefix; write {network}"

@@ -1,11 +1,12 @@
-"""How many bytes clients produce and fetch in their own zone, and who crosses zones.
+"""Counts the bytes that clients produce and fetch in their own zone and across zones.
 
-The hot paths only add to two numbers of their connection (call.Peer).  Those are booked, under the
-client's zone as it is known then, when somebody asks for the figures and when the connection ends.
+The hot paths only add to two numbers of their connection (call.Peer).  When a reader asks for the
+figures, and when the connection ends, these numbers are booked under the zone that the client has
+at that moment.
 
-Clients are told apart by client id.  MAX_CLIENTS have figures of their own.  Where one more comes,
-the one that crossed zones least gives its place up, and what it did is booked for others together:
-so client ids that are made at random do not hide who crosses.
+Clients are distinguished by client id.  At most MAX_CLIENTS have figures of their own.  For one
+more, the client that crossed zones least loses its figures: they are added to those of OTHERS.  So
+random client ids do not hide the clients that cross zones.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ OTHERS: Final = "other clients"
 
 
 class Kind(Enum):
-    """Where a client's bytes went."""
+    """Whether a client's bytes stayed in its zone."""
 
     SAME = "same"
     CROSS = "cross"
@@ -47,37 +48,37 @@ class Bytes:
 
 @dataclass(slots=True)
 class ClientTraffic:
-    """One client id.  zone: as it was known last."""
+    """The figures of one client id.  zone: the one found last."""
 
     client_id: str
     zone: ClientZone = NOWHERE
     bytes: Bytes = field(default_factory=Bytes)
 
     def crossing(self) -> tuple[int, int]:
-        """Return how many of its bytes crossed zones, and how many may have."""
+        """Return how many of its bytes crossed zones, and how many may have (zone unknown)."""
         made, read = self.bytes.produced, self.bytes.fetched
         return made[Kind.CROSS] + read[Kind.CROSS], made[Kind.UNKNOWN] + read[Kind.UNKNOWN]
 
 
 class ZoneTraffic:
-    """See the module's head."""
+    """The figures of all clients; see the module's head."""
 
     def __init__(self, finder: ZoneFinder, own_zone: str) -> None:
         self.own_zone = finder.maps.id_of(own_zone)
         self.totals = Bytes()
         self.clients: dict[str, ClientTraffic] = {}
         self._finder = finder
-        # Each client but OTHERS once, with what crossing() was some time ago; a number for ties.
+        # Each client but OTHERS once: an earlier value of crossing(), a number for ties, its name.
         self._by_crossing: list[tuple[tuple[int, int], int, str]] = []
         self._came = 0
 
     def book_all(self, peers: Iterable[Peer]) -> None:
-        """Book what the open connections did, before the figures are read."""
+        """Book the bytes of the open connections, before the figures are read."""
         for peer in peers:
             self.book(peer)
 
     def book(self, peer: Peer) -> None:
-        """Book what a connection did since it was booked last."""
+        """Book the bytes of a connection since its last booking."""
         produced, fetched = peer.produced_bytes, peer.fetched_bytes
         if not produced and not fetched:
             return
@@ -107,10 +108,11 @@ class ZoneTraffic:
         return client
 
     def _make_room(self) -> None:
-        """Forget the client that crossed least, once there are too many.
+        """If there are too many clients, drop the one that crossed zones least.
 
-        What crossed only grows, so the first of the heap that is up to date is the least of all;
-        and each that is not was booked since it was looked at last, which pays for the look.
+        crossing() only grows, so the first element of the heap that is up to date is the least of
+        all.  Each element that is not up to date was booked since its last look, so looks cost no
+        more than bookings.
         """
         if len(self._by_crossing) < MAX_CLIENTS:
             return

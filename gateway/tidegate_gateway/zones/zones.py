@@ -1,16 +1,16 @@
-"""In which zone a client is, from what is known of it: plain code.
+"""Reads the zone of a client from its client id.  Plain code.
 
-Said by itself first, then guessed, in this order (docs/architecture.md, "Zones"); the first zone
-that is known counts, or else the first one:
-1. a key in client.id, as any vendor's clients have it: `app,zone=us-east-1a`,
+The zone of a client has four sources (docs/architecture.md, "Zones").  The first source with a
+known zone counts; if no source has one, the first source with any zone:
+1. a key in client.id, as the clients of several vendors have it: `app,zone=us-east-1a`,
    `automq_type=producer&automq_az=us-east-1a&app`, `ws_az=use1-az4`;
 2. client.rack, which only Fetch carries (see client_racks.py);
-3. the listener it came in by (zone.listener.map);
-4. its source address (zone.cidr.map).
+3. the listener of the connection (zone.listener.map);
+4. the source address of the connection (zone.cidr.map).
 
-Tools append to a client.id what tells their clients apart (`-0`, `-StreamThread-1-consumer`), so a
-zone that nobody knows is tried again without its last parts.  Names that mean the same place are
-one zone, called by its id (zone.id.map).
+Tools append suffixes to a client.id to distinguish their clients, such as `-0` and
+`-StreamThread-1-consumer`.  So an unknown zone is tried again without its last parts.  Several
+names of the same place are one zone, called by its id (zone.id.map).
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ KEYS: Final = frozenset(
         "zone",
     }
 )
-# A client id may have 32 KiB; what says a zone stands in its first words.
+# A client id may have 32 KiB; the key of the zone is among its first words.
 MAX_LOOKED_AT: Final = 1024
 MAX_ZONE: Final = 255
-"""Characters of a zone that a client says; what it says is kept and shown."""
+"""Characters of a zone that a client names: the gateway keeps and shows the name."""
 _SEPARATORS = re.compile(r"[, |&;]")
 
 
 def said_in_client_id(client_id: str) -> str:
-    """Return the zone that a client id says, with whatever was appended to it; "" for none.
+    """Return the zone that a client id names, including any appended suffix; "" for none.
 
-    Keys count at the start of a word only: `timezone=` says nothing.
+    A key counts only at the start of a word: `timezone=` names no zone.
     """
     for word in _words(client_id[:MAX_LOOKED_AT]):
         key, _, said = word.partition("=")
@@ -52,9 +52,9 @@ def said_in_client_id(client_id: str) -> str:
 
 
 def _words(client_id: str) -> Iterator[str]:
-    """Return the words, decoded: AutoMQ's values are URL-encoded.
+    """Yield the words, decoded: AutoMQ's values are URL-encoded.
 
-    Some tools encode the equals signs, too, and then also what separates words.
+    Some tools encode the equals signs, too, and then also the separators between words.
     """
     for word in _SEPARATORS.split(client_id):
         decoded = unquote(word)
@@ -65,7 +65,7 @@ def _words(client_id: str) -> Iterator[str]:
 
 
 def without_suffixes(said: str, known: Collection[str]) -> str:
-    """Return the longest beginning of `said`, cut at dashes, that is a known zone; else all."""
+    """Return the longest prefix of `said`, cut at dashes, that is a known zone; else all of it."""
     return next((each for each in _beginnings(said) if each in known), said)
 
 
