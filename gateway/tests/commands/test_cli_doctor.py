@@ -112,7 +112,7 @@ def test_a_gateway_that_answers_anyone_says_so_at_its_start(tmp_path: Path) -> N
     with serving(*dev, *peer, cwd=tmp_path) as process:
         code, errors = process.stop()
     assert code == 0
-    assert "whoever reaches peer.listener may read all records" in errors
+    assert "any client that reaches peer.listener may read all records" in errors
 
 
 def test_what_dev_made_is_looked_at_where_nothing_else_was_run(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_what_dev_made_is_looked_at_where_nothing_else_was_run(tmp_path: Path) -
         done = tidegate("doctor", *FREE, cwd=tmp_path)
         cluster_id = process.said["cluster_id"]
     assert done.returncode == 0, done.stdout
-    assert "tidegate-data is looked at" in done.stdout
+    assert "checking tidegate-data of `dev`" in done.stdout
     assert f"cluster is {cluster_id}" in done.stdout
     assert not (tmp_path / "data").exists()
     (tmp_path / "data").mkdir()

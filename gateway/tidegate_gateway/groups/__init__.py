@@ -1,1 +1,1 @@
-"""Consumer groups on the gateway that hosts them: claims, timers and parked requests."""
+"""Consumer groups on the gateway that serves them: claims, timers and parked requests."""

@@ -1,4 +1,4 @@
-"""The claims of this gateway on groups: taken, doubted, released, forgotten."""
+"""The claims of this gateway on groups: it takes, doubts, releases and forgets them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tidegate_coordination.rules.proposal import Proposal
 
 
 class GroupClaims:
-    """uncertain: ids of groups whose claim is taken anew before the gateway serves them again.
+    """uncertain: ids of groups whose claim the gateway takes again before it serves them.
 
-    is_leaving: no claim is taken any more.
+    is_leaving: the gateway takes no more claims.
     """
 
     def __init__(self, coordinator: Coordinator) -> None:
@@ -31,29 +31,29 @@ class GroupClaims:
 
     @property
     def may_serve(self) -> bool:
-        """Whether this gateway may serve groups, by what the replica knows of it."""
+        """Whether this gateway may serve groups, by the replica's state."""
         return may_serve(self._coordinator.state, self._coordinator.incarnation)
 
     def holds(self, group_id: str, epoch: int) -> bool:
-        """Tell whether the claim is still this gateway's, as far as the replica knows."""
+        """Return whether the claim is still this gateway's, by the replica's state."""
         claim = self._coordinator.state.claims.get(group_claim(group_id))
         return claim is not None and claim == (self._coordinator.incarnation, epoch)
 
     def own_epoch(self, group_id: str) -> int | None:
-        """Return the epoch of a claim that this gateway may serve by, without taking it."""
+        """Return the epoch of a claim that this gateway holds; None if it must take the claim."""
         claim = self._coordinator.state.claims.get(group_claim(group_id))
         if claim is None or self.is_leaving or group_id in self.uncertain:
             return None
         return claim.epoch if claim.incarnation == self._coordinator.incarnation else None
 
     def is_durable(self, group_id: str) -> bool:
-        """Tell whether the state knows the group."""
+        """Return whether the state has the group."""
         return self._coordinator.state.groups.get(group_id) is not None
 
     async def take(self, group_id: str, *, create: bool) -> int | Refusal:
-        """Take a claim that no gateway holds; return its epoch.
+        """Take a claim that no other gateway holds; return its epoch.
 
-        create: take it although nothing durable is known of the group.
+        create: take it even if the state does not have the group.
 
         Raises:
           CoordinatorUnavailable, ProposalFailed
@@ -94,15 +94,18 @@ class GroupClaims:
             self._submit_once(group_id, ForgetGroup(group_id))
 
     async def settle(self) -> None:
-        """Wait until all that was submitted before is decided.
+        """Wait until all proposals submitted before are decided.
 
         Raises:
           CoordinatorUnavailable
         """
-        await self._coordinator.propose(Renew())  # after them all
+        await self._coordinator.propose(Renew())  # decided after them
 
     def forget_certain(self) -> None:
-        """A claim that is gone has to be taken anew anyway; else every made-up id would stay."""
+        """Drop ids whose claim is not this gateway's: it must take such a claim again anyway.
+
+        Otherwise every invented id would stay in memory.
+        """
         claims, me = self._coordinator.state.claims, self._coordinator.incarnation
         for group_id in list(self.uncertain):
             claim = claims.get(group_claim(group_id))
@@ -110,9 +113,9 @@ class GroupClaims:
                 self.uncertain.discard(group_id)
 
     def forget_strays(self, hosted: Collection[str]) -> None:
-        """Drop claims on groups that are known neither here nor in the log, if seen twice.
+        """Drop claims on groups that are neither hosted here nor in the state, in two calls.
 
-        The client that asked for one may have gone before the claim was committed, and a restart
+        Such a claim stays if its client left before the claim was committed; a restarted gateway
         inherits some.
         """
         if self.is_leaving:
@@ -132,7 +135,7 @@ class GroupClaims:
         return {each.removeprefix(GROUP_CLAIMS) for each in state.claims.held_by(me, GROUP_CLAIMS)}
 
     def _submit_once(self, group_id: str, proposal: Proposal[None]) -> None:
-        """Unless one for the group is on its way: the log may not answer for long."""
+        """Submit a proposal unless one for the group waits: the log may not answer for long."""
         if group_id in self._releasing:
             return
         self._releasing.add(group_id)
@@ -148,8 +151,8 @@ class GroupClaims:
 
 
 def _done(_answer: object) -> None:
-    """No caller waits for it."""
+    """Ignore the answer: no caller waits for it."""
 
 
 def failed(_failure: Failure) -> None:
-    """The claim stays; it is asked for again, or ends with this gateway's lease."""
+    """Keep the claim: the gateway proposes again, or its lease expires."""

@@ -1,12 +1,13 @@
 """The groups that this gateway serves.
 
-A group is served by the gateway that holds its claim; a gateway that is asked for one without a
-live holder takes the claim.  Its machine is restored from the state, kept while somebody is in it,
-and dropped when it is empty, since the state knows all that matters of an empty group.
+The gateway that holds a group's claim serves the group.  If the claim has no live holder, a gateway
+that gets a request for the group takes the claim.  It restores the group's machine from the state,
+keeps it while the group has members, and drops it when the group is empty: the state has all that
+matters of an empty group.
 
-The machines decide; this module carries out what they say, sets their timers, and lets joins and
-syncs wait.  Nothing here is decided by what a gateway believes to hold: commits and assignments are
-proposals that are refused when the claim has gone to another
+The machines decide; this module carries out their effects, sets their timers, and parks joins and
+syncs.  A gateway may believe in a claim that it has lost.  So commits and assignments are
+proposals, which the log's rules refuse if another gateway has the claim
 (docs/architecture.md, "Consumer groups").
 """
 
@@ -54,15 +55,15 @@ from .hosted_groups import HostedGroups
 
 SETTLE_SECONDS = 30.0
 TOUCH_MS = 60_000
-"""An empty group that is joined is written anew when it has been empty this long."""
+"""If a group was empty this long, its first join writes its record again."""
 
 
 class GroupManager:
-    """What the handlers of group requests ask.
+    """Serves the handlers of group requests.
 
     Args:
       rng: for member ids; passed in so that a run can be repeated.
-      absent: tells the incarnations that do not answer.
+      absent: returns the incarnations that do not answer.
     """
 
     def __init__(
@@ -79,19 +80,19 @@ class GroupManager:
         self._groups = HostedGroups(coordinator, settings, absent)
 
     async def run(self) -> None:
-        """Let the timers of all groups run; forever."""
+        """Run the timers of all groups, forever."""
         await self._groups.run()
 
     async def hand_over(self) -> None:
-        """Serve no group any more, so that others may: before this gateway leaves.
+        """Release all groups before this gateway leaves, so that other gateways serve them.
 
         Raises:
-          CoordinatorUnavailable: the claims are not given up yet; the lease will see to it.
+          CoordinatorUnavailable: the claims may not be released; they end when the lease expires.
         """
         await self._groups.hand_over()
 
     def step_aside(self) -> None:
-        """Leave the groups to others, if there are others, while this gateway drains."""
+        """Release the groups while this gateway drains, if other gateways can serve them."""
         self._groups.step_aside()
 
     def fresh_id(self) -> str:
@@ -99,7 +100,7 @@ class GroupManager:
         return str(UUID(bytes=self._rng.randbytes(16), version=4))
 
     async def join(self, group_id: str, request: JoinRequest) -> JoinAnswer:
-        """Join a member; waits for the rebalance."""
+        """Join a member; wait for the rebalance."""
         if not group_id:
             return JoinAnswer(Refusal.INVALID_GROUP_ID, request.member_id)
         hosted = await self._host(group_id, create=not request.member_id)
@@ -119,7 +120,7 @@ class GroupManager:
         return JoinAnswer(self._no_answer, request.member_id)
 
     async def sync(self, group_id: str, request: SyncRequest) -> SyncAnswer:
-        """Return the member's assignment; waits until the leader's is durable."""
+        """Return the member's assignment; wait until the leader's assignments are durable."""
         hosted = await self._host(group_id)
         if isinstance(hosted, Refusal):
             return SyncAnswer(hosted)
@@ -136,7 +137,7 @@ class GroupManager:
     async def heartbeat(
         self, group_id: str, member: MemberIdentity, generation: int
     ) -> Refusal | None:
-        """Note that a member lives."""
+        """Restart a member's session timer; return the refusal, or None."""
         hosted = await self._host(group_id)
         if isinstance(hosted, Refusal):
             return hosted
@@ -164,10 +165,10 @@ class GroupManager:
         generation: int,
         offsets: Sequence[OffsetToCommit],
     ) -> list[bool] | Refusal:
-        """Commit offsets; per offset, whether its partition exists.
+        """Commit offsets; return for each offset whether its partition exists.
 
         Raises:
-          ProposalFailed: they do not fit in an entry of the metadata log.
+          ProposalFailed: the offsets do not fit in an entry of the metadata log.
         """
         hosted = await self._host(group_id, create=generation < 0)
         if isinstance(hosted, Refusal):
@@ -208,14 +209,14 @@ class GroupManager:
     async def delete_offsets(
         self, group_id: str, partitions: Sequence[tuple[bytes, int]]
     ) -> list[bool] | OffsetDeletionRefusal | Refusal:
-        """Delete committed offsets; per partition, False when its topic is subscribed to."""
+        """Delete committed offsets; return for each partition False if its topic is subscribed."""
         try:
             return await self._coordinator.propose(DeleteOffsets(group_id, tuple(partitions)))
         except (CoordinatorUnavailable, ProposalFailed):
             return Refusal.UNAVAILABLE
 
     async def describe(self, group_ids: Sequence[str]) -> list[Description | Refusal | None]:
-        """Return what people may see of groups; None for one that does not exist."""
+        """Return the descriptions of groups for tools; None for one that does not exist."""
         try:
             await self._coordinator.catch_up()
         except CoordinatorUnavailable:
@@ -235,17 +236,14 @@ class GroupManager:
         return self._groups.describe(group_id)
 
     def candidates(self, listener: str) -> dict[int, Gateway]:
-        """Return the gateways that share the groups nobody holds now, by node id.
+        """Return the gateways that share the groups without a claim, by node id.
 
-        listener: of who asks.
+        listener: the client's.
         """
         return self._groups.candidates(listener)
 
     def list_groups(self, listener: str) -> Iterator[tuple[str, Description | None]]:
-        """Yield all groups.
-
-        Those have a description that this gateway serves, or would serve if somebody asked there.
-        """
+        """Yield all groups; with a description those that this gateway serves or would serve."""
         return self._groups.list_groups(listener)
 
     # ---- inner steps
@@ -256,7 +254,7 @@ class GroupManager:
         if self._coordinator.is_cut_off:
             return Refusal.NOT_COORDINATOR  # another gateway may serve it by now
         if self._coordinator.standstill.is_recent:
-            # Its claim may have gone to another meanwhile, and its replica not know it yet.
+            # Another gateway may have taken the claim, and this replica not have read that yet.
             try:
                 await self._coordinator.catch_up()
             except CoordinatorUnavailable:
@@ -268,24 +266,33 @@ class GroupManager:
 
     @property
     def _no_answer(self) -> Refusal:
-        """What is told to who waited in vain; Sarama stays here unless it is told to go."""
+        """The error of a join or sync that timed out.
+
+        Sarama stays at this gateway until it gets NOT_COORDINATOR.
+        """
         return Refusal.NOT_COORDINATOR if self._coordinator.is_cut_off else Refusal.UNAVAILABLE
 
     def _has_no_room(self, hosted: HostedGroup, request: JoinRequest) -> bool:
-        """Once all groups together hold too much, who is in a group may stay, but not grow."""
+        """Return whether to refuse a join: all groups hold too many bytes, and it would add more.
+
+        A member that does not grow may stay.
+        """
         if self._groups.hosted_bytes <= self.settings.max_hosted_bytes:
             return False
         member = hosted.machine.roster.members.get(request.member_id)
         return member is None or request.size_bytes > member.size_bytes
 
     async def _touch_long_empty(self, hosted: HostedGroup) -> bool:
-        """Keep offsets from expiring while a group begins anew; True when the claim is lost."""
+        """Write an empty group's record, so that its offsets do not expire while it is rejoined.
+
+        Return whether to refuse the join: the claim is lost, or the write failed.
+        """
         state = self._coordinator.state
         group = state.groups.get(hosted.machine.group_id)
         if group is None or hosted.machine.state is not State.EMPTY:
             return False
         if group.members or group.generation != hosted.machine.generation:
-            return False  # it became empty just now; the record of that is on its way
+            return False  # it became empty just now; its record is not committed yet
         if state.log_time_ms - group.empty_since_ms < TOUCH_MS or not group.protocol_type:
             return False
         with self._groups.pinned(hosted):
@@ -301,7 +308,10 @@ class GroupManager:
         return answer if sure is answer.refusal else JoinAnswer(sure, answer.member_id)
 
     async def _sure(self, hosted: HostedGroup, refusal: Refusal | None) -> Refusal | None:
-        """A member is not told that it is unknown by a gateway that lost the group unawares."""
+        """Return the refusal, or NOT_COORDINATOR if this gateway has lost the group.
+
+        A gateway that has not noticed the loss must not answer a member that it is unknown.
+        """
         if refusal not in _FATAL_TO_MEMBERS:
             return refusal
         try:

@@ -1,7 +1,7 @@
-"""The timers of the groups that this gateway serves.  One task serves them all.
+"""The timers of the groups that this gateway serves.  One task runs them all.
 
 They restart after a stall, and stand still while the gateway is cut off: in both cases the gateway
-could not take the members' heartbeats.
+could not handle the members' heartbeats.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import trio
 from .hosted_group import HostedGroup
 
 STALL_SECONDS = 3.0
-# Of a machine whose tick failed: the others' timers, and all else, come before it again.
+# The delay after a failed tick: the timers of other groups, and other work, run before its retry.
 TICK_AGAIN_SECONDS = 5.0
 
 
@@ -29,11 +29,14 @@ class GroupTimers:
         self.stand_still = False
 
     def wake(self) -> None:
-        """Let sleep() return, so that its caller looks again."""
+        """Let sleep() return, so that its caller checks the timers again."""
         self._wake.set()
 
     def set(self, hosted: HostedGroup) -> None:
-        """A timer that turns out to be early costs a look; so heartbeats set none."""
+        """Set the group's timer to its next deadline, if that is earlier.
+
+        A timer that fires too early costs only a check, so heartbeats do not move it.
+        """
         deadline = hosted.machine.next_deadline()
         if deadline < hosted.timer_at:
             self._arm(hosted, deadline)
@@ -44,12 +47,12 @@ class GroupTimers:
         heappush(self._heap, (at, hosted.machine.group_id))
 
     def tick_due(self, now: float) -> None:
-        """Let each machine whose timer is due act."""
+        """Tick each machine whose timer is due."""
         while self._heap and self._heap[0][0] <= now:
             at, group_id = heappop(self._heap)
             hosted = self._hosted.get(group_id)
             if hosted is None or hosted.timer_at != at:
-                continue  # of a machine that is gone, or overtaken by an earlier timer
+                continue  # the machine was dropped, or an earlier timer replaced this one
             hosted.timer_at = inf
             try:
                 hosted.machine.tick(now)
@@ -69,7 +72,7 @@ class GroupTimers:
             self.restart()
 
     def heed_cut_off(self, is_cut_off: bool) -> None:
-        """While another gateway may serve the groups, timers stand still and no request waits."""
+        """Stop timers and release parked requests while another gateway may serve the groups."""
         before, self.stand_still = self.stand_still, is_cut_off
         if before and not is_cut_off:
             self.restart()
@@ -78,6 +81,6 @@ class GroupTimers:
                 hosted.send_away()
 
     def restart(self) -> None:
-        """Give every member its whole time again."""
+        """Restart every member's timers with their whole time."""
         for hosted in self._hosted.values():
             hosted.machine.restart_timers(trio.current_time())

@@ -1,4 +1,4 @@
-"""One group on the gateway that serves it: its machine, and who waits for it."""
+"""One group on the gateway that serves it: its machine, and the parked requests."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ class Waiter:
 
 @dataclass(slots=True)
 class HostedGroup:
-    """A machine with its effects carried out.
+    """A machine whose effects are carried out.
 
-    on_change is called after every event, for the timers; on_lost when the claim turned out to be
-    lost, or a record could not be appended.
+    on_change: called after every event, for the timers.
+    on_lost: called when the claim is lost, or a record could not be appended.
+    stored: set when callers of settle() must check the machine again.
     """
 
     machine: ClassicGroup
@@ -48,13 +49,13 @@ class HostedGroup:
     stored: trio.Event = field(default_factory=trio.Event)
 
     def park(self) -> int:
-        """Return a ticket for a request that is about to be given to the machine."""
+        """Park a request; return its ticket, which the caller gives to the machine."""
         self.last_ticket += 1
         self.waiters[self.last_ticket] = Waiter()
         return self.last_ticket
 
     async def wait(self, ticket: int, timeout_seconds: float) -> JoinAnswer | SyncAnswer | None:
-        """Return the answer to a ticket, or None when it did not come in time."""
+        """Return the answer to a ticket, or None if there is none in time."""
         waiter = self.waiters[ticket]
         try:
             with trio.move_on_after(timeout_seconds):
@@ -64,9 +65,9 @@ class HostedGroup:
         return waiter.answer
 
     async def settle(self, timeout_seconds: float) -> None:
-        """Wait until all that the machine wants durable is durable, within the time.
+        """Wait until all records of the machine are durable, at most timeout_seconds.
 
-        Not while the gateway is cut off from the metadata log.
+        Return at once while the gateway is cut off from the metadata log.
         """
         with trio.move_on_after(timeout_seconds):
             while self.machine.storing and not self.coordinator.is_cut_off:
@@ -75,8 +76,8 @@ class HostedGroup:
     def carry_out(self) -> None:
         """Carry out the machine's effects.
 
-        Records are appended in the order of their submission, so nobody has to wait for one to
-        submit the next; an append that takes long delays this group's syncs and nothing else.
+        The log appends records in the order of their submission, so a machine submits the next
+        record without waiting.  A slow append delays only this group's syncs.
         """
         for effect in self.machine.take_effects():
             match effect:
@@ -91,13 +92,13 @@ class HostedGroup:
         self.on_change(self)
 
     def send_away(self) -> None:
-        """Let nobody wait any longer; the machine goes on as it is."""
+        """End the wait of all parked requests without an answer; the machine stays unchanged."""
         for waiter in self.waiters.values():
             waiter.done.set()
         self._wake()
 
     def give_up(self, refusal: Refusal) -> None:
-        """Answer all who wait with the refusal."""
+        """Abandon the machine; answer all parked requests with the refusal."""
         self.machine.abandon(refusal)
         for effect in self.machine.take_effects():
             if isinstance(effect, Answer):
@@ -106,7 +107,7 @@ class HostedGroup:
 
     def _answer(self, ticket: int, value: JoinAnswer | SyncAnswer) -> None:
         waiter = self.waiters.get(ticket)
-        if waiter is not None:  # else its connection is gone
+        if waiter is not None:  # else its connection is closed, or it timed out
             waiter.answer = value
             waiter.done.set()
 
@@ -121,7 +122,7 @@ class HostedGroup:
         self.carry_out()
 
     def _wake(self) -> None:
-        """Let those who settle look again."""
+        """Let the callers of settle() check the machine again."""
         self.stored.set()
         self.stored = trio.Event()
 

@@ -1,8 +1,9 @@
-"""The machines of the groups that this gateway serves: coming, going, and the task that runs them.
+"""The machines of the groups that this gateway serves, and the task that runs them.
 
-The task looks up at least once a second while a group is hosted, for two reasons: to notice a claim
-(group_claims.py) that went to another, and to notice that the process itself was stopped, after
-which all timers (group_timers.py) restart (docs/architecture.md, "Consumer groups").
+While the gateway hosts a group, the task wakes at least once a second, for two reasons.  It drops a
+group whose claim (group_claims.py) another gateway took.  And it notices that the process itself
+was stopped, after which all timers (group_timers.py) restart
+(docs/architecture.md, "Consumer groups").
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ from .hosted_group import HostedGroup
 LOOK_SECONDS = 1.0
 ADOPT_SECONDS = 10.0
 GROUP_BYTES = 4096
-"""What a machine costs without anybody in it."""
+"""The memory of a machine without members."""
 
 
 class HostedGroups:
-    """By group id.  hosted_bytes: what all of them cost, with what their members sent.
+    """The machines by group id.
 
-    absent: tells the incarnations that do not answer.
+    absent: returns the incarnations that do not answer.
+    hosted_bytes: the memory of all machines, with the metadata that their members sent.
     """
 
     def __init__(
@@ -62,13 +64,13 @@ class HostedGroups:
         return self._hosted.get(group_id)
 
     def holds(self, hosted: HostedGroup) -> bool:
-        """Tell whether the claim is still this gateway's, as far as the replica knows."""
+        """Return whether the claim is still this gateway's, by the replica's state."""
         return self._claims.holds(hosted.machine.group_id, hosted.machine.claim_epoch)
 
     async def host(self, group_id: str, *, create: bool) -> HostedGroup | Refusal:
-        """Return a group's machine, taking the claim if nobody holds it.
+        """Return a group's machine; take the claim if no other gateway holds it.
 
-        create: take it although nothing durable is known of the group.
+        create: take it even if the state does not have the group.
 
         Raises:
           CoordinatorUnavailable, ProposalFailed
@@ -85,10 +87,10 @@ class HostedGroups:
         return self._present(group_id) or self._restore(group_id, epoch)
 
     def lose(self, hosted: HostedGroup, refusal: Refusal) -> None:
-        """Stop serving a group; whoever waits is answered with the refusal.
+        """Stop serving a group; answer its parked requests with the refusal.
 
-        Records of its machine may still be on their way, so before it is served again the claim is
-        asked for anew, behind them.
+        Records of its machine may still be undecided.  So before the gateway serves the group
+        again, it takes the claim again, and the log decides that after them.
         """
         if self._hosted.get(hosted.machine.group_id) is hosted:
             self._claims.uncertain.add(hosted.machine.group_id)
@@ -102,9 +104,9 @@ class HostedGroups:
             self.hosted_bytes -= hosted.counted_bytes
 
     def drop_if_idle(self, hosted: HostedGroup) -> None:
-        """Drop a machine that holds nothing the state does not hold too.
+        """Drop a machine if the state holds all of it.
 
-        A group that never became durable goes altogether.
+        Forget a group that never became durable.
         """
         group_id = hosted.machine.group_id
         pinned = group_id in self._pins or hosted.waiters
@@ -116,7 +118,7 @@ class HostedGroups:
 
     @contextmanager
     def pinned(self, hosted: HostedGroup) -> Generator[None, None, None]:
-        """Keep a machine in memory although it is idle."""
+        """Keep a machine in memory even if it is idle."""
         group_id = hosted.machine.group_id
         self._pins[group_id] = self._pins.get(group_id, 0) + 1
         try:
@@ -127,7 +129,7 @@ class HostedGroups:
                 del self._pins[group_id]
 
     def describe(self, group_id: str) -> Description | None:
-        """Return a group as its machine, or else the state, knows it."""
+        """Return a group's description from its machine, or else from the state."""
         hosted = self._hosted.get(group_id)
         if hosted is not None:
             return hosted.machine.describe()
@@ -139,16 +141,16 @@ class HostedGroups:
         ).describe()
 
     def candidates(self, listener: str | None = None) -> dict[int, Gateway]:
-        """Return the gateways that share the groups nobody holds now, by node id.
+        """Return the gateways that share the groups without a claim, by node id.
 
-        listener: see candidates().
+        listener: see placement/groups.py.
         """
         return candidates(self._coordinator.state, self._absent(), listener)
 
     def list_groups(self, listener: str) -> Iterator[tuple[str, Description | None]]:
-        """Yield all groups, those with a description that are this gateway's to serve.
+        """Yield all groups; with a description those that this gateway serves or would serve.
 
-        Tools ask all gateways, of their listener.  Others may run between two groups.
+        A tool asks all gateways of its listener.  Other tasks may run between two groups.
         """
         state, me = self._coordinator.state, self._coordinator.incarnation
         ids = {each.group_id for each in state.groups} | self._hosted.keys()
@@ -159,7 +161,7 @@ class HostedGroups:
             yield group_id, self.describe(group_id) if is_own else None
 
     async def hand_over(self) -> None:
-        """Drop all machines and release all claims.
+        """Drop all machines, release all claims, and take no more claims.
 
         Raises:
           CoordinatorUnavailable
@@ -169,9 +171,10 @@ class HostedGroups:
         await self._claims.settle()
 
     def step_aside(self) -> None:
-        """Do the same, but for good only as long as this gateway drains and others do not.
+        """Drop all machines and release all claims while other gateways must serve the groups.
 
-        Their members find who serves them now, and go on there: it knows them from the state.
+        That is so while this gateway drains and others do not.  The members find the new gateway,
+        which reads the groups from the state, and continue there.
         """
         if not self._claims.may_serve:
             self._release_all()
@@ -182,7 +185,7 @@ class HostedGroups:
         self._claims.release_all()
 
     async def run(self) -> None:
-        """Serve the timers; forever."""
+        """Run the timers, forever."""
         while True:
             now = trio.current_time()
             self._timers.heed_cut_off(self._coordinator.is_cut_off)
@@ -204,7 +207,7 @@ class HostedGroups:
                 until = min(until, self._look_at)
             await self._timers.sleep(until)
 
-    # ---- coming and going
+    # ---- machines restored and dropped
 
     def _present(self, group_id: str) -> HostedGroup | None:
         hosted = self._hosted.get(group_id)
@@ -231,13 +234,13 @@ class HostedGroups:
         return hosted
 
     def _look(self) -> None:
-        """Drop what is lost, and what is idle."""
+        """Drop lost and idle machines."""
         for hosted in list(self._hosted.values()):
             if self._present(hosted.machine.group_id) is hosted:
                 self.drop_if_idle(hosted)
 
     def _adopt(self) -> None:
-        """Serve groups with members whom nobody serves, lest dead members stay in them for ever."""
+        """Serve groups with members that no gateway serves; else dead members stay forever."""
         state, me = self._coordinator.state, self._coordinator.incarnation
         if self._claims.is_leaving or not self._claims.may_serve:
             return
@@ -253,7 +256,7 @@ class HostedGroups:
             if epoch is not None:
                 self._restore(group_id, epoch)
             else:
-                self._adopting.add(group_id)  # the log may be away for long
+                self._adopting.add(group_id)  # the log may not answer for long
                 self._coordinator.submit(
                     TakeClaim(group_claim(group_id)),
                     partial(self._adopted, group_id),

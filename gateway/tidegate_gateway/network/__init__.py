@@ -1,1 +1,1 @@
-"""Sockets, connections, and the memory that they may take."""
+"""Sockets, connections, and the bounds on their memory."""

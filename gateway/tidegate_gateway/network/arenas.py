@@ -1,15 +1,15 @@
 """Receive buffers, pooled and bounded.
 
-Requests are parsed in place, and record batches stay where they were received until the WAL object
-they go into is sealed.  So an arena is *pinned* once for each produce request in it, and is used
-again when it is neither being received into nor pinned.
+The gateway parses requests in place, and record batches stay where they were received until their
+WAL object is sealed.  So an arena is *pinned* once for each produce request in it.  The pool reuses
+an arena that is not pinned and that no connection receives into.
 
-A connection that sends little gets small arenas, of which it holds at most a few; one that sends
-large or many produce requests gets large ones.  Large arenas are the gateway's bound on buffered
-bytes: at the bound the next produce request waits, everything else lives on.  A frame larger than a
-large arena gets one of its own size, out of a share of the bound that always admits one.  Frames of
-other requests that are no small ones have a bound of their own, at which only their like wait: what
-keeps a client alive, such as heartbeats, is small.
+A connection that sends little gets small arenas, and holds at most a few of them.  A connection
+that sends large or many produce requests gets large arenas.  Large arenas are the gateway's bound
+on buffered bytes: at the bound the next produce request waits, and all other requests continue.  A
+frame larger than a large arena gets an arena of its own size, from a share of the bound that always
+admits one.  Large frames of other requests have a bound of their own, at which only such frames
+wait.  Heartbeats, which keep a client alive, are small.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from .byte_budget import ByteBudget
 
 SMALL_BYTES = 64 * 1024
 LARGE_BYTES = 4 << 20
-# Idle arenas kept for the next user; beyond that memory goes back to the system.
+# Idle arenas that the pool keeps; the memory of further ones goes back to the system.
 KEPT_SMALL = 256
 KEPT_LARGE = 8
 JUMBO_SHARE = 0.25
-# Of all frames together that are neither Produce nor small: four of the largest.
+# The bound on all frames together that are neither Produce nor small: four of the largest.
 CONTROL_BYTES = 32 << 20
 
 
 class Holder(Protocol):
-    """Whoever receives into an arena."""
+    """A connection's receiver, which receives into an arena."""
 
     def drop_arena(self) -> None:
-        """Forget the arena: it is empty, no longer pinned, and goes back to the pool."""
+        """Release the arena, which is empty and no longer pinned, to the pool."""
         ...
 
 
 class Arena:
     """A buffer with a filled part: bytes [start, end) are received and not yet consumed.
 
-    holder: who receives into it; None once it was released.  budget: what it is counted against.
+    holder: receives into it; None after release().  budget: counts its bytes; None for a small one.
     """
 
     __slots__ = ("_free", "_pins", "_pool", "budget", "data", "end", "holder", "start")
@@ -53,7 +53,7 @@ class Arena:
         self._free: trio.Event | None = None
         self.holder: Holder | None = None
         self.budget: ByteBudget | None = None
-        # A bytearray would be filled with zeros: a declared length alone would cost its memory.
+        # A large bytearray is filled with zeros: a frame's declared length alone would cost memory.
         buffer = bytearray(size_bytes) if size_bytes <= SMALL_BYTES else mmap(-1, size_bytes)
         self.data = memoryview(buffer)
         self.start = 0
@@ -66,15 +66,15 @@ class Arena:
 
     @property
     def is_pinned(self) -> bool:
-        """Tell whether batches in it still wait for their WAL object to be sealed."""
+        """Whether batches in it still wait for their WAL object to be sealed."""
         return self._pins > 0
 
     def pin(self) -> None:
-        """Keep the bytes as they are for one produce request more."""
+        """Keep the bytes unchanged for one more produce request."""
         self._pins += 1
 
     def unpin(self) -> None:
-        """One produce request less.  An idle connection does not keep an arena it has emptied."""
+        """Remove one produce request's pin.  A connection releases an arena that it has emptied."""
         self._pins -= 1
         if self._pins:
             return
@@ -86,13 +86,13 @@ class Arena:
             self.holder.drop_arena()
 
     async def wait_until_free(self) -> None:
-        """Wait until no batch in it waits for its object any more."""
+        """Wait until the WAL objects of all batches in it are sealed."""
         while self.is_pinned:
             self._free = trio.Event()
             await self._free.wait()
 
     def release(self) -> None:
-        """The receiving connection needs it no more."""
+        """End the receiving connection's use of it."""
         self.holder = None
         if not self._pins:
             self._pool.give_back(self)
@@ -102,9 +102,9 @@ class ArenaPool:
     """Hands out arenas.
 
     Args:
-      max_large_bytes: bound on all arenas above SMALL_BYTES together.  A JUMBO_SHARE of it is for
-          frames larger than a large arena, so that such frames, when they stall, hold up only
-          their like.
+      max_large_bytes: bound on all Produce arenas above SMALL_BYTES together.  A JUMBO_SHARE of it
+          is for frames larger than a large arena: when such frames stall, only other such frames
+          wait.
     """
 
     def __init__(self, max_large_bytes: int) -> None:
@@ -117,12 +117,12 @@ class ArenaPool:
 
     @property
     def large_bytes(self) -> int:
-        """Return what counts against the bound."""
+        """The bytes that count against the bound."""
         return self._large_budget.used_bytes + self._jumbo_budget.used_bytes
 
     @property
     def idle_small(self) -> int:
-        """Return how many small arenas wait for their next user."""
+        """The number of small arenas that the pool keeps for reuse."""
         return len(self._small)
 
     def small(self) -> Arena:
@@ -130,9 +130,9 @@ class ArenaPool:
         return self._reused(self._small) or Arena(self, SMALL_BYTES)
 
     async def control(self, size_bytes: int) -> Arena:
-        """Return an arena for one frame that is not Produce; waits at a bound of its own.
+        """Return an arena for one frame that is not Produce; waits at CONTROL_BYTES.
 
-        Its size comes from the client; the pages cost memory only as they are received into.
+        The client declares the size; a page of the arena takes memory when bytes arrive for it.
         """
         await self._control_budget.take(size_bytes)
         arena = Arena(self, size_bytes)
@@ -152,12 +152,12 @@ class ArenaPool:
         return self._counted(LARGE_BYTES)
 
     def is_wanted(self, arena: Arena) -> bool:
-        """Tell whether frames that are not Produce wait for what the arena takes of their bound."""
+        """Return whether other frames that are not Produce wait for the arena's bytes."""
         return arena.budget is self._control_budget and self._control_budget.is_waited_for
 
     @property
     def control_bytes(self) -> int:
-        """Return what large frames that are not Produce take."""
+        """The bytes that large frames other than Produce take."""
         return self._control_budget.used_bytes
 
     def _budget_of(self, size_bytes: int) -> ByteBudget:
@@ -178,7 +178,7 @@ class ArenaPool:
         return arena
 
     def give_back(self, arena: Arena) -> None:
-        """Take an arena that nobody uses or has pinned."""
+        """Take back an arena that is not pinned and that no connection receives into."""
         if arena.size_bytes == SMALL_BYTES:
             if len(self._small) < KEPT_SMALL:
                 self._small.append(arena)

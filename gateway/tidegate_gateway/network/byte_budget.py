@@ -1,4 +1,4 @@
-"""A bound in bytes that is waited for, first come first served.  One request is always admitted."""
+"""A bound in bytes; callers wait for it, first come first served.  It always admits one caller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import trio
 
 
 class ByteBudget:
-    """used_bytes never passes max_bytes, but for one taker that wants more than all of it."""
+    """used_bytes never exceeds max_bytes, unless one caller alone takes more than max_bytes."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -17,11 +17,11 @@ class ByteBudget:
 
     @property
     def is_waited_for(self) -> bool:
-        """Tell whether a taker waits."""
+        """Whether a caller waits in take()."""
         return bool(self._waiting)
 
     def take_nowait(self, size_bytes: int) -> bool:
-        """Take the bytes if nobody waits and they are there."""
+        """Take the bytes if they are free and no caller waits; return whether it took them."""
         if self._waiting or not self._admits(size_bytes):
             return False
         self.used_bytes += size_bytes

@@ -1,4 +1,4 @@
-"""What a handler knows about the request it answers, beside the request itself."""
+"""The facts that a handler has about a request, beside the request itself."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from .client_zone import NOWHERE, ClientZone
 class Peer:
     """The client at the other end of a connection.
 
-    host, port: its own, where a proxy says so.  listener: the listener's name.
+    host, port: the client's address; behind a proxy, the one that the PROXY header names.
+    listener: the listener's name.
     client_id: of its first request; None before that.
     origin: the zone of its listener or address.  said_rack: see client_racks.py.
     produced_bytes, fetched_bytes: see zone_traffic.py.
-    plain_prefix_end: how far its produce requests begin alike; see produce_fast_path.py.
+    plain_prefix_end: the length of the prefix that its produce requests share; see
+      produce_fast_path.py.
     """
 
     host: str
@@ -39,9 +41,10 @@ def _tell_nobody(refusal: Refusal) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request: its API version and who sent it.  client_id is "" where the client sent null.
+    """One request: its API version and its client.  client_id is "" if the client sent null.
 
-    note_refused: called with what it asks for and is not served; see refused_features.py.
+    note_refused: called with each feature that the request asks for and the gateway refuses; see
+      refused_features.py.
     """
 
     version: int
@@ -54,8 +57,8 @@ class Handler(Protocol):
     """Answers one API in all its versions.
 
     messages: the generated module of the API (decode_request, encode_response).
-    A handler that raises CoordinatorUnavailable costs its connection: the outcome is unknown, and a
-    closed connection is what a Kafka client takes for that.
+    If a handler raises CoordinatorUnavailable, the gateway closes the connection: the outcome is
+    unknown, and a Kafka client reads a closed connection as an unknown outcome.
     """
 
     api_key: ClassVar[int]

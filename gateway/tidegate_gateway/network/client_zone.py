@@ -1,4 +1,4 @@
-"""The zone of a client, and how the gateway knows it; zones.py finds it."""
+"""The zone of a client, and the gateway's source for it; zones.py determines it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 
 class Source(Enum):
-    """What told the zone."""
+    """The source that names the zone."""
 
     CLIENT_ID = "client.id"
     RACK = "client.rack"
@@ -17,7 +17,7 @@ class Source(Enum):
 
 
 class ClientZone(NamedTuple):
-    """zone: "" where it is not known."""
+    """zone: "" if it is not known."""
 
     zone: str
     source: Source

@@ -1,14 +1,14 @@
 """One client connection: frames in, replies out in the same order.
 
-One task receives, parses and handles.  A produce request is handled in two stages: stage one gives
-its batches their place in the log and returns, so that the next request is read at once; stage two
-fills its reply slot when the commit is known.  All other requests are answered before the next is
-read, as Kafka does it.
+One task receives, parses and handles.  The gateway handles a produce request in two stages.  Stage
+one gives its batches their place in the log and returns, so that the task reads the next request at
+once.  Stage two fills its reply slot when the commit's outcome is known.  The task answers all
+other requests before it reads the next one, as Kafka does.
 
-Replies leave in the order of requests.  Whoever fills a slot calls flush(), which sends what it can
-without waiting; what the socket does not take is left to drain(), in the connection's own nursery.
-A reply that cannot be sent for SEND_TIMEOUT_SECONDS closes the connection.  What is left to be sent
-is booked in the memory of all replies; what goes out at once never is.
+Replies leave in the order of requests.  The code that fills a slot calls flush(), which sends as
+much as the socket takes without waiting.  _drain_in_background(), in the connection's own nursery,
+sends the rest.  A reply that cannot be sent for SEND_TIMEOUT_SECONDS closes the connection.  Bytes
+that are left to send count in the memory of all replies; bytes that leave at once never count.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from .transport import Buffer, Transport, TransportBroken
 _log = structlog.get_logger("tidegate.connection")
 
 SEND_TIMEOUT_SECONDS = 30.0
-# Replies that the client does not read hold up its next request.
+# While the client leaves more than this unread, its next request waits.
 MAX_UNSENT_BYTES = 1 << 20
-# So do replies that wait behind a produce request's, which other requests of the connection passed.
+# The same for replies that are ready, but must follow the reply of a produce request.
 MAX_HELD_BYTES = 16 << 20
-# Many small requests of one client, received together, may not hold up the others.
+# After this many requests of one client, received together, other clients have a turn.
 FRAMES_A_TURN = 100
 
 
@@ -45,7 +45,7 @@ class FrameHandler(Protocol):
     """Handles the requests of all connections; see dispatch.py."""
 
     def handle_nowait(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
-        """Handle one frame if that takes no waiting; else do nothing and return False."""
+        """Handle one frame and return True; if that would wait, do nothing and return False."""
         ...
 
     async def handle(self, connection: Connection, frame: memoryview, arena: Arena) -> None:
@@ -85,7 +85,7 @@ class Connection:
         self._scope = trio.CancelScope()
 
     async def serve(self) -> None:
-        """Serve requests until either side closes.  Never raises what this client caused."""
+        """Serve requests until either side closes.  Raises no error that the client caused."""
         reason = ""
         try:
             with self._scope:
@@ -94,7 +94,7 @@ class Connection:
                     try:
                         await self._serve_requests()
                     finally:
-                        # Others may flush() until the nursery has closed; it takes no task then.
+                        # Callers may flush() until the nursery has closed; it takes no more tasks.
                         self._nursery = None
                     nursery.cancel_scope.cancel()
         except* (CloseConnection, RemoteProtocolError) as errors:
@@ -124,7 +124,7 @@ class Connection:
         self._book()
 
     async def _answer_rest(self) -> None:
-        """The client sends no more, but may still read what it asked for."""
+        """Send the remaining replies: a client that sends no more may still read them."""
         with trio.move_on_after(SEND_TIMEOUT_SECONDS):
             while len(self._line) or self._line.unsent_bytes:
                 await self._sent.wait()
@@ -142,31 +142,31 @@ class Connection:
             if self._is_behind():
                 await self._catch_up()
             if not self.receiver.holds(arena):
-                return  # it was let go of, with its last frame
-            # Only now: while start < end nobody may take the arena away (see Arena.unpin).
+                return  # the connection released it with its last frame
+            # Only now: while start < end, unpin() does not take the arena from the connection.
             arena.start = end if end < arena.end else start
             if not count % FRAMES_A_TURN:
                 await trio.lowlevel.checkpoint()
         await self.receiver.make_room(arena, frames)
 
     def let_go(self, arena: Arena) -> None:
-        """The request in hand is decoded: while its answer is waited for, others use its memory."""
+        """Release the arena of a decoded request: others use the memory while it waits."""
         self.receiver.let_go(arena, self._frame_end)
 
     def check_patience(self, now: float, idle_seconds: float = inf) -> None:
         """Close if the client takes too long.  Call it every PATIENCE_STEP_SECONDS.
 
-        idle_seconds: how long it may be idle, if that is less than its limit.
+        idle_seconds: how long the client may be idle, if less than limits.idle_seconds.
         """
         idle_seconds = min(idle_seconds, self._limits.idle_seconds)
-        # Who reads a reply is not idle; who reads no more is up to SEND_TIMEOUT_SECONDS.
+        # A client with replies to read is not idle; SEND_TIMEOUT_SECONDS bounds how long it reads.
         is_idle = not (len(self._line) or self._line.unsent_bytes)
         reason = self.receiver.lost_patience(now, idle_seconds, is_idle=is_idle)
         if reason is not None:
             self.abort(reason)
 
     def _is_behind(self) -> bool:
-        """Tell whether replies must go out before the next request is looked at."""
+        """Return whether replies must leave before the connection handles the next request."""
         line = self._line
         return (
             line.unsent_bytes > MAX_UNSENT_BYTES
@@ -185,11 +185,11 @@ class Connection:
     # -- replying ---------------------------------------------------------------------------------
 
     def open_slot(self) -> ReplySlot:
-        """Take the next place in the line of replies."""
+        """Return a slot at the end of the line of replies."""
         return self._line.open_slot()
 
     def flush(self) -> None:
-        """Send what is ready, without waiting."""
+        """Send the replies that are ready, without waiting."""
         if self._nursery is None:
             return
         line = self._line
@@ -207,7 +207,7 @@ class Connection:
             self._book()
 
     def _book(self) -> None:
-        """Say how much memory the replies take now."""
+        """Update the memory of all replies with this connection's share."""
         memory_bytes = self._line.memory_bytes
         self._reply_memory.used_bytes += memory_bytes - self._booked_bytes
         self._booked_bytes = memory_bytes
@@ -249,17 +249,17 @@ class ReplyFlusher:
         self._dirty: dict[Connection, None] = {}
 
     def add(self, connection: Connection) -> None:
-        """A slot of the connection was filled."""
+        """Note that a slot of the connection was filled."""
         self._dirty[connection] = None
 
     def flush(self) -> None:
-        """Send what is ready on all of them."""
+        """Send the replies that are ready on all of them."""
         dirty, self._dirty = self._dirty, {}
         for connection in dirty:
             try:
                 connection.flush()
             except Exception:
-                # A bug met by one client costs that client its connection, and no other anything.
+                # A bug that one client meets closes its connection, and affects no other client.
                 _log.exception("replies could not be sent")
                 connection.abort("internal error")
 

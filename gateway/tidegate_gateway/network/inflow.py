@@ -1,4 +1,4 @@
-"""When produce requests come in, for the pace of seals (seal_pace.py).  Times are trio's."""
+"""When produce requests arrive, for the pace of seals (seal_pace.py).  Times are trio's."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 
 class Inflow:
-    """What the connections tell of produce requests.
+    """Counts the produce requests that connections are receiving.
 
-    whole_at: when a request was last received to its end.  partial_at: when a part was.
-    on_end: called when no request is under way any more.
+    whole_at: when a connection last received a request to its end.
+    partial_at: when a connection last received a part of one.  Both -1.0 before the first.
+    on_end: called when the last request under way ends.
     """
 
     __slots__ = ("_under_way", "on_end", "partial_at", "whole_at")
@@ -22,15 +23,15 @@ class Inflow:
 
     @property
     def is_under_way(self) -> bool:
-        """Tell whether a request has begun and not ended."""
+        """Whether a connection has received a part of a request, and not all of it."""
         return self._under_way > 0
 
     def begin(self) -> None:
-        """The first part of a request was received, and not all of it."""
+        """Count a request whose first part was received, and not all of it."""
         self._under_way += 1
 
     def end(self) -> None:
-        """It was received to its end, or will never be."""
+        """Count off a request that was received to its end, or never will be."""
         self._under_way -= 1
         if not self._under_way:
             self.on_end()

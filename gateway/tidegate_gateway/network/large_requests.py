@@ -1,14 +1,14 @@
-"""Reading large requests, and writing answers, step by step, so that others run in between.
+"""Reads large requests and writes large answers in steps, so that other tasks run in between.
 
 A few bytes make an element, and an element costs microseconds and hundreds of bytes.  So generators
-read large requests and write large answers (see protocol/README.md), STEPS_A_TURN at a time.  One
-large answer is written at a time, and one large request of each of two lanes is read, however many
-clients send them.
+read large requests and write large answers (see protocol/README.md), STEPS_A_TURN at a time.
+However many clients send them, the gateway writes one large answer at a time, and reads one large
+request at a time in each of two lanes.
 
-The elements of requests that are being answered are bounded, for each request and for each lane.  A
-request with too many is refused before its elements are read; others wait, and hold only their
-bytes meanwhile.  Members of groups have a lane of their own: the heartbeats that keep them in come
-behind these requests on the same connection.
+The elements of the requests in work are bounded, for each request and for each lane.  The gateway
+refuses a request with too many elements before it reads them.  At a lane's bound a request waits,
+and holds only its bytes.  Members of groups have a lane of their own: on the same connection, the
+heartbeats that keep them in the group follow these requests.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .byte_budget import ByteBudget
 
 Result = TypeVar("Result")
 
-# Larger bodies are read in turns.
+# The gateway reads larger bodies in turns.
 LARGE_BODY_BYTES: Final = 16 << 10
 STEPS_A_TURN: Final = 50
-# Of all arrays of one request: what it takes of memory stays below 64 MiB (docs/performance.md).
+# Of all arrays of one request; they take less than 64 MiB of memory (docs/performance.md).
 MAX_ELEMENTS: Final = MAX_REQUEST_ELEMENTS
 MAX_ELEMENTS_AT_ONCE: Final = 300_000
-# Of members of groups; and Fetch, which holds no elements for long, either.
+# The requests of members of groups.  Like theirs, the elements of a Fetch are soon released.
 MEMBERS_APIS: Final = frozenset(
     {
         ApiKey.FETCH,
@@ -45,23 +45,23 @@ MEMBERS_APIS: Final = frozenset(
     }
 )
 MAX_MEMBERS_ELEMENTS_AT_ONCE: Final = 100_000
-# Of requests whose elements are dearer, or of which no client needs more.
+# Lower bounds: for requests whose elements cost more, or whose clients never need as many.
 MAX_ELEMENTS_OF: Final[Mapping[int, int]] = {
-    ApiKey.FETCH: 15_000,  # its last look at all its partitions is one go; see fetch_waiters.py
+    ApiKey.FETCH: 15_000,  # the last read of all its partitions is one step; see fetch_waiters.py
     ApiKey.JOIN_GROUP: 10_000,  # protocols
     ApiKey.LEAVE_GROUP: 10_000,  # members
     ApiKey.SYNC_GROUP: 20_000,  # assignments
     ApiKey.DELETE_GROUPS: 10_000,
     ApiKey.UPDATE_FEATURES: 1_000,
 }
-# Of one produce request: a client sends one batch of a partition at a time.
+# Of one produce request; a client sends one batch of a partition at a time.
 MAX_BATCHES: Final = 10_000
-# How long a request waits for those that are being answered.
+# How long a request waits for other large requests to be answered.
 PATIENCE_SECONDS: Final = 60.0
 
 
 class _Lane:
-    """Large requests that wait for each other."""
+    """Large requests that share a bound, and are read one at a time."""
 
     def __init__(self, max_elements: int) -> None:
         self.budget = ByteBudget(max_elements)
@@ -69,7 +69,7 @@ class _Lane:
 
 
 class Reading:
-    """A request that is being read, and later answered: it holds elements until released."""
+    """A request that the gateway reads and then answers; it holds elements until release()."""
 
     def __init__(self, lane: _Lane, max_elements: int) -> None:
         self.lane = lane
@@ -77,10 +77,10 @@ class Reading:
         self.elements = 0
 
     async def count(self, elements: int) -> None:
-        """Count elements that are about to be read; wait while there are too many.
+        """Count elements before they are read; wait while the lane holds too many.
 
         Raises:
-          RemoteProtocolError: too many for one request, or for too long.
+          RemoteProtocolError: the request has too many elements, or waited PATIENCE_SECONDS.
         """
         if self.elements + elements > self._max_elements:
             raise RemoteProtocolError(f"more than {self._max_elements} elements in one request")
@@ -89,13 +89,13 @@ class Reading:
         self.elements += elements
 
     def release(self) -> None:
-        """It is answered, or waits for others with what it holds."""
+        """Give the elements back: the request is answered, or waits without them."""
         self.lane.budget.give(self.elements)
         self.elements = 0
 
 
 async def read_batches(work: Generator[int, None, Result]) -> Result:
-    """Return what the generator returns: a produce request, whose bytes are bounded elsewhere.
+    """Return the generator's result: a produce request, whose bytes the arenas bound.
 
     Raises:
       RemoteProtocolError: it has more than MAX_BATCHES elements; see also the generator.
@@ -122,16 +122,16 @@ class LargeRequests:
 
     @property
     def elements(self) -> int:
-        """Return how many elements the large requests have that are being answered."""
+        """The number of elements that the large requests in work hold."""
         return self._members.budget.used_bytes + self._others.budget.used_bytes
 
     def reading(self, api_key: int) -> Reading:
-        """Return what counts the elements of a request; release it in the end."""
+        """Return the counter of a request's elements; the caller releases it in the end."""
         lane = self._members if api_key in MEMBERS_APIS else self._others
         return Reading(lane, MAX_ELEMENTS_OF.get(api_key, MAX_ELEMENTS))
 
     async def read(self, work: Generator[int, None, Result], reading: Reading) -> Result:
-        """Return what the generator returns.
+        """Return the generator's result.
 
         Raises:
           RemoteProtocolError: see Reading.count(), and the generator.
@@ -151,7 +151,7 @@ class LargeRequests:
             reading.lane.reader.release()
 
     async def write(self, work: Generator[int, None, Result]) -> Result:
-        """Return what the generator returns: an encoded answer."""
+        """Return the generator's result: an encoded answer."""
         try:
             for _ in range(STEPS_A_TURN):
                 next(work)

@@ -1,7 +1,7 @@
 """The in-memory twin of a TCP connection, for tests and simulation.
 
-Bytes sent at one end can be received at the other, in order; a bounded buffer stands for the
-kernel's, so that a reader that stops reading blocks the writer.
+The other end receives the bytes in the order in which one end sent them.  A bounded buffer stands
+for the kernel's, so that a reader that stops reading blocks the writer.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class MemoryTransport:
         await self._outgoing.wait_room()
 
     def close(self) -> None:
-        """See Transport: what was sent before still arrives; whoever waits here is broken off."""
+        """See Transport.  Bytes sent before still arrive; later receives here are broken."""
         self._outgoing.close(broken=False)
         self._incoming.close(broken=True)
 

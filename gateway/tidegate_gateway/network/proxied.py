@@ -1,4 +1,4 @@
-"""Takes the PROXY header off a connection, before anything else is read from it."""
+"""Reads the PROXY header of a connection, before the gateway reads anything else from it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ HEADER_SECONDS: Final = 5.0
 
 
 async def source_of(transport: Transport) -> tuple[str, int] | None:
-    """Return whose connection it is; None for one that is to be closed, which the log knows of.
+    """Return the client's address; None if the caller must close the connection (it is logged).
 
-    A connection that ends before its first byte is a load balancer's look whether somebody listens.
+    A connection that ends before its first byte is a load balancer's health check, and not logged.
     """
     try:
         with trio.fail_after(HEADER_SECONDS):

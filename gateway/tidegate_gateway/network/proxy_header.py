@@ -1,10 +1,10 @@
-"""The PROXY protocol's header, versions 1 and 2: plain code.
+"""The PROXY protocol's header, versions 1 and 2; no I/O.
 
-A load balancer that does not speak Kafka says here whose connection it passes on.
+A load balancer that does not speak Kafka sends it to name the client whose connection it passes on.
 https://www.haproxy.org/download/1.8/doc/proxy-protocol.txt
 
-Nothing behind the header may be taken from the socket, so read_proxy_header() tells how many bytes
-are missing at least; a reader that asks for just as many never reads too far.
+The reader must not take bytes after the header from the socket.  So read_proxy_header() returns the
+least number of missing bytes, and a reader that asks for just as many never reads too far.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Final
 
 MAX_HEADER_BYTES: Final = 4096
-"""A version 2 header with all its TLVs; a certificate in them has about 2 KiB."""
+"""The bound on a version 2 header with all its TLVs; a certificate in them has about 2 KiB."""
 
 _SIGNATURE: Final = b"\r\n\r\n\0\r\nQUIT\n"
 _FIRST_BYTES: Final = len(_SIGNATURE)  # no whole header of either version is shorter
@@ -26,7 +26,7 @@ _MAX_V1_BYTES: Final = 107
 _V1_WORDS: Final = 6
 _MAX_PORT: Final = 65535
 _LOCAL, _PROXY = 0x20, 0x21
-# Families and transports; what is not listed must be refused.
+# Families and transports.  The protocol requires to refuse all others.
 _UNSPECIFIED, _UNIX = 0x00, frozenset({0x31, 0x32})
 _IPV4, _IPV6 = frozenset({0x11, 0x12}), frozenset({0x21, 0x22})
 _IPV4_ADDRESSES, _IPV6_ADDRESSES = Struct(">4s4sHH"), Struct(">16s16sHH")
@@ -34,7 +34,7 @@ _UNIX_BYTES: Final = 216
 
 
 class BadProxyHeader(Exception):
-    """Close the connection: nobody knows whose it is.  The text says what is wrong."""
+    """The header is malformed, so the client is unknown: close.  The text says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class ProxyHeader:
 
 
 def read_proxy_header(data: bytes) -> ProxyHeader | int:
-    """Read all bytes received so far; return the header, or how many bytes more it has at least.
+    """Read all bytes received so far; return the header, or the least number of missing bytes.
 
     Raises:
-      BadProxyHeader: it is none.
+      BadProxyHeader: the bytes do not begin a PROXY header.
     """
     if len(data) < _FIRST_BYTES:
         return _FIRST_BYTES - len(data)
@@ -111,7 +111,7 @@ def _read_v2(data: bytes) -> ProxyHeader | int:
 
 
 def _read_addresses(family: int, block: bytes) -> ProxyHeader:
-    """Read the addresses; the TLVs behind them are left alone."""
+    """Read the addresses, and ignore the TLVs after them."""
     if family == _UNSPECIFIED:
         return ProxyHeader(None)
     if family in _UNIX:

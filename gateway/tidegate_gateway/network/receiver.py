@@ -1,7 +1,7 @@
-"""The receiving half of a connection: bytes into arenas, and how long a client may take.
+"""The receiving half of a connection: it fills arenas, and bounds how long a client may take.
 
-What is received stays where it is while requests are parsed in place.  An incomplete frame moves to
-an arena that can hold it, or a larger one; only large frames wait for memory (see arenas.py).
+The gateway parses requests in place, so received bytes stay where they are.  An incomplete frame
+moves to an arena that can hold it; only large frames wait for memory (see arenas.py).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .arenas import LARGE_BYTES, SMALL_BYTES, Arena, ArenaPool
 from .inflow import Inflow
 from .transport import Transport
 
-# A receive of this size is followed by another without waiting, a few times.
+# After a receive of this size the receiver tries again without waiting, a few times.
 FLOWING_BYTES = 32 * 1024
 RECEIVES_IN_A_ROW = 4
 PATIENCE_STEP_SECONDS = 1.0
-# So long a frame may lag while others wait for its memory; see _too_slow.
+# How long a frame may lag while others wait for its memory; see _too_slow.
 LAG_SECONDS = 2.0
 _PRODUCE = ApiKey.PRODUCE
 NOTHING = memoryview(b"")
@@ -45,11 +45,11 @@ class ConnectionLimits:
 
 
 class CloseConnection(Exception):
-    """The connection must be closed; the text is the reason, for the log.  "" for a quiet close."""
+    """The connection must be closed.  The text is the reason for the log; "" logs nothing."""
 
 
 class Receiver:
-    """Receives for one connection.  inflow: told of produce requests under way."""
+    """Receives for one connection.  inflow: counts its produce requests under way."""
 
     def __init__(
         self, transport: Transport, pool: ArenaPool, limits: ConnectionLimits, inflow: Inflow
@@ -66,12 +66,12 @@ class Receiver:
         self._is_waiting = False
         self._is_flowing = False
         self._received_in_a_row = 0
-        # A new connection has as much time as if it had just sent something.
+        # A new connection has as much time as one that has just sent bytes.
         self._has_received = True
         self._idle_since = 0.0
 
     async def receive(self) -> Arena | None:
-        """Receive once; return where to, or None at the end of the stream.
+        """Receive once; return the arena that holds the bytes, or None at the end of the stream.
 
         Raises:
           TransportBroken: the connection is gone.
@@ -96,9 +96,10 @@ class Receiver:
         return arena if size else None
 
     def _keep_flowing(self, size_bytes: int) -> None:
-        """Behind much there is mostly more: then asking the system to wait costs more than to try.
+        """Decide whether the next receive waits first.
 
-        Others must have their turn, too, which waiting gives them.
+        After a large receive more bytes are mostly there, and a wait costs more than a try.  After
+        RECEIVES_IN_A_ROW it waits all the same, so that other tasks have a turn.
         """
         self._received_in_a_row += 1
         self._is_flowing = (
@@ -106,11 +107,11 @@ class Receiver:
         )
 
     def lost_patience(self, now: float, idle_seconds: float, *, is_idle: bool) -> str | None:
-        """Return why to close, "" for no reason worth a word; None to go on.
+        """Return the reason to close, "" for a quiet close; None to keep the connection.
 
-        Call it every PATIENCE_STEP_SECONDS.  is_idle: the client waits for no answer; idleness
-        counts from then on, and ends the patience after idle_seconds.  A frame that has begun must
-        end in time, however it trickles: it holds memory.
+        Call it every PATIENCE_STEP_SECONDS.  is_idle: the client waits for no answer.  From then on
+        it may be idle for idle_seconds.  A frame that has begun must end in limits.frame_seconds,
+        even if its bytes keep arriving: it holds memory.
         """
         if self._has_received or not (self._is_waiting and is_idle):
             self._has_received = False
@@ -122,10 +123,10 @@ class Receiver:
         return "" if now - self._idle_since >= idle_seconds else None
 
     def _too_slow(self, seconds: float) -> str | None:
-        """Return why a frame's client has had time enough, as lost_patience does.
+        """Return the reason to close if a frame is too slow, as lost_patience() does.
 
-        A few bytes declare megabytes.  So while others wait for that memory, a frame has to come at
-        the pace that brings it to its end in time.
+        A few bytes declare megabytes.  So while others wait for that memory, a frame must arrive at
+        the pace that completes it in limits.frame_seconds.
         """
         if seconds >= self._limits.frame_seconds:
             return "a request was not sent to its end in time"
@@ -138,7 +139,7 @@ class Receiver:
         return "a request came too slowly while others waited for its memory"
 
     def _take_arena(self) -> Arena:
-        """Never waits: what comes next may be other than Produce."""
+        """Return an arena without waiting: the next request may be other than Produce."""
         arena = self._pool.large_nowait() if self._wants_large else None
         arena = arena or self._pool.small()
         arena.holder = self
@@ -152,9 +153,9 @@ class Receiver:
             arena.release()
 
     def let_go(self, arena: Arena, frame_end: int) -> None:
-        """The frame that ends there is decoded, and its bytes are no more needed.
+        """Note that the frame that ends at frame_end is decoded: its bytes are not needed any more.
 
-        If it is the last one received, its memory serves others while its answer is waited for.
+        If it is the last received frame, others use its memory while the handler waits.
         """
         if self._arena is arena and frame_end == arena.end:
             arena.start = arena.end
@@ -163,20 +164,20 @@ class Receiver:
             self.drop_arena()
 
     def produce_received(self) -> None:
-        """The last produce request was received to its end, and taken."""
+        """Note that the last produce request was received to its end, and accepted."""
         self._inflow.whole_at = self._received_at
 
     def holds(self, arena: Arena) -> bool:
-        """Tell whether the arena is still being received into."""
+        """Return whether this receiver still receives into the arena."""
         return self._arena is arena
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release the arena, and end a produce request under way."""
         self._tell_of_partial(NOTHING)
         self.drop_arena()
 
     async def make_room(self, arena: Arena, frames: Frames) -> None:
-        """See that the next receive has space for the rest of the incomplete frame."""
+        """Make space for the rest of the incomplete frame before the next receive."""
         arena.start = frames.rest_position
         if arena.start == arena.end:
             self._partial_since = None
@@ -191,7 +192,7 @@ class Receiver:
             return
         rest = arena.data[arena.start : arena.end]
         larger = await self._other_or_own(arena, rest, frames.missing_bytes)
-        self._partial_since = trio.current_time()  # the wait for memory was not its client's
+        self._partial_since = trio.current_time()  # the client did not cause the wait for memory
         larger.data[: len(rest)] = rest
         larger.start, larger.end = 0, len(rest)
         if larger is arena:
@@ -202,9 +203,9 @@ class Receiver:
         arena.release()
 
     async def _other_or_own(self, arena: Arena, rest: memoryview, frame_bytes: int) -> Arena:
-        """Return where the frame goes on: another arena, or this one once its batches are stored.
+        """Return the arena for the rest of the frame: another, or this one once it is not pinned.
 
-        At the bound, connections that each hold an arena and wait for another would wait for ever.
+        At the bound, connections that each hold an arena and wait for another would deadlock.
         """
         if arena.size_bytes < max(frame_bytes, LARGE_BYTES):
             return await self._arena_for(rest, frame_bytes)
@@ -223,7 +224,7 @@ class Receiver:
         return chosen[0] if chosen else arena
 
     def _tell_of_partial(self, head: memoryview) -> None:
-        """Tell whether a produce request is under way; head is what has come of a frame."""
+        """Update inflow.  head: the received part of an incomplete frame."""
         is_partial = len(head) >= KEY_END and _is_produce(head)
         if is_partial:
             self._inflow.partial_at = self._received_at
@@ -238,7 +239,7 @@ class Receiver:
 
     async def _arena_for(self, rest: memoryview, frame_bytes: int) -> Arena:
         if len(rest) < KEY_END:
-            return self._pool.small()  # a few bytes more will tell what it is
+            return self._pool.small()  # the next bytes name the API
         if _is_produce(rest):
             if frame_bytes <= SMALL_BYTES // 2 and not self._wants_large:
                 return self._pool.small()

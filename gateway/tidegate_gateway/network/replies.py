@@ -1,9 +1,9 @@
 """Replies of one connection, in the order of its requests.
 
-Every request that gets an answer takes a slot when it is read.  Whoever has the answer fills the
-slot; whatever is ready at the head of the line goes out, joined, and the rest waits for its turn.
-Parts that lie in files are never joined; small ones are not made (requests/fetch.py).
-No I/O here: the connection asks for the parts to send and says how much of them went out.
+Every request that gets an answer takes a slot when the connection reads it.  Its handler fills the
+slot.  The connection sends the filled slots at the head of the line, joined; later slots wait for
+their turn.  Parts that lie in files are never joined; requests/fetch.py makes no small ones.
+No I/O here: the connection gets the parts to send, and reports how many bytes left.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tidegate_storage.stores.files.file_part import FilePart
 
 from .transport import MAX_PARTS, Buffer, Part
 
-# Below this a part is joined with its neighbours: sending it by itself costs more than the copy.
+# Smaller parts are joined with their neighbours: a send of their own costs more than the copy.
 JOIN_BELOW_BYTES: Final = 32 * 1024
 
 
 class ReplySlot:
-    """A place in the line; parts is None until it is filled, and bytes for a small frame."""
+    """A place in the line.  parts: None until it is filled; bytes for a small frame."""
 
     __slots__ = ("_line", "parts")
 
@@ -30,12 +30,12 @@ class ReplySlot:
         self.parts: Sequence[Part] | bytes | None = None
 
     def fill(self, parts: Sequence[Part]) -> None:
-        """Put the whole reply in."""
+        """Set the whole reply."""
         self.parts = parts
         self._line.held_bytes += sum(map(len, parts))
 
     def fill_small(self, frame: bytes) -> None:
-        """Put a whole reply in that is smaller than JOIN_BELOW_BYTES."""
+        """Set the whole reply, which is smaller than JOIN_BELOW_BYTES."""
         self.parts = frame
         self._line.held_bytes += len(frame)
 
@@ -43,8 +43,8 @@ class ReplySlot:
 class ReplyLine:
     """The line of replies.
 
-    held_bytes: filled in, and behind one that is not.  unsent_bytes: ready, and not sent.
-    file_bytes: what of the latter lies in files.
+    held_bytes: of filled slots that wait for an earlier one.  unsent_bytes: ready, and not sent.
+    file_bytes: the part of unsent_bytes that lies in files.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class ReplyLine:
 
     @property
     def memory_bytes(self) -> int:
-        """Return what of it is in memory; of what is held, files count too, which is rare."""
+        """The bytes in memory.  Held parts that lie in files count, too; they are rare."""
         return self.held_bytes + self.unsent_bytes - self.file_bytes
 
     def open_slot(self) -> ReplySlot:
@@ -69,7 +69,7 @@ class ReplyLine:
         return slot
 
     def collect(self) -> bool:
-        """Move what is ready at the head of the line out of its slots; tell if there is any."""
+        """Take the filled slots from the head of the line; return whether any part is ready."""
         small: list[Buffer] = []
         slots = self._slots
         while slots and (parts := slots[0].parts) is not None:
@@ -102,13 +102,13 @@ class ReplyLine:
         self._ready.append(part)
 
     def parts(self) -> list[Part]:
-        """Return what to send next, at most MAX_PARTS parts."""
+        """Return the parts to send next, at most MAX_PARTS."""
         if len(self._ready) <= MAX_PARTS:
             return list(self._ready)
         return [self._ready[index] for index in range(MAX_PARTS)]
 
     def sent(self, size_bytes: int) -> None:
-        """Forget the first size_bytes of what parts() returned."""
+        """Drop the first size_bytes of the parts that parts() returned."""
         self.unsent_bytes -= size_bytes
         while size_bytes:
             head = self._ready[0]
@@ -122,7 +122,7 @@ class ReplyLine:
             self._ready.popleft()
 
     def clear(self) -> None:
-        """Forget everything; nothing more is sent."""
+        """Drop all slots and parts: the connection sends no more."""
         self._slots.clear()
         self._ready.clear()
         self.held_bytes = self.unsent_bytes = self.file_bytes = 0

@@ -1,29 +1,29 @@
-"""How much memory fetches take, of all connections together: what they load, and unsent replies.
+"""How much memory the fetches of all connections take: loaded records, and unsent replies.
 
-Nobody waits for it.  A fetch learns how large its reply may become: a share of what is left, so
-that those who came first, or who do not read, leave something to all others; and never less than
-a few small batches, for tiny replies would cost more than they save.  The first batch is given
-whatever is left (KIP-74).  So a connection that does not read passes the bound by a batch, and by
-MAX_UNSENT_BYTES if it goes on asking.
+No fetch waits for this memory.  A fetch gets a limit for its reply: a share of the free memory, so
+that earlier clients, and clients that do not read, leave memory to all others.  The limit is never
+less than a few small batches, since tiny replies would cost more than they save.  A fetch always
+gets its first batch (KIP-74).  So a connection that does not read exceeds the bound by one batch,
+and by MAX_UNSENT_BYTES if it sends more requests.
 
-Parts that lie in files count nothing, once they can be sent.  Those that the cache holds, too,
-count like all others: it may let them go before they are sent.  What counts is what is sent: a
-part of an object that was written here keeps the whole object in memory, however small it is.
+Parts that lie in files count nothing once they can be sent.  Parts that the cache holds count like
+all others: the cache may drop them before they are sent.  Only the bytes to send count: a part of
+an object that this gateway wrote keeps the whole object in memory, however small the part is.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# One reply may take a quarter of what is left: of 256 MiB as much as fetch.max.bytes by default.
+# One reply may take a quarter of the free memory: of 256 MiB as much as fetch.max.bytes by default.
 SHARES: Final = 4
-# The sockets of those who read take that much at once.
+# The socket of a client that reads takes this much at once.
 MIN_REPLY_BYTES: Final = 64 << 10
 MIN_BYTES: Final = 64 << 20
 
 
 class ReplyMemory:
-    """used_bytes: of replies that wait to be sent, and of what is being loaded for others."""
+    """used_bytes: of replies that wait to be sent, and of records that are loaded for others."""
 
     __slots__ = ("max_bytes", "used_bytes")
 
@@ -33,10 +33,10 @@ class ReplyMemory:
 
     @property
     def reply_bytes(self) -> int:
-        """Return how large one more reply may become."""
+        """The limit of one more reply, in bytes."""
         return max((self.max_bytes - self.used_bytes) // SHARES, MIN_REPLY_BYTES)
 
 
 def reply_memory(cache_bytes: int) -> ReplyMemory:
-    """Return one as large as the cache of what is fetched, which is what a gateway has to spare."""
+    """Return a bound as large as the fetch cache: the memory that a gateway has to spare."""
     return ReplyMemory(max(cache_bytes, MIN_BYTES))

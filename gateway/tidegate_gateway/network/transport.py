@@ -1,9 +1,9 @@
-"""The door to the network: receive into a buffer, send parts without joining them.
+"""The network's interface: receive into a buffer, send parts without joining them.
 
-A part may lie in a file; then the kernel sends it, and its bytes never pass through Python.
+If a part lies in a file, the kernel sends it, and its bytes never pass through Python.
 
 trio.abc.Stream has neither recv_into nor gather-write, and both decide the cost of a megabyte
-(docs/performance.md).  So this small Protocol stands in its place: a plain socket here, an
+(docs/performance.md).  So the gateway uses this small Protocol instead: a plain socket here, an
 in-memory twin in memory_transport.py for tests and simulation.
 """
 
@@ -22,12 +22,12 @@ Part: TypeAlias = Buffer | FilePart
 
 # Linux refuses more than 1024 parts in one sendmsg (UIO_MAXIOV).
 MAX_PARTS = 512
-# So much of a file is looked at, and read if it must be, before it is sent.
+# The piece of a file that is checked for being in memory, and read if it is not, before it is sent.
 STRETCH_BYTES = 1 << 20
 
 
 class TransportBroken(Exception):
-    """The peer is gone, or reset the connection.  Close; there is nobody to tell."""
+    """The peer closed or reset the connection.  Close; no reply can reach it."""
 
 
 class Transport(Protocol):
@@ -35,11 +35,11 @@ class Transport(Protocol):
 
     @property
     def peer(self) -> tuple[str, int]:
-        """Return the peer's address."""
+        """The peer's address: host and port."""
         ...
 
     async def wait_receivable(self) -> None:
-        """Wait until receive_nowait() has something to say.
+        """Wait until receive_nowait() returns bytes or the end of the stream.
 
         Raises:
           TransportBroken: the connection is gone.
@@ -47,8 +47,7 @@ class Transport(Protocol):
         ...
 
     def receive_nowait(self, buffer: memoryview) -> int | None:
-        """Return how many bytes were written to buffer, 0 at the end of the stream, None for none
-        yet.
+        """Return how many bytes it wrote to buffer; 0 at the end of the stream; None for none yet.
 
         Raises:
           TransportBroken: the connection is gone.
@@ -56,7 +55,7 @@ class Transport(Protocol):
         ...
 
     def send_nowait(self, parts: Sequence[Part]) -> int:
-        """Send what can be sent without waiting; return how many bytes that was.
+        """Send as much as possible without waiting; return how many bytes were sent.
 
         Raises:
           TransportBroken: the connection is gone.
@@ -64,11 +63,15 @@ class Transport(Protocol):
         ...
 
     async def wait_sendable(self) -> None:
-        """Wait until send_nowait() can get something out."""
+        """Wait until send_nowait() can send bytes.
+
+        Raises:
+          TransportBroken: the connection is gone.
+        """
         ...
 
     def close(self) -> None:
-        """Close at once; waits elsewhere end with TransportBroken."""
+        """Close at once; other tasks' waits end with TransportBroken."""
         ...
 
 
@@ -80,7 +83,7 @@ class SocketTransport:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host, port = sock.getpeername()[:2]
         self._socket = sock
-        self._on_disk: FilePart | None = None  # what the next send must be preceded by
+        self._on_disk: FilePart | None = None  # must be read from the disk before the next send
         self._is_brought = False
         self.peer: tuple[str, int] = (host, port)
 
@@ -119,7 +122,7 @@ class SocketTransport:
 
     def _send(self, stretch: Sequence[Buffer] | FilePart, *, is_last: bool) -> int:
         if not isinstance(stretch, FilePart):
-            # What goes in front of a file shall not leave in a packet of its own.
+            # Bytes before a file must not leave in a packet of their own.
             flags = 0 if is_last else socket.MSG_MORE
             if len(stretch) == 1:
                 return self._socket.send(stretch[0], flags)
@@ -134,13 +137,13 @@ class SocketTransport:
         return stretch.send_to(descriptor)
 
     async def wait_sendable(self) -> None:
-        """See Transport.  What lies on the disk is read first, in a thread."""
+        """See Transport.  Reads a part that is only on the disk first, in a thread."""
         try:
             await trio.lowlevel.wait_writable(self._socket)
             if self._on_disk is not None:
                 await self._on_disk.bring()
                 self._on_disk = None
-                # Once without a look: there are file systems that cannot tell.
+                # Skip the next check: some file systems cannot say what is in memory.
                 self._is_brought = True
         except (OSError, trio.ClosedResourceError, FileChanged) as error:
             raise TransportBroken(str(error)) from error
@@ -155,7 +158,10 @@ class SocketTransport:
 def _stretches(
     parts: Sequence[Part],
 ) -> Iterator[tuple[Sequence[Buffer] | FilePart, bool]]:
-    """Yield what can be sent at once, and whether it is the last: of a file, or all between."""
+    """Yield stretches that one call sends, and whether it is the last.
+
+    A stretch is a piece of a file, or all parts up to the next file.
+    """
     gathered: list[Buffer] = []
     for part in parts:
         if not isinstance(part, FilePart):

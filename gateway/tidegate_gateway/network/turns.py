@@ -1,4 +1,7 @@
-"""Lets others run while a long answer is made: a few bytes a row may ask for 100,000s of rows."""
+"""Lets other tasks run while a handler makes a long answer.
+
+At a few bytes a row, one request may ask for hundreds of thousands of rows.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ import trio
 
 # A row costs from one to some twenty microseconds.
 ROWS_AT_ONCE: Final = 100
-# What it costs to place a partition (placement.py), in rows.  When a gateway comes or goes, all are
-# placed anew.
+# The cost of placing a partition (placement.py), in rows.  When a gateway joins or leaves, all are
+# placed again.
 PLACED_PARTITION: Final = 4
 
 
@@ -20,7 +23,7 @@ class Turns:
         self._left = ROWS_AT_ONCE
 
     async def count(self, rows: int = 1) -> bool:
-        """Count rows; True if others ran meanwhile, so that what was read of the state is old."""
+        """Count rows; return whether other tasks ran, so that the caller's view may be stale."""
         self._left -= rows
         if self._left > 0:
             return False

@@ -1,1 +1,1 @@
-"""Other gateways: how this one asks them, and what it answers them."""
+"""Other gateways: how this gateway asks them, and how it answers them."""

@@ -1,8 +1,8 @@
-"""Whether a gateway answers: it is asked what clients ask first, at the addresses they are told.
+"""Checks whether a gateway answers at the addresses that it advertises to clients.
 
-The question is ApiVersions v0, whose body is empty: any listener answers it before it knows who
-asks, unless it is behind a proxy.  So an answer proves that something runs there; silence proves
-nothing, since the address may be one that only clients can reach.
+The question is ApiVersions v0, the first request of clients, whose body is empty.  Any listener
+answers it before authentication, unless it expects a proxy.  So an answer proves that a gateway
+runs there.  Silence proves nothing, since only clients may be able to reach the address.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidegate_runtime.http.client import Connect
 
 from .peers import Dial
 
-# A gateway that is busy for longer is left alone with good reason.
+# A gateway that is too busy to answer in this time should get no clients.
 ANSWER_SECONDS: Final = 3.0
 MAX_ANSWER_BYTES: Final = 1 << 16
 _CLIENT_ID: Final = b"tidegate-neighbour"
@@ -34,31 +34,32 @@ _ANSWER_BEGINS: Final = struct.Struct(">ii")
 
 
 class GatewaysRun(Exception):
-    """Gateways answer that must not run now.  The text says which, and what to do."""
+    """Gateways answer that must not run now.  The text names them and says what to do."""
 
 
 class Answering(NamedTuple):
-    """A gateway that answers, and where."""
+    """A gateway that answers, and its address."""
 
     gateway: Gateway
     endpoint: Endpoint
 
 
 async def is_answered(connect: Connect) -> bool:
-    """Tell whether whoever is connected to answers, in time."""
+    """Return whether the other end answers within ANSWER_SECONDS."""
     try:
         with trio.fail_after(ANSWER_SECONDS):
             stream = await connect()
             async with stream:
                 return await _asked(stream)
     except (OSError, ValueError, trio.BrokenResourceError, trio.TooSlowError):
-        return False  # what it takes for silence is all that is asked
+        return False  # the reason for the silence does not matter
 
 
 async def those_that_answer(gateways: Iterable[Gateway], dial: Dial) -> list[Answering]:
-    """Ask all at once, each at all addresses for clients; return who answers, and where first.
+    """Ask all gateways at once, each at all of its addresses for clients.
 
-    That takes ANSWER_SECONDS at most.
+    Return the gateways that answer, each with its first address that does.  Takes ANSWER_SECONDS at
+    most.
     """
     asked = [
         Answering(gateway, endpoint)
@@ -86,13 +87,13 @@ async def _asked(stream: trio.abc.Stream) -> bool:
     size_bytes, correlation = _ANSWER_BEGINS.unpack(await _receive(stream, _ANSWER_BEGINS.size))
     if correlation != _CORRELATION or not 0 < size_bytes <= MAX_ANSWER_BYTES:
         return False
-    # To its end: who closes before resets the connection.
+    # Read the answer to its end: an earlier close resets the connection.
     await _receive(stream, size_bytes - 4)
     return True
 
 
 async def _receive(stream: trio.abc.Stream, size_bytes: int) -> bytes:
-    """Receive so many bytes; raise BrokenResourceError if there are fewer."""
+    """Return size_bytes bytes; raise BrokenResourceError if the stream ends before."""
     received = b""
     while len(received) < size_bytes:
         part = await stream.receive_some(size_bytes - len(received))

@@ -1,8 +1,8 @@
-"""Connections to other gateways, whose names are looked up in few threads kept for that.
+"""Connections to other gateways, whose names are looked up in a few threads of their own.
 
-A name server that hangs holds whoever asks it for up to half a minute, even after nobody waits for
-the answer.  Threads that files and metrics need are not spent on that: all would stand still.
-All who want the address of one name wait for the same thread.
+A name server that hangs blocks a thread for up to half a minute, even if no task waits for the
+answer any more.  So lookups do not use the threads for files and metrics, which would all block.
+All tasks that need the addresses of one name wait for the same thread.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import trio
 from tidegate_runtime.http.client import Connect
 
 THREADS: Final = 8
-# A connection is made at once or, as a rule, never; of several addresses the next is tried then.
+# A connection opens at once or, as a rule, never; after this time the next address is tried.
 ADDRESS_SECONDS: Final = 1.0
 
 LookUp: TypeAlias = Callable[[str], list[str]]
@@ -32,7 +32,7 @@ def look_up(host: str) -> list[str]:
 
 
 class _Question:
-    """A name that is being looked up, for all who wait for it."""
+    """A lookup under way, which all tasks that need the name wait for."""
 
     def __init__(self) -> None:
         self.is_answered = trio.Event()
@@ -46,11 +46,11 @@ class NameLookups:
     def __init__(self, look_up: LookUp = look_up) -> None:
         self._look_up = look_up
         self._threads = trio.CapacityLimiter(THREADS)
-        # By threads that perhaps nobody waits for any more; a name takes no second one.
+        # By name: one thread for each, even if no task waits for it any more.
         self._under_way: dict[str, _Question] = {}
 
     def dial(self, host: str, port: int) -> Connect:
-        """Return what opens connections; each raises OSError."""
+        """Return a function that opens connections; it raises OSError."""
         return partial(self._connect, host, port)
 
     async def _connect(self, host: str, port: int) -> trio.abc.Stream:
@@ -60,7 +60,7 @@ class NameLookups:
                 with trio.fail_after(ADDRESS_SECONDS):
                     return await trio.open_tcp_stream(address, port)
             except (OSError, trio.TooSlowError):
-                continue  # the last one tells what is wrong
+                continue  # the error of the last address is raised
         return await trio.open_tcp_stream(last, port)
 
     async def _addresses(self, host: str) -> list[str]:
@@ -69,7 +69,7 @@ class NameLookups:
         question = self._under_way.get(host)
         if question is None:
             question = self._under_way[host] = _Question()
-            # Whoever asked first may give up before the others do.
+            # A system task: the first caller may be cancelled before the others.
             trio.lowlevel.spawn_system_task(self._answer, host, question)
         await question.is_answered.wait()
         if question.error is not None:
@@ -81,7 +81,7 @@ class NameLookups:
             question.addresses = await trio.to_thread.run_sync(
                 self._look_up, host, abandon_on_cancel=True, limiter=self._threads
             )
-        except Exception as error:  # it is for those who asked; here it would end the process
+        except Exception as error:  # the callers raise it; from here it would end the process
             question.error = error
         finally:
             del self._under_way[host]

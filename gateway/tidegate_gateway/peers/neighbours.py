@@ -1,15 +1,17 @@
-"""Which gateways do not answer: clients are not sent to them until they do.
+"""Finds the gateways that do not answer, so that this gateway sends no clients to them.
 
-A gateway that died stays in the cluster state until its lease is over, and a client that is sent to
-it waits so long.  So each gateway asks the others every second, at the address that clients are
-told, what they ask first (answering.py).  Who answered before and does not now is left out of what
-clients are told here (cluster_view.py).  That is a hint, like all placement: any gateway serves any
-partition, so a wrong guess costs some balance and no record.
+A gateway that died stays in the cluster state until its lease expires, and a client that is sent to
+it waits that long.  So each gateway asks the others every second, at the address that they
+advertise to clients, with the first request of clients (answering.py).  If a gateway answered
+before and does not now, this gateway leaves it out of its metadata answers (cluster_view.py).  That
+is a hint, like all placement: any gateway serves any partition, so a wrong guess costs some balance
+and no record.
 
-Where a gateway never answered, at this address, it is not judged: only clients may be able to reach
-it.  A new life of one that did answer there has some patience, since it registers before it serves;
-but not if the life before it was silent, too: one that dies soon after each start is silent on.  A
-gateway that drains is not asked, since it is left out already.
+A gateway that never answered at its address does not count as absent: only clients may be able to
+reach it.  If its previous incarnation answered there, a new incarnation has ANSWER_SECONDS, since
+it registers before it serves.  The time counts from the first silence, over all incarnations: a
+gateway that dies soon after each start stays absent.  A gateway that drains is not asked, since
+clients are not sent to it anyway.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _log = structlog.get_logger("tidegate.neighbours")
 
 @dataclass(slots=True)
 class _Heard:
-    """Where a node answered last, and in which life; and since when nobody answers there."""
+    """The address and incarnation that answered last for a node; silent_since: None if it does."""
 
     address: Endpoint
     incarnation: int
@@ -42,12 +44,12 @@ class _Heard:
 
 
 class Neighbours:
-    """The other gateways, as this one finds them.
+    """The other gateways, and which of them are absent.
 
-    absent: incarnations.  changes: how often one became absent, or was forgiven.
+    absent: incarnations.  changes: how often one became absent, or answered again.
 
     Args:
-      listeners: those that may be asked without a word before.
+      listeners: names of the listeners that answer at once, without a proxy's header.
       dial: opens connections to an address.
     """
 
@@ -68,7 +70,7 @@ class Neighbours:
         self._looked_at: set[int] = set()
 
     async def run(self) -> None:
-        """Ask, forever; one that is silent delays no look at another."""
+        """Ask the other gateways, forever; a silent gateway does not delay the others."""
         async with trio.open_nursery() as nursery:
             while True:
                 asked = [each for each in self._gateways.brokers() if self._is_asked(each)]
@@ -101,7 +103,7 @@ class Neighbours:
         finally:
             self._looked_at.remove(gateway.incarnation)
         if not self._gateways.is_live(gateway.incarnation):
-            return  # it says nothing of the next life
+            return  # the result says nothing about the next incarnation
         if answers:
             self._note_answer(gateway)
         elif self._is_silent(gateway, began) and gateway.incarnation not in self.absent:
@@ -110,7 +112,7 @@ class Neighbours:
             self.changes += 1
 
     def _is_silent(self, gateway: Gateway, since: float) -> bool:
-        """Tell whether one that was asked, and did not answer, must be taken for absent."""
+        """Return whether a gateway that did not answer counts as absent."""
         heard = self._heard.get(gateway.node_id)
         if heard is None or heard.address != self._address(gateway):
             return False

@@ -1,6 +1,6 @@
-"""Answers other gateways of the zone that ask for a range of an object, on peer.listener.
+"""Lends ranges of objects to other gateways of the zone, on peer.listener.
 
-They also say which range was damaged when they got it: what is in memory of it is forgotten.
+A gateway also reports a range that was damaged when it arrived: this one drops it from memory.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..fetch.object_asks import BadAsk, ObjectAsk, cluster_of, read_target
 from ..fetch.object_lender import ObjectLender
 
 MAX_LENT_BYTES: Final = 64 << 20
-# Who asks has given up long before.
+# The asking gateway has timed out long before.
 READ_SECONDS: Final = 5.0
 
 
 class ObjectService:
-    """See the module's head.  lender: None where zone.reads=off.
+    """See the module's head.  lender: None if zone.reads=off.
 
     served, served_bytes: counters, for metrics.
     """
@@ -36,9 +36,9 @@ class ObjectService:
         self._lent_bytes = 0
 
     async def answer(self, request: HttpRequest) -> HttpAnswer:
-        """Answer one request: 200 and the bytes, 404 or 503; who asked turns to the store then.
+        """Answer one request: a range with 200 and the bytes, a report of damage with 204.
 
-        204 to a doubt.
+        404 or 503: the asking gateway reads from the store.
         """
         if self._lender is None:
             return _said(403, "this gateway reads for no other: zone.reads=off")
@@ -59,7 +59,7 @@ class ObjectService:
         return await self._lend(self._lender, ask)
 
     async def _lend(self, lender: ObjectLender, ask: ObjectAsk) -> HttpAnswer:
-        """Hold the bytes against the bound until they are sent."""
+        """Answer with a range; its bytes count against MAX_LENT_BYTES until they are sent."""
         self._lent_bytes += ask.length
         try:
             answer = await self._read(lender, ask)

@@ -1,4 +1,4 @@
-"""Where other gateways reach this one, and whether it asks them."""
+"""The address at which other gateways reach this one, and whether it forwards proposals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..settings.broker_settings import BrokerSettings
 ALWAYS: Final = "on"
 NEVER: Final = "off"
 EVERYWHERE: Final = ("", "0.0.0.0", "::")
-# Of a host that is listened at: what else reaches it from the same machine.
+# The other hosts that reach a listener from the same machine, by the listener's host.
 _OF_IPV4: Final = ("127.0.0.1", "localhost")
 _OF_BOTH: Final = (*_OF_IPV4, "[::1]")
 _OTHER_NAMES: Final = {
@@ -32,7 +32,7 @@ _OTHER_NAMES: Final = {
 
 
 class Forwarding(Enum):
-    """When proposals go to a leader; CONTENDED: see forwarding/contention.py."""
+    """When a gateway forwards its proposals; CONTENDED: see forwarding/contention.py."""
 
     ALWAYS = auto()
     CONTENDED = auto()
@@ -40,16 +40,16 @@ class Forwarding(Enum):
 
 
 def forwarding(settings: BrokerSettings, log: MetadataLog) -> Forwarding:
-    """Tell when this gateway's proposals go to a leader.
+    """Return when this gateway forwards its proposals to a leader.
 
     Raises:
-      LogMisconfigured: it is switched off where there is no other way.
+      LogMisconfigured: forwarding=off, and this gateway cannot append to the log.
     """
     wanted = settings.text("forwarding")
     if wanted == NEVER and not log.capabilities.can_append:
         raise LogMisconfigured(
-            "this metadata log is only read, and forwarding=off: leave out forwarding, or give"
-            " metadata.log the address of the log itself"
+            "this metadata log can only be read, so forwarding=off leaves no way to write: remove"
+            " forwarding=off, or give metadata.log the address of the log itself"
         )
     if wanted == NEVER:
         return Forwarding.NEVER
@@ -58,17 +58,17 @@ def forwarding(settings: BrokerSettings, log: MetadataLog) -> Forwarding:
 
 
 def peer_address(settings: BrokerSettings) -> ListenerAddress | None:
-    """Return where to listen for other gateways; None for nowhere.
+    """Return the address to listen at for other gateways; None if there is none.
 
     Raises:
-      SettingsError: the setting is no host:port.
+      SettingsError: the setting is not host:port.
     """
     text = settings.text("peer.listener")
     return ListenerAddress(PEER_LISTENER, *host_port("peer.listener", text)) if text else None
 
 
 def refuse_own_address(settings: BrokerSettings) -> None:
-    """See that this gateway does not wait for itself to show the metadata log.
+    """Check that this gateway does not read the metadata log from itself.
 
     Raises:
       SettingsError: metadata.log=forward: names this gateway's own peer.listener.
@@ -87,7 +87,7 @@ def refuse_own_address(settings: BrokerSettings) -> None:
 
 
 def open_to_anyone(settings: BrokerSettings) -> str:
-    """Return a sentence where others than this machine may read records unasked; else "".
+    """Return a warning if peer.listener is open to other machines without a token; else "".
 
     Raises:
       SettingsError: as peer_address().
@@ -96,7 +96,7 @@ def open_to_anyone(settings: BrokerSettings) -> str:
     if address is None or settings.text("peer.token") or _is_this_machine(address.host):
         return ""
     return (
-        "whoever reaches peer.listener may read all records and change the cluster, since"
+        "any client that reaches peer.listener may read all records and change the cluster, since"
         " peer.token is empty: give all gateways the same peer.token"
     )
 
@@ -111,10 +111,12 @@ def _is_this_machine(host: str) -> bool:
 def peer_endpoint(
     settings: BrokerSettings, bound: ListenerAddress | None, host_name: str
 ) -> Endpoint | None:
-    """Return what the other gateways are told, given where this one really listens.
+    """Return the address that this gateway advertises to other gateways.
+
+    bound: where it really listens; None if it does not.
 
     Raises:
-      SettingsError: an address is advertised that is no host:port, or none listened at.
+      SettingsError: the advertised address is not host:port, or peer.listener is not set.
     """
     text = settings.text("peer.advertised.listener")
     if bound is None:

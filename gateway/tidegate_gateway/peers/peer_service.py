@@ -1,10 +1,11 @@
-"""What a gateway answers to other gateways, on peer.listener.
+"""Answers other gateways, on peer.listener.
 
-POST /v1/proposals     decides proposals of others: the forwarding protocol
+POST /v1/proposals     decides proposals of other gateways: the forwarding protocol
 GET /v1/objects/...    lends a range of an object to a gateway of the zone (object_asks.py)
-everything else        the metadata log, read only, for gateways that do not reach it themselves
+POST /v1/objects/...   takes a report of a range that arrived damaged
+all other requests     read the metadata log, for gateways that do not reach it themselves
 
-coordination/README.md has the contracts of the first and the last, gateway/README.md the other's.
+coordination/README.md has the contracts of proposals and the log, gateway/README.md the objects'.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from .object_service import ObjectService
 class PeerService:
     """See the module's head.
 
-    token: what peers have to send; "" for nothing.  lender: None to lend nothing.
+    token: peers must send it; "" for none.  lender: None to lend no objects.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class PeerService:
         return self._refusal(request) or await self._decide(request)
 
     def _refusal(self, request: HttpRequest) -> HttpAnswer | None:
-        """Refuse who does not have the token."""
+        """Return the refusal of a request without the token; None to accept."""
         given = request.header("authorization") or ""
         if self._token and not compare_digest(given.encode(), f"Bearer {self._token}".encode()):
             return _said(401, "gateways of this cluster ask each other for a token: see peer.token")

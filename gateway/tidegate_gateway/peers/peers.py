@@ -1,4 +1,4 @@
-"""How gateways ask each other: HTTP over connections that are kept (coordination/README.md)."""
+"""How gateways ask each other: HTTP over persistent connections (coordination/README.md)."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ MAX_ASKING: Final = 2
 MAX_REFUSAL_BYTES: Final = 4096
 OK: Final = 200
 UNAUTHORIZED: Final = 401
-# The latter for a name that no request can carry.
+# LocalProtocolError: for a name that no request can carry.
 _NO_ANSWER: Final = (HttpUnavailable, h11.LocalProtocolError)
-# Missing there, or too busy: no reason to think ill of it.
+# The object is missing, or the gateway too busy: it has not failed.
 MAY_SAY_NO: Final = (404, 503)
 
 Dial = Callable[[str, int], Connect]
-"""Host and port -> what opens connections there."""
+"""Host and port -> a function that opens connections there."""
 
 
 class GatewayPeers(Peers, ObjectPeers, Protocol):
-    """All that gateways ask each other."""
+    """All questions between gateways."""
 
 
 class HttpPeers:
     """See forwarding.peers.Peers, and zone_reads.ObjectPeers.
 
-    token: what peers ask for; "" for nothing.
+    token: sent with each request; "" for none.
     """
 
     def __init__(self, dial: Dial, token: str) -> None:
         authorization = (("Authorization", f"Bearer {token}"),) if token else ()
         self._headers = (("Content-Type", BINARY), *authorization)
-        # Apart, so that no proposal waits behind records.
+        # Separate connections, so that no proposal waits for records.
         self._deciders = _Clients(dial, MAX_ASKING)
         self._lenders = _Clients(dial, CONCURRENT_ASKS)
 
@@ -91,7 +91,7 @@ class HttpPeers:
         return lent_bytes(_text(endpoint), answer, ask)
 
     async def doubt(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> None:
-        """See ObjectPeers.  One of an older release refuses, and goes on as it is."""
+        """See ObjectPeers.  A gateway of an older release refuses, and keeps the range."""
         client = await self._lenders.client(_endpoint(gateway))
         try:
             await client.call(
@@ -111,7 +111,7 @@ class HttpPeers:
 
 
 class _Clients:
-    """By host and port; max_connections: to each."""
+    """HTTP clients by host and port.  max_connections: to each."""
 
     def __init__(self, dial: Dial, max_connections: int) -> None:
         self._dial = dial
@@ -126,7 +126,7 @@ class _Clients:
                 self._dial(*place), host=_text(endpoint), max_connections=self._max_connections
             )
         self._clients[place] = client
-        while len(self._clients) > MAX_PEERS:  # those of gateways that are long gone
+        while len(self._clients) > MAX_PEERS:  # the oldest, of gateways that stopped long ago
             await self._clients.pop(next(iter(self._clients))).aclose()
         return client
 
@@ -144,10 +144,10 @@ def _endpoint(gateway: Gateway) -> Endpoint:
 
 
 def lent_bytes(who: str, answer: HttpAnswer, ask: ObjectAsk) -> bytes | None:
-    """Return the range that a gateway gave; None if it says that it cannot.
+    """Return the range from a gateway's answer; None if the gateway cannot lend it.
 
     Raises:
-      PeerUnavailable: it is none.
+      PeerUnavailable: the answer is neither.
     """
     if answer.status in MAY_SAY_NO:
         return None
@@ -166,7 +166,7 @@ def _refused(who: str, answer: HttpAnswer) -> PeerUnavailable:
     if answer.status == UNAUTHORIZED:
         return PeerUnavailable(
             f"{who} answered {answer.status}: its peer.token is not this gateway's; give all"
-            " gateways the same"
+            " gateways the same peer.token"
         )
     text = answer.body.decode(errors="replace").strip()
     return PeerUnavailable(f"{who} answered {answer.status}: {text[:200]}")
