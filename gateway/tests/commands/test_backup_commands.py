@@ -205,7 +205,7 @@ def test_a_repair_to_another_log_and_one_cut_short_before_its_end(tmp_path: Path
     # As if it had been in place, and had ended before the files were moved.
     done = tidegate(*repair, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "a repair that was cut short is ended" in done.stdout
+    assert "an interrupted repair is now complete" in done.stdout
     with serving(*DEV, cwd=tmp_path) as process:
         assert consumed(process, 10) == [(number, number) for number in range(10)]
 

@@ -120,7 +120,7 @@ def test_what_dev_made_is_looked_at_where_nothing_else_was_run(tmp_path: Path) -
         done = tidegate("doctor", *FREE, cwd=tmp_path)
         cluster_id = process.said["cluster_id"]
     assert done.returncode == 0, done.stdout
-    assert "tidegate-data is looked at" in done.stdout
+    assert "checking tidegate-data of `dev`" in done.stdout
     assert f"cluster is {cluster_id}" in done.stdout
     assert not (tmp_path / "data").exists()
     (tmp_path / "data").mkdir()

@@ -97,7 +97,7 @@ def test_a_second_ctrl_c_waits_for_nobody(tmp_path: Path) -> None:
         running.popen.send_signal(signal.SIGINT)
         running.hear("stopping all")
         running.popen.send_signal(signal.SIGINT)
-        running.hear("killing what still runs")
+        running.hear("killing the gateways that still run")
         assert running.popen.wait(PATIENCE_SECONDS) == 1
         wait_for_ends([pid])
 
@@ -150,8 +150,8 @@ def listed(url: str, environment: Path) -> str:
 
 def test_a_second_one_and_what_cannot_be_is_refused(tmp_path: Path) -> None:
     for arguments, sentence in (
-        (("--zones", "2", "--memory"), "nothing that is in memory only"),
-        (("--zones", "2", "--log", "memory:"), "nothing that is in memory only"),
+        (("--zones", "2", "--memory"), "cannot share a store or log in memory"),
+        (("--zones", "2", "--log", "memory:"), "cannot share a store or log in memory"),
         (("--real",), "--real needs --zones"),
         (("--zones", "2", "--real", "--log", "sqlite:a"), "brings its own --object-store"),
         (("--zones", "2", "--set", "node.id=1"), "gives each gateway its own"),

@@ -40,13 +40,13 @@ def test_lines_are_commands(line: str, command: Command | None) -> None:
     ("line", "sentence"),
     [
         ("stpo 2", "did you mean stop?"),
-        ("xyzzy", "help lists what is"),
+        ("xyzzy", "help lists the commands"),
         ("stop", "say which: stop 1 to 3"),
         ("stop 4", "say which: stop 1 to 3"),
         ("stop 0", "say which"),
         ("stop \u0662", "say which"),
         ("stop 1 2", "say which"),
-        ("quit now", "quit stands alone"),
+        ("quit now", "quit takes no argument"),
     ],
 )
 def test_what_is_no_command_is_told(line: str, sentence: str) -> None:
@@ -151,7 +151,7 @@ def test_what_cannot_be_for_all_is_refused(
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
 def test_an_address_that_nobody_can_connect_to_is_refused(host: str, tmp_path: Path) -> None:
-    with pytest.raises(BadSource, match="name the address that clients are to be told"):
+    with pytest.raises(BadSource, match="name an address that clients can connect to"):
         make_plans(Shape(2, host, 0, 0, tmp_path), PLACES, [])
 
 

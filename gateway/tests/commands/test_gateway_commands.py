@@ -76,7 +76,7 @@ def test_a_lone_gateway_goes_on_serving(tmp_path: Path) -> None:
     with gateways(tmp_path, 1) as running:
         done = tidegate("gateway", "drain", "1", *LOG, cwd=tmp_path)
         assert done.returncode == 1
-        assert "No other gateway takes new work, so it goes on serving" in done.stdout
+        assert "No other gateway takes new work, so gateway 1 serves" in done.stdout
         status, said = running[1].get("/readyz")
         assert (status, said[:22]) == (200, "ready: it is to drain,")
 

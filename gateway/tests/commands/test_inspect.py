@@ -197,7 +197,7 @@ def test_what_cannot_be_told(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert sentence in capsys.readouterr().err
     store = f"file:{tmp_path}"
     assert run_inspect(options("c/1/wal/x", object_store=store), as_json=False) == 2
-    assert "nothing is there: c/1/wal/x" in capsys.readouterr().err
+    assert "not found: c/1/wal/x" in capsys.readouterr().err
 
 
 async def test_a_key_of_a_store_of_files(tmp_path: Path) -> None:

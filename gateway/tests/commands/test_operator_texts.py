@@ -42,7 +42,7 @@ def test_serve_says_where_records_and_log_are_and_shows_no_secret() -> None:
     assert "object store       s3://records/prod\n" in text
     assert "metadata log       postgres://db:5432/tidegate\n" in text
     assert "records stay in the object store" in text
-    assert "./lib/gw1 keeps who this gateway is" in text
+    assert "./lib/gw1 keeps this gateway's identity" in text
     for wrong in ("hidden", "greetings", "the data stays in"):
         assert wrong not in text
 
@@ -61,7 +61,7 @@ def test_what_small_writes_cost_is_said_where_requests_cost_money() -> None:
 
 def test_serve_in_memory_says_that_it_forgets() -> None:
     text = serve_banner(running(object_store="memory:", metadata_log="sqlite:log.db"))
-    assert text.endswith("Ctrl+C stops, and forgets what is only in memory: records.")
+    assert text.endswith("Ctrl+C stops, and loses all data in memory: records.")
 
 
 def test_a_peer_that_refuses_the_token_is_understood() -> None:

@@ -70,7 +70,7 @@ def test_lost_records_are_shown_and_skipped_while_a_gateway_serves(tmp_path: Pat
         produced(process, 6)
         assert repaired(tmp_path)[0] == 0
         assert tidegate("topic", "repair", TOPIC, cwd=tmp_path).stdout.endswith(
-            "All of it can be read.\n"
+            "All records can be read.\n"
         )
         process.stop()
     objects = keys(tmp_path)
@@ -164,7 +164,7 @@ def test_the_pipeline_goes_on_around_a_hole(tmp_path: Path) -> None:
         (("other",), "there is no topic other"),
         ((TOPIC, "--partition", "1"), "--partition 1: orders has 1 partitions"),
         ((TOPIC, "--object-store", "file:empty"), "the object store belongs to no cluster"),
-        ((TOPIC, "--skip", "--json"), "--json asks nobody"),
+        ((TOPIC, "--skip", "--json"), "--json cannot ask for a confirmation"),
         ((TOPIC, "--log", "sqlite:nothing.db"), "there is no file nothing.db"),
     ],
 )

@@ -88,7 +88,7 @@ def test_clients_stay_in_their_zones(tmp_path: Path) -> None:
         admin_url = running["b"].said["admin_url"].removeprefix("http://")
         told = tidegate("zones", "--admin", admin_url, cwd=tmp_path)
         assert (told.returncode, told.stderr) == (0, "")
-        assert told.stdout.endswith("Nobody crosses zones here.\n")
+        assert told.stdout.endswith("No client crosses zones here.\n")
 
 
 def test_wrong_settings_are_told_at_the_start(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a gateway prints once clients may connect, in the order in which people need it."""
+"""The text that a gateway prints once clients may connect, in the order in which people need it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TOPIC = "greetings"
 
 
 def bootstrap_servers(running: Running) -> str:
-    """Return what clients call bootstrap.servers."""
+    """Return the addresses for the clients' bootstrap.servers."""
     return ",".join(f"{url_host(each.host)}:{each.port}" for each in running.endpoints)
 
 
 def serve_banner(running: Running) -> str:
-    """Return the text for a person who runs a gateway among others."""
+    """Return the text for a person who runs a gateway of a cluster."""
     node_id = running.settings.int("node.id")
     lines = [
         f"Tidegate {running.version}, gateway {node_id} of cluster {running.cluster_id}",
@@ -39,23 +39,23 @@ def _what_is_kept(running: Running) -> str:
         if running.settings.text(setting).startswith("memory:")
     ]
     if in_memory:
-        return f", and forgets what is only in memory: {' and '.join(in_memory)}"
-    own = f"; {shown_path(running.data)} keeps who this gateway is" if running.data else ""
-    return f"; records stay in the object store, what leads to them in the metadata log{own}"
+        return f", and loses all data in memory: {' and '.join(in_memory)}"
+    own = f"; {shown_path(running.data)} keeps this gateway's identity" if running.data else ""
+    return f"; records stay in the object store, metadata in the metadata log{own}"
 
 
 def banner(running: Running, *, keeps_data: bool, pipeline: str = "") -> str:
     """Return the text for a person who tries Tidegate.
 
-    pipeline: a line about it, "" for none.
+    pipeline: a line about the pipeline; "" for none.
     """
     servers = bootstrap_servers(running)
     option = f"--bootstrap-server {servers}"
-    kept = f"data in {shown_path(running.data)}" if running.data else "nothing is kept"
+    kept = f"data in {shown_path(running.data)}" if running.data else "data in memory only"
     stop = (
         f"Ctrl+C stops; the data stays in {shown_path(running.data)}."
         if keeps_data and running.data
-        else "Ctrl+C stops, and everything is forgotten."
+        else "Ctrl+C stops, and loses all data."
     )
     pace = write_pace(running.settings)
     lines = [

@@ -9,9 +9,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 
 class BytesBar:
-    """Shows how many bytes are done; nothing where no person is looking.  A context manager.
+    """Shows how many bytes are done, if stderr is a terminal.  A context manager.
 
-    total: bytes there are, about.
+    total: all bytes, about.
     """
 
     def __init__(self, text: str, total: int, *, is_shown: bool) -> None:
@@ -27,14 +27,14 @@ class BytesBar:
         self._task = self._progress.add_task(text, total=total)
 
     def __enter__(self) -> BytesBar:
-        """Show it."""
+        """Show the bar."""
         self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take it away."""
+        """Remove the bar."""
         self._progress.stop()
 
     def add(self, size_bytes: int) -> None:
-        """So many more are done."""
+        """Count size_bytes more as done."""
         self._progress.advance(self._task, size_bytes)

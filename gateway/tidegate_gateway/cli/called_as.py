@@ -1,4 +1,4 @@
-"""What a person types to run another of our commands: as this one was called."""
+"""The command line with which a person runs another tidegate command: as this one was called."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-# Set by ./tidegate of a clone, behind which stands a program in .venv.  Not TIDEGATE_...: those are
-# settings.
+# Set by ./tidegate of a clone, which runs a program in .venv.  Not named TIDEGATE_..., as settings
+# are.
 WRAPPER: Final = "_TIDEGATE"
 
 
 def called_as(argv0: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Return how to call us again from the same folder, as a shell reads it.
+    """Return the program's name for a call from the same folder, quoted for a shell.
 
     Args:
       argv0: how this process was called.

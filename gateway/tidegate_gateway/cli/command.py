@@ -1,8 +1,8 @@
-"""The command line's words.  What they do is imported when they are called: --help stays quick.
+"""The commands and options.  A command imports its code when it is called: --help stays quick.
 
 Other packages add commands by entry points of group `tidegate.commands`: each is a typer.Typer,
-whose commands stand below the entry point's name, as in `tidegate pipeline run`.  --help loads the
-module of each for its line, so such a module should hold words only, too.
+whose commands follow the entry point's name, as in `tidegate pipeline run`.  --help loads the
+module of each for its line, so such a module should hold only commands and options, too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ConfigFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Settings 
 PropertiesFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Settings as a server.properties.")
 ]
-Data = Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is kept.")]
+Data = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the gateway's data.")]
 ObjectStore = Annotated[
     str | None,
     typer.Option(metavar="URL", help="memory:, file:DIR, s3://..., gs://... or az://..."),
@@ -60,35 +60,35 @@ Memory = Annotated[bool, typer.Option("--memory", help="Keep everything in memor
 @app.command()
 def dev(
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="PORT", help="0: any that is free.")
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="0: any free port.")
     ] = 9092,
     host: Annotated[
-        str, typer.Option(metavar="HOST", help="Where to listen, and what clients are told.")
+        str, typer.Option(metavar="HOST", help="Where to listen; clients get it as the address.")
     ] = ("127.0.0.1"),
     admin_port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="PORT", help="Of health and metrics.")
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="Port of health and metrics.")
     ] = (9644),
     data: Data = DEV_DATA,
     object_store: ObjectStore = None,
     log: LogUrl = None,
     memory: Memory = False,
     pipeline: Annotated[
-        bool, typer.Option("--pipeline", help="Run `tidegate pipeline run` beside it.")
+        bool, typer.Option("--pipeline", help="Also run `tidegate pipeline run`.")
     ] = False,
     zones: Annotated[
         int,
         typer.Option(
-            min=0, max=9, metavar="N", help="N gateways, a zone each, at ports from --port on."
+            min=0, max=9, metavar="N", help="N gateways in N zones, at the ports from --port on."
         ),
     ] = 0,
     real: Annotated[
-        bool, typer.Option("--real", help="With --zones: on PostgreSQL and an S3 server, started.")
+        bool, typer.Option("--real", help="With --zones: also start PostgreSQL and an S3 server.")
     ] = False,
     set_: Set = None,
     json: Json = False,
     log_level: LogLevel = "warning",
 ) -> None:
-    """Run one gateway on this machine, or several, with nothing to set up."""
+    """Run one gateway on this machine, or several, without any setup."""
     from .dev.command import DevOptions, run_dev
 
     options = DevOptions(port, host, admin_port, data, object_store, log, memory, pipeline)
@@ -137,7 +137,7 @@ def doctor(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Folder for what is kept; data by default, or tidegate-data if only dev ran here.",
+            help="Folder of the data; by default data, or tidegate-data if only `dev` ran here.",
         ),
     ] = None,
     object_store: ObjectStore = None,
@@ -145,7 +145,7 @@ def doctor(
     set_: Set = None,
     json: Json = False,
 ) -> None:
-    """Check what a gateway with these settings would need; exit code 1 if something is missing."""
+    """Check what a gateway with these settings needs; exit code 1 if something is missing."""
     from .doctor import run_doctor
 
     chosen = {"object.store": object_store, "metadata.log": log}
@@ -170,8 +170,8 @@ def inspect(
 ) -> None:
     """Show what a WAL object or a segment holds, and whether it is whole.
 
-    With --log also whether the cluster needs it. The exit code is 1 if it is damaged, 2 if that
-    cannot be told.
+    With --log also whether the cluster needs it. The exit code is 1 if it is damaged, 2 if the
+    command cannot tell.
     """
     from .inspect.command import InspectOptions, run_inspect
 
@@ -185,13 +185,13 @@ def zones(
         list[str] | None,
         typer.Option(
             metavar="HOST:PORT",
-            help="A gateway's admin.listener; may be given for several, which are summed.",
+            help="A gateway's admin.listener; given for several, shows their sums.",
             show_default="127.0.0.1:9644",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show which clients cross zones at some gateways, and how to stop it."""
+    """Show which clients cross zones at some gateways, and how to avoid it."""
     from .zones import run_zones
 
     raise typer.Exit(run_zones(admin or ["127.0.0.1:9644"], as_json=json))
@@ -220,14 +220,14 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """What is said before a command's name: nothing but --version."""
+    """Take the options before a command's name: only --version."""
 
 
 def run() -> None:
     """Run the command that the arguments name.
 
     Raises:
-      KeyboardInterrupt: Ctrl+C, perhaps in groups.  Typer ends quietly at one outside of a group.
+      KeyboardInterrupt: Ctrl+C, in an exception group.  Outside of a group, Typer ends quietly.
     """
     own = {
         "dev",
@@ -247,7 +247,7 @@ def run() -> None:
 
 
 def _add_plugged_in(wanted: str) -> None:
-    """Add the command that is wanted; all of them for --help, or if there is none of that name."""
+    """Add the wanted command; add all of them for --help, or if none has that name."""
     from importlib.metadata import entry_points
 
     for found in entry_points(group=COMMANDS, name=wanted) or entry_points(group=COMMANDS):

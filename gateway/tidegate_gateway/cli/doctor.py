@@ -26,10 +26,10 @@ def run_doctor(
     *,
     as_json: bool,
 ) -> int:
-    """Examine; return 0 when all is well, 1 otherwise.
+    """Run all checks and print the findings; return 0 if there is no problem, 1 otherwise.
 
     Args:
-      data: None for that of `serve`, or of `dev` where only that was ever run.
+      data: None for the folder of `serve`, or of `dev` if only `dev` ran here.
     """
     configure_logs("error")
     findings: list[Checked] = []
@@ -43,7 +43,7 @@ def run_doctor(
         is_of_dev = not (config or properties or SERVE_DATA.exists()) and DEV_DATA.is_dir()
         data = DEV_DATA if is_of_dev else SERVE_DATA
         if is_of_dev:
-            report(Checked("data folder", f"{data} is looked at, as `dev` made it (--data)", True))
+            report(Checked("data folder", f"checking {data} of `dev`; --data names another", True))
 
     try:
         settings = serve_settings(config, properties, data, assignments)

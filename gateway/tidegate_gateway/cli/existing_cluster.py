@@ -1,4 +1,4 @@
-"""The log of a cluster that exists, for commands that write to it."""
+"""Opens the log of an existing cluster, for commands that write to it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LOAD_SECONDS: Final = 120.0
 
 
 async def coordinator_of(log: MetadataLog, rng: Random) -> Coordinator:
-    """Return one with the state of now; it does not run yet.
+    """Return a coordinator with the current state; it does not run yet.
 
     Raises:
-      LogMisconfigured: no cluster is in the log, or not a whole one.
+      LogMisconfigured: the log has no cluster, or only a part of one.
       Exception: see load_state().
     """
     state = await load_state(log, deadline_seconds=LOAD_SECONDS)

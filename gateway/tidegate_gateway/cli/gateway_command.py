@@ -31,15 +31,15 @@ def drain_gateway(
     data: DataOfCluster = Path("tidegate-data"),
     log: LogThatExists = None,
     stop: Annotated[
-        bool, typer.Option("--stop", help="End its process, too, once nothing is left.")
+        bool, typer.Option("--stop", help="Also end its process, once it is drained.")
     ] = False,
     timeout: Annotated[
-        int, typer.Option(min=0, metavar="SECONDS", help="Of waiting until it is drained; 0: none.")
+        int, typer.Option(min=0, metavar="SECONDS", help="Limit of the wait for it; 0: no wait.")
     ] = 60,
 ) -> None:
-    """Send clients and consumer groups of a gateway to the others; it stays, ready to be stopped.
+    """Send a gateway's clients and consumer groups to the others, so that it may be stopped.
 
-    The exit code is 1 if it was not drained in time.
+    The exit code is 1 if it is not drained in time.
     """
     from .gateways import ClusterOptions, DrainOptions, run_drain
 

@@ -1,6 +1,6 @@
-"""`tidegate gateway list`, `drain` and `undrain`: through the metadata log, so from anywhere.
+"""`tidegate gateway list`, `drain` and `undrain`, from any machine that reaches the metadata log.
 
-A mark in the log reaches every gateway, also one whose admin listener does not answer.
+A mark in the log reaches every gateway, even one whose admin listener does not answer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HEADS: Final = ("ID", "ZONE", "ADDRESS", "VERSION", "STATE", "GROUPS")
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Where the cluster is, as it was typed."""
+    """The place of the cluster, as it was typed."""
 
     data: Path
     log: str | None
@@ -46,7 +46,7 @@ class ClusterOptions:
 
 @dataclass(frozen=True, slots=True)
 class DrainOptions:
-    """As they were typed.  timeout_seconds: how long to wait until nothing is left; 0: do not."""
+    """As they were typed.  timeout_seconds: how long to wait for the drain; 0: do not wait."""
 
     node_id: int
     stops: bool
@@ -55,7 +55,7 @@ class DrainOptions:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One gateway.  state: serving, draining or drained.  groups: that it serves."""
+    """One gateway.  state: serving, draining or drained.  groups: how many it serves."""
 
     node_id: int
     zone: str
@@ -66,7 +66,7 @@ class Row:
 
 
 def say_now(text: str) -> None:
-    """Print it, also where somebody reads through a pipe."""
+    """Print a text and flush, so that a reader of a pipe gets it at once."""
     print(text, flush=True)
 
 
@@ -83,7 +83,7 @@ def run_list(cluster: ClusterOptions, *, as_json: bool) -> int:
 
 
 def run_drain(cluster: ClusterOptions, options: DrainOptions) -> int:
-    """Mark a gateway, and wait until nothing is left of its work; return the exit code."""
+    """Mark a gateway, and wait until it is drained; return the exit code."""
 
     return _run(lambda: drain(cluster, options))
 
@@ -94,10 +94,11 @@ async def drain(
     say: Callable[[str], None] = say_now,
     on_over: Callable[[], None] = lambda: None,
 ) -> int:
-    """Do so; return the exit code.
+    """Mark a gateway, and wait until it is drained; return the exit code.
 
     Args:
-      on_over: called when nothing is left, before that is said.
+      say: called with each line for a person.
+      on_over: called when the gateway is drained, before the line that says so.
 
     Raises:
       Exception: see refusals_to_start.py.
@@ -115,7 +116,7 @@ def run_undrain(cluster: ClusterOptions, node_id: int) -> int:
 async def undrain(
     cluster: ClusterOptions, node_id: int, say: Callable[[str], None] = say_now
 ) -> int:
-    """Do so; return the exit code.
+    """Let a gateway take new work again; return the exit code.
 
     Raises:
       Exception: see refusals_to_start.py.
@@ -140,7 +141,7 @@ def _run(work: Callable[[], Awaitable[int]]) -> int:
 
 @asynccontextmanager
 async def _opened(cluster: ClusterOptions) -> AsyncGenerator[Coordinator, None]:
-    """A coordinator of a cluster that exists; it is no gateway, and nobody sees it."""
+    """Open a coordinator of an existing cluster; it is not registered as a gateway."""
     async with AsyncExitStack() as stack:
         log = await open_followed_log(cluster.log or default_log(cluster.data))
         stack.push_async_callback(log.aclose)
@@ -165,7 +166,7 @@ async def _drain(
     if gateway is None or not options.timeout_seconds:
         return 0
     if not options.stops and not state.gateways.sends_away(gateway.incarnation):
-        say("No other gateway takes new work, so it goes on serving until one does.")
+        say(f"No other gateway takes new work, so gateway {node_id} serves until one does.")
         return NOT_DONE
     with trio.move_on_after(options.timeout_seconds):
         await _over(state, gateway.incarnation, stops=options.stops)
@@ -176,7 +177,7 @@ async def _drain(
     left = len(state.claims.held_by(gateway.incarnation, GROUP_CLAIMS))
     say(
         f"gateway {node_id} is not drained after {options.timeout_seconds} s: {left} groups and"
-        " perhaps clients are left; it goes on draining"
+        " perhaps clients are left; it continues to drain"
     )
     return NOT_DONE
 

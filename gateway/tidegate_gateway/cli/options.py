@@ -1,4 +1,4 @@
-"""Options that commands of several files take."""
+"""Options of commands in several files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-# Of `dev` and of `serve`, where --data is not given.
+# The folders of `dev` and of `serve` without --data.
 DEV_DATA: Final = Path("tidegate-data")
 SERVE_DATA: Final = Path("data")
 

@@ -1,4 +1,4 @@
-"""Running a gateway from a command: logs set up, errors told in a sentence, an exit code."""
+"""Runs a gateway from a command: sets up logs, prints an error as a sentence, returns a code."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def run_to_end(
     log_level: str,
     advice: Callable[[BaseException], str] = lambda error: "",
 ) -> int:
-    """Run a gateway and return the exit code; what a person can mend becomes one sentence.
+    """Run a gateway and return the exit code; print an error that a person can fix as a sentence.
 
     Args:
       make_settings: may raise as gather() does.
-      advice: what to add to the sentence, knowing this command's options.
+      advice: returns an addition to the sentence that names this command's options.
     """
     try:
         if log_level not in LEVELS:

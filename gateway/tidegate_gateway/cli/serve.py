@@ -1,4 +1,4 @@
-"""`tidegate serve`: a gateway as the settings say."""
+"""`tidegate serve`: runs a gateway from settings."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def run_serve(
     log_level: str,
     stop_at_eof: bool = False,
 ) -> int:
-    """Run it; return the exit code.
+    """Run the gateway; return the exit code.
 
-    stop_at_eof: the end of standard input is a SIGTERM: whoever started us is gone.
+    stop_at_eof: stop, as at SIGTERM, at the end of standard input: the parent process has ended.
     """
 
     def announce(running: Running) -> None:

@@ -1,4 +1,4 @@
-"""How a finding is marked in a list: a word first, so that it can be searched for."""
+"""The mark of a finding in a list: a word, so that people can search for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _GREEN, _RED, _END = "\033[32m", "\033[31m", "\033[0m"
 
 
 def mark(ok: bool) -> str:
-    """Return ok or PROBLEM, as wide as each other; coloured on a terminal."""
+    """Return ok or PROBLEM, padded to the same width; coloured on a terminal."""
     text = f"{'ok' if ok else 'PROBLEM':<7}"
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return text

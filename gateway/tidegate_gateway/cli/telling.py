@@ -1,4 +1,4 @@
-"""How commands that end tell what went wrong."""
+"""Prints the error of a command that ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..refusals_to_start import sentence_of
 
 
 def was_told(error: BaseException) -> bool:
-    """Tell what a person can mend, in one sentence; return False for a bug."""
+    """Print an error that a person can fix as one sentence; return False for a bug."""
     sentence = sentence_of(error)
     if sentence is not None:
         print(f"tidegate: {sentence}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The reports of several gateways as one: what `tidegate zones` prints of them."""
+"""The sum of several gateways' reports, for `tidegate zones`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Report = Mapping[str, Any]
 
 
 def summed(reports: Sequence[Report]) -> Report:
-    """Return the sums, by client; the report itself where there is only one.
+    """Return the sums, by client; a single report unchanged.
 
-    What is told of a client besides is what the gateway says at which it crosses zones most.
+    Other columns of a client: from the gateway with most of this client's cross-zone bytes.
     """
     if len(reports) == 1:
         return reports[0]

@@ -1,4 +1,4 @@
-"""`tidegate zones`: which clients cross zones at some gateways, and how to stop it."""
+"""`tidegate zones`: shows which clients cross zones at some gateways, and how to avoid it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _STEP: Final = 1024
 
 
 class NoAnswer(Exception):
-    """The admin listener did not answer as one.  The text says why."""
+    """A gateway's admin listener gave no report.  The text says why."""
 
 
 def run_zones(admins: Sequence[str], *, as_json: bool) -> int:
     """Print the sum of the gateways' figures; return the exit code.
 
-    One that does not answer is an error: without it the figures would look better than they are.
+    A gateway that does not answer is an error: without its figures the sum would be too low.
     """
     try:
         places = dict.fromkeys(host_port("--admin", each) for each in admins)
@@ -45,14 +45,16 @@ def run_zones(admins: Sequence[str], *, as_json: bool) -> int:
 def _asked(host: str, port: int) -> Mapping[str, Any]:
     where = f"{url_host(host)}:{port}"
     try:
-        # Not by way of a proxy that the environment names for the web.
+        # Without the web proxy that the environment may name.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"http://{where}/v1/zones", timeout=ANSWER_SECONDS) as answer:
             report: Mapping[str, Any] = json.loads(answer.read(MAX_ANSWER_BYTES))
             return report
     except urllib.error.HTTPError as error:
         with error:
-            raise NoAnswer(f"{where} answers {error.code}: it is starting, or no gateway") from None
+            raise NoAnswer(
+                f"{where} answers {error.code}: the gateway is starting, or it is no gateway"
+            ) from None
     except (OSError, HTTPException, ValueError) as error:
         raise NoAnswer(
             f"no gateway's admin listener answers at {where} ({error}); give --admin the host:port"
@@ -85,12 +87,12 @@ def text_of(report: Mapping[str, Any]) -> str:
         lines += [
             "",
             f"Zones {one} and {other} look like one: if they are, give their gateways the same"
-            f" broker.rack, or set zone.id.map={one}={other} at all.",
+            f" broker.rack, or set zone.id.map={one}={other} at all gateways.",
         ]
     if not advised:
         is_one = len(report["zones"]) <= 1
         only = "All gateways are of one zone: nothing crosses zones here."
-        lines += ["", only if is_one else "Nobody crosses zones here."]
+        lines += ["", only if is_one else "No client crosses zones here."]
     return "\n".join(lines)
 
 
@@ -102,7 +104,7 @@ def _whose(report: Mapping[str, Any]) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return a text in which nothing that a client said moves the cursor of a terminal."""
+    """Return a client's text with control characters escaped: they could control the terminal."""
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )

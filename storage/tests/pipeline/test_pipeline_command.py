@@ -188,7 +188,7 @@ def test_dev_runs_a_pipeline_with_the_urls_of_set_options(tmp_path: Path) -> Non
         assert process.popen.stderr is not None
         with deadline(process.popen):
             assert any(
-                line == "tidegate: the pipeline ended (exit code -9); the gateway goes on without\n"
+                line == "tidegate: the pipeline ended (exit code -9); the gateway continues\n"
                 for line in process.popen.stderr
             )
         code, errors = process.stop(signal.SIGINT)
@@ -243,7 +243,7 @@ def test_dev_runs_a_pipeline_beside_the_gateway(tmp_path: Path) -> None:
 def test_dev_refuses_a_pipeline_on_memory_only(memory: tuple[str, ...], tmp_path: Path) -> None:
     done = tidegate(*DEV, "--pipeline", *memory, cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert done.stderr.startswith("tidegate: --pipeline: what is in memory only")
+    assert done.stderr.startswith("tidegate: --pipeline: a pipeline cannot read a store or log in")
 
 
 @pytest.mark.parametrize("command", [("once", *LOCAL), ("status",)])

@@ -1,1 +1,1 @@
-"""`tidegate dev`: a gateway, and a pipeline if wanted, with nothing to set up."""
+"""`tidegate dev`: runs a gateway, and a pipeline if wanted, without any setup."""

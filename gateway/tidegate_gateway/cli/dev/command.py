@@ -1,4 +1,4 @@
-"""`tidegate dev`: one gateway on this machine, with nothing to set up."""
+"""`tidegate dev`: runs one gateway on this machine, without any setup."""
 
 from __future__ import annotations
 
@@ -39,11 +39,14 @@ class DevOptions:
 
     @property
     def data_folder(self) -> Path | None:
-        """Return where something is kept; None for nothing."""
+        """The folder of the data; None with --memory."""
         return None if self.memory else self.data
 
     def texts(self) -> dict[str, str]:
-        """Return the options as settings.  Kafka's defaults but for the wait for a first group."""
+        """Return the options as settings.
+
+        Defaults are Kafka's, except that the first rebalance of a group does not wait.
+        """
         host = url_host(self.host)
         cache = {} if self.memory else _disk_cache(self.data)
         store = "memory:" if self.memory else default_store(self.data)
@@ -59,14 +62,14 @@ class DevOptions:
 
 
 def _disk_cache(data: Path) -> dict[str, str]:
-    """A modest one: on this machine the records themselves are seldom far away."""
+    """Return the settings of a small disk cache: the records themselves are mostly local, too."""
     return {"disk.cache.dir": f"{data}/cache", "disk.cache.max.bytes": str(DISK_CACHE_BYTES)}
 
 
 def run_dev(
     options: DevOptions, assignments: Sequence[str], *, as_json: bool, log_level: str
 ) -> int:
-    """Run it; return the exit code."""
+    """Run the gateway; return the exit code."""
     pipeline = PipelineProcess(log_level=log_level)
 
     def announce(running: Running) -> None:
@@ -78,7 +81,10 @@ def run_dev(
         warn_of_environment(os.environ)
         found = gather(defaults=options.texts(), environ={}, assignments=assignments)
         if options.pipeline and (name := what_is_in_memory(found)):
-            raise BadSource(f"--pipeline: what is in memory only no pipeline can see ({name})")
+            raise BadSource(
+                f"--pipeline: a pipeline cannot read a store or log in memory: change {name}, or"
+                " leave out --pipeline"
+            )
         return found
 
     with pipeline:
@@ -92,14 +98,14 @@ def run_dev(
 
 
 def warn_of_environment(environ: Mapping[str, str]) -> None:
-    """Say that settings of the environment are not read, where there are some.
+    """Warn that `dev` does not read settings from the environment, if it holds some.
 
-    It may be set for a gateway that is to be served on this machine, and a trial is no such one.
+    They may be meant for a gateway of `serve` on this machine, not for a trial.
     """
     names = settings_in(environ)
     if names:
         text = f"{', '.join(names)}: only `serve` reads settings from the environment"
-        print(f"tidegate: {text}; here they are given as --set NAME=VALUE", file=sys.stderr)
+        print(f"tidegate: {text}; here give them as --set NAME=VALUE", file=sys.stderr)
 
 
 def _announcement(options: DevOptions, running: Running, *, as_json: bool) -> str:
@@ -122,4 +128,4 @@ def _advice(options: DevOptions, error: BaseException) -> str:
     if not isinstance(error, PortInUse):
         return ""
     option = "--admin-port" if f"port {options.admin_port} " in str(error) else "--port"
-    return f"; choose another with {option}, or {option} 0 for any that is free"
+    return f"; choose another with {option}, or {option} 0 for any free port"

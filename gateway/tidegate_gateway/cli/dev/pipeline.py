@@ -1,8 +1,8 @@
-"""The pipeline beside `tidegate dev`: a process of its own, found as any `tidegate` command is.
+"""The pipeline of `tidegate dev`: a process of its own, found like any `tidegate` command.
 
 It ends when its standard input does, so it cannot outlive this process, however that ends.  Ctrl+C
-in the terminal is for the gateway alone, which tells it.  Where log and store are it learns from
-its environment: their URLs may hold what nobody shall read in a list of processes.
+in the terminal reaches only the gateway, which then ends the pipeline.  The pipeline gets the URLs
+of log and store in its environment: they may hold secrets, which a list of processes would show.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidegate_runtime.url_secrets import without_secrets
 from ...settings.broker_settings import BrokerSettings
 
 STOP_SECONDS: Final = 60.0
-# Read by `tidegate pipeline` where --log and --object-store are not given.
+# `tidegate pipeline` reads them if --log and --object-store are absent.
 LOG_VARIABLE: Final = "TIDEGATE_PIPELINE_LOG"
 STORE_VARIABLE: Final = "TIDEGATE_PIPELINE_STORE"
 
@@ -38,7 +38,7 @@ def default_log(data: Path) -> str:
 
 
 def what_is_in_memory(settings: BrokerSettings) -> str:
-    """Return the first setting whose things no other process can see; "" if there is none."""
+    """Return the first setting that no other process can share; "" if there is none."""
     for name in ("object.store", "metadata.log"):
         if settings.text(name).startswith("memory:"):
             return name
@@ -46,7 +46,7 @@ def what_is_in_memory(settings: BrokerSettings) -> str:
 
 
 def shown_command(settings: BrokerSettings, data: Path, called: str) -> str:
-    """Return what starts a pipeline by hand, without what must not be shown.
+    """Return the command that starts a pipeline by hand, without secrets.
 
     called: see called_as.py.
     """
@@ -68,7 +68,7 @@ class PipelineProcess:
         self._is_told = Event()
 
     def start(self, settings: BrokerSettings) -> None:
-        """Start it on a gateway's log and store; what it has to say goes to stderr."""
+        """Start it on a gateway's log and store; its log lines go to stderr."""
         command = [sys.executable, "-m", "tidegate_gateway", "pipeline", "run", "--stop-at-eof"]
         places = {
             LOG_VARIABLE: settings.text("metadata.log"),
@@ -86,7 +86,7 @@ class PipelineProcess:
     def _watch(self, popen: subprocess.Popen[bytes]) -> None:
         code = popen.wait()
         if not self._is_told.is_set():
-            text = f"tidegate: the pipeline ended (exit code {code}); the gateway goes on without"
+            text = f"tidegate: the pipeline ended (exit code {code}); the gateway continues"
             print(text, file=sys.stderr, flush=True)
 
     def __enter__(self) -> PipelineProcess:

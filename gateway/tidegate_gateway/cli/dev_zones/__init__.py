@@ -1,1 +1,1 @@
-"""Several gateways on one machine, a zone each: `tidegate dev --zones 3`."""
+"""Several gateways on one machine, each in its own zone: `tidegate dev --zones 3`."""

@@ -1,7 +1,7 @@
-"""One life of a gateway's process: `tidegate serve` on the settings of its plan.
+"""One process of a gateway: `tidegate serve` on the settings of its plan.
 
-It ends when its standard input does, so it cannot outlive us, however we end.  Ctrl+C in the
-terminal is for us alone, who tell it.
+It ends when its standard input does, so it cannot outlive this process, however that ends.  Ctrl+C
+in the terminal reaches only this process, which then stops the gateways.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .plan import GatewayPlan, properties_text
 
 MAX_LINE_BYTES: Final = 1 << 16
 TAIL_BYTES: Final = 2048
-# A log file that is longer makes room when its gateway starts; the one before it is kept.
+# A longer log file is renamed when its gateway starts; only one older file is kept.
 MAX_LOG_BYTES: Final = 8 << 20
 
 
 class Child:
-    """A process that was started; `ended` is set after it was waited for."""
+    """A started process; `ended` is set after its end."""
 
     def __init__(self, process: trio.Process, log_file: Path, log_begin: int) -> None:
         self.process = process
@@ -35,7 +35,7 @@ class Child:
         self._log_begin = log_begin
 
     async def announcement(self) -> dict[str, Any] | None:
-        """Wait until it serves; return what it says of itself, None if it ended before."""
+        """Wait until it serves; return the JSON that it prints, or None if it ends before."""
         assert self.process.stdout is not None, "it is a pipe"
         line = b""
         while not line.endswith(b"\n"):
@@ -47,7 +47,7 @@ class Child:
         return said
 
     async def wait(self) -> int:
-        """Wait for its end; kill it, should this be cancelled."""
+        """Wait for its end and return the exit code; if cancelled, kill it."""
         try:
             return await self.process.wait()
         finally:
@@ -65,7 +65,7 @@ class Child:
                     await pipe.aclose()
 
     def last_words(self) -> str:
-        """Return the end of what it wrote to its log file in this life; "" for nothing."""
+        """Return the end of the log that this process wrote; "" for nothing."""
         with self._log_file.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
             _ = file.seek(max(self._log_begin, end - TAIL_BYTES))
@@ -73,7 +73,7 @@ class Child:
 
 
 async def start_child(plan: GatewayPlan, log_level: str) -> Child:
-    """Start a gateway; its settings are written anew."""
+    """Write a gateway's settings, and start it."""
     plan.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     plan.log_file.parent.mkdir(exist_ok=True)
     write_private(plan.settings_file, properties_text(plan.texts))
@@ -92,14 +92,14 @@ async def start_child(plan: GatewayPlan, log_level: str) -> Child:
 
 
 def write_private(path: Path, content: str) -> None:
-    """Write a file that is nobody else's to read."""
+    """Write a file that only this user can read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
         _ = file.write(content)
 
 
 def make_room(path: Path) -> None:
-    """Put a log file aside that is too long."""
+    """Rename a log file that is longer than MAX_LOG_BYTES."""
     if path.exists() and path.stat().st_size > MAX_LOG_BYTES:
         _ = path.replace(path.with_suffix(".log.1"))
 
@@ -111,6 +111,6 @@ def _command(plan: GatewayPlan, log_level: str) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """As for a lone `tidegate dev`, settings do not come from there."""
+    """Return the environment without settings, which `tidegate dev` does not read from there."""
     ours = (PREFIX, KAFKA_PREFIX)
     return {name: text for name, text in os.environ.items() if not name.startswith(ours)}

@@ -1,7 +1,8 @@
-"""Gateways that are started, watched and stopped, as somebody types it.
+"""Starts, watches and stops gateways by the commands that a person types.
 
-Each gateway has a task that does what was said to it, in order, and for each of its lives one that
-waits for the end.  `kill` waits for no other command.  What ends by itself is told, and left so.
+Each gateway has a task that executes its commands in order, and a task for each of its processes
+that waits for the end.  `kill` waits for no other command.  If a gateway ends by itself, this
+process says so and does not start it again.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from .plan import GatewayPlan
 from .text import Member
 from .words import Command, NotUnderstood, Verb, help_text, parse
 
-# A gateway waits two minutes for its log and says so; after that it ends by itself.
+# A gateway waits two minutes for its log, and logs that; after that it ends by itself.
 START_SECONDS: Final = 180.0
-# Longer than drain.timeout.ms, whatever it was set to by hand.
+# Longer than the default of drain.timeout.ms.  A gateway that takes longer is killed.
 STOP_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 60
 MAX_WAITING_COMMANDS: Final = 16
@@ -36,22 +37,22 @@ class StartFailed(Exception):
 
 
 class Voice:
-    """Where sentences go: to stdout, or to stderr where stdout is for JSON."""
+    """Prints sentences to stdout, or to stderr if stdout is for JSON."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._file = sys.stderr if as_json else sys.stdout
 
     def say(self, text: str) -> None:
-        """Tell what happened."""
+        """Print the effect of a command."""
         print(text, file=self._file, flush=True)
 
     def warn(self, text: str) -> None:
-        """Tell what nobody asked for."""
+        """Print an event that no command caused."""
         print(f"tidegate: {text}", file=sys.stderr, flush=True)
 
 
 class LocalGateway:
-    """One gateway through all of its lives."""
+    """One gateway through all of its processes."""
 
     def __init__(self, plan: GatewayPlan, voice: Voice, log_level: str) -> None:
         self.plan = plan
@@ -64,21 +65,21 @@ class LocalGateway:
 
     @property
     def member(self) -> Member:
-        """Return how it is now."""
+        """Its state now."""
         return Member(self.plan, self.phase, self._said)
 
     def tell(self, verb: Verb) -> None:
-        """Have something done; kill at once, all else after what was said before."""
+        """Give it a command; kill takes effect at once, others after the earlier commands."""
         if verb is Verb.KILL:
             self._kill()
             return
         try:
             self._send.send_nowait(verb)
         except trio.WouldBlock:
-            self._voice.say(f"{self.plan.name} has {MAX_WAITING_COMMANDS} commands to do already")
+            self._voice.say(f"{self.plan.name} has {MAX_WAITING_COMMANDS} waiting commands already")
 
     async def run(self, nursery: trio.Nursery) -> None:
-        """Do what is told; forever.  nursery: owns its processes."""
+        """Execute the commands, forever.  nursery: owns its processes."""
         async for verb in self._receive:
             try:
                 for step in steps(verb, self.phase):
@@ -86,13 +87,13 @@ class LocalGateway:
             except Refused as refusal:
                 self._voice.say(f"{self.plan.name} {refusal}")
             except StartFailed:
-                pass  # it was told when the process ended
+                pass  # the warning was printed when the process ended
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Start it, and wait until it serves.
 
         Raises:
-          StartFailed: it does not.
+          StartFailed: it does not serve within START_SECONDS, or ends before.
         """
         began = trio.current_time()
         self.phase = Phase.STARTING
@@ -101,7 +102,7 @@ class LocalGateway:
         with trio.move_on_after(START_SECONDS):
             said = await child.announcement()
         if said is None:
-            child.process.kill()  # unless it is what ended
+            child.process.kill()  # no effect if it has ended
             await child.ended.wait()
             raise StartFailed(child.last_words())
         self._said, self.plan = said, self.plan.settled(said)
@@ -115,7 +116,7 @@ class LocalGateway:
         child = self._child
         if child is None:
             return
-        if self.phase is not Phase.STOPPING:  # a second signal would cut it short
+        if self.phase is not Phase.STOPPING:  # a second signal would end it without a drain
             self.phase = Phase.STOPPING
             child.process.terminate()
         with trio.move_on_after(STOP_SECONDS):
@@ -153,7 +154,7 @@ class LocalGateway:
 
     def _circumstances(self, child: Child) -> str:
         words = child.last_words()
-        told = f"; its last words:\n{words}\n" if words else ". "
+        told = f"; the end of its log:\n{words}\n" if words else ". "
         number = self.plan.node_id
         return f"{told}`start {number}` starts it again; its log: {self.plan.log_file}"
 
@@ -177,13 +178,13 @@ class LocalGateway:
                 self.phase = before
 
     def _note_drained(self) -> None:
-        # It may have been stopped meanwhile, or taken back.
+        # Another command may have stopped it meanwhile, or ended the drain.
         if self.phase is Phase.DRAINING:
             self.phase = Phase.DRAINED
 
 
 class LocalCluster:
-    """All of them, from run() to the end."""
+    """All gateways, from run() to the end."""
 
     def __init__(self, plans: Sequence[GatewayPlan], voice: Voice, *, log_level: str) -> None:
         self._gateways = [LocalGateway(each, voice, log_level) for each in plans]
@@ -193,18 +194,18 @@ class LocalCluster:
 
     @property
     def members(self) -> list[Member]:
-        """Return how each is now."""
+        """The state of each gateway now."""
         return [each.member for each in self._gateways]
 
     async def run(self, announce: Callable[[], None], show_status: Callable[[], None]) -> int:
-        """Run until told to stop; return the exit code.
+        """Run until a signal or `quit`; return the exit code.
 
         Args:
-          announce: called once, when all serve.
-          show_status: called when somebody asks.
+          announce: called once, when all gateways serve.
+          show_status: called for the command `status`.
 
         Raises:
-          StartFailed: one of them did not start; the others were stopped.
+          StartFailed: a gateway did not start; the others were stopped.
         """
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with trio.open_nursery() as lives:
@@ -219,7 +220,7 @@ class LocalCluster:
     async def _work(
         self, lives: trio.Nursery, announce: Callable[[], None], show_status: Callable[[], None]
     ) -> None:
-        """Start all, and do what is typed; return when told to stop, with nothing under way."""
+        """Start all and execute typed commands; return after a signal or `quit`."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._wait_for_quit, nursery.cancel_scope)
             await self._start_all(lives)
@@ -233,7 +234,7 @@ class LocalCluster:
         work.cancel()
 
     async def _start_all(self, lives: trio.Nursery) -> None:
-        """Start the first alone, since it makes the cluster; then the others."""
+        """Start the first alone, since it creates the cluster; then the others."""
         await self._gateways[0].start(lives)
         async with trio.open_nursery() as nursery:
             for each in self._gateways[1:]:
@@ -249,7 +250,7 @@ class LocalCluster:
     ) -> None:
         async for _ in signals:
             if self._quit.is_set():
-                self._voice.warn("killing what still runs")
+                self._voice.warn("killing the gateways that still run")
                 self._is_hurried = True
                 everything.cancel()
                 return

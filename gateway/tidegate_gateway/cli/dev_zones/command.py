@@ -1,4 +1,4 @@
-"""`tidegate dev --zones N`: gateways of N zones on this machine, and what is typed to them."""
+"""`tidegate dev --zones N`: runs gateways of N zones on this machine."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def run_dev_zones(
     as_json: bool,
     log_level: str,
 ) -> int:
-    """Run them; return the exit code."""
+    """Run the gateways; return the exit code."""
     run = _Run(options, zones, assignments, is_real=is_real, as_json=as_json, log_level=log_level)
     try:
         return run.to_end()
     except KeyboardInterrupt:
-        return 1  # nothing served yet
+        return 1  # before the gateways served
     except Exception as error:
         sentence = _sentence(error)
         if sentence is None:
@@ -79,7 +79,7 @@ class _Run:
         with ExitStack() as stack:
             stack.callback(hold_data_folder(options.data).close)
             shape = Shape(self._zones, options.host, options.port, options.admin_port, options.data)
-            _ = make_plans(shape, self._places(), self._assignments)  # wrong ones are told now
+            _ = make_plans(shape, self._places(), self._assignments)  # raises for wrong options
             return trio.run(self._main, shape)
 
     def _check(self) -> None:
@@ -92,7 +92,10 @@ class _Run:
             raise BadSource("--real brings its own --object-store and --log: leave them out")
         urls = {"object.store": options.object_store or "", "metadata.log": options.log or ""}
         if options.memory or what_is_in_memory(BrokerSettings(urls)):
-            raise BadSource("--zones: gateways share nothing that is in memory only")
+            raise BadSource(
+                "--zones: gateways cannot share a store or log in memory: leave out --memory and"
+                " memory:"
+            )
 
     def _places(self) -> Places:
         data = self._options.data
@@ -103,7 +106,7 @@ class _Run:
         )
 
     async def _main(self, shape: Shape) -> int:
-        """Servers first, gateways then; they end the other way round."""
+        """Start the servers, then the gateways; they end in reverse order."""
         if not self._is_real:
             plans = make_plans(shape, self._places(), self._assignments)
             return await self._serve(plans, None)
@@ -111,7 +114,7 @@ class _Run:
             _ = os.environ.pop(name, None)
         async with running_servers(shape.data) as servers:
             places = Places(servers.object_store, servers.log, new_instance_key())
-            os.environ.update(servers.variables)  # for all we start, and for what reads the log
+            os.environ.update(servers.variables)  # for child processes, and for reading the log
             plans = make_plans(shape, places, self._assignments)
             return await self._serve(plans, servers.environment_file)
 
@@ -140,8 +143,8 @@ class _Run:
 
         code = 1
         try:
-            with pipeline:  # it ends after the gateways, while what is below still runs
+            with pipeline:  # it ends after the gateways, while the servers still run
                 code = await cluster.run(announce, show_status)
         except* StartFailed:
-            pass  # it was told when the process ended
+            pass  # the warning was printed when the process ended
         return code

@@ -1,4 +1,4 @@
-"""Lines from standard input, where that is a terminal or a pipe; its end ends nothing."""
+"""Lines from standard input, if it is a terminal or a pipe.  Its end does not stop the gateways."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _LOOK_SECONDS: Final = 1.0
 
 
 async def typed_lines(descriptor: int = 0) -> AsyncGenerator[str, None]:
-    """Yield each line; none where it is neither a terminal nor a pipe.
+    """Yield each line; none if standard input is neither a terminal nor a pipe.
 
-    It is read only when something is there, so that it need not be made non-blocking: that would be
-    so for all who share it, the shell among them.
+    This reads only when bytes are there, so it need not make the descriptor non-blocking.  That
+    would affect all processes that share it, such as the shell.
     """
     if not _can_be_waited_for(descriptor):
         return
@@ -40,10 +40,10 @@ def _can_be_waited_for(descriptor: int) -> bool:
     try:
         mode = os.fstat(descriptor).st_mode
     except OSError:
-        return False  # it is closed
+        return False  # the descriptor is closed
     return os.isatty(descriptor) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _is_anothers(descriptor: int) -> bool:
-    """Tell whether it is a terminal where we are in the background: reading would stop us."""
+    """Return whether this process is in the background of a terminal: a read would stop it."""
     return os.isatty(descriptor) and os.tcgetpgrp(descriptor) != os.getpgrp()

@@ -1,8 +1,8 @@
-"""Runs a program that ends when standard input does: `python -m ... SIGNAL USER PROGRAM...`.
+"""Runs a program until standard input ends: `python -m ... SIGNAL USER PROGRAM...`.
 
-For servers that would outlive whoever started them.  This process dies with its parent's pipe, and
-takes the server along: first with SIGNAL, after STOP_SECONDS by force.  USER: "" for our own.
-Nothing but Python's own library is imported, so it costs little.
+For servers that would outlive the process that started them.  When the parent's pipe closes, this
+process ends the server with SIGNAL, and kills it after STOP_SECONDS.  USER: "" for this user.
+It imports only the standard library, so it starts fast and stays small.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import sys
 from threading import Thread
 from typing import Final
 
-# What SeaweedFS does in that time is done; it takes long to end by itself.
+# SeaweedFS has finished its work by then, but takes long to end by itself.
 STOP_SECONDS: Final = 5.0
 
 
 def main(words: list[str]) -> int:
-    """Run it to its end; return its exit code."""
+    """Run the program to its end; return its exit code."""
     number, user, *command = words
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, user=user or None)
     Thread(target=_end_at_eof, args=(process, int(number)), daemon=True).start()
-    # Whoever wants it to end closes the pipe; Ctrl+C in a terminal is not for it.
+    # The parent closes the pipe to end the program; Ctrl+C in a terminal must not end it.
     _ = signal.signal(signal.SIGINT, signal.SIG_IGN)
     return process.wait()
 

@@ -1,4 +1,4 @@
-"""What a command does to a gateway, by how it is; what is said when its process ends."""
+"""The steps of a command, by the phase of a gateway; the sentence about its process's end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .words import Verb
 
 
 class Phase(Enum):
-    """How a gateway's process is."""
+    """The state of a gateway's process."""
 
     DOWN = "stopped"
     STARTING = "starting"
@@ -21,7 +21,7 @@ class Phase(Enum):
 
 
 class Step(Enum):
-    """What is done, one after the other."""
+    """A step of a command."""
 
     START = "start"
     STOP = "stop"
@@ -31,7 +31,7 @@ class Step(Enum):
 
 
 class Refused(Exception):
-    """A command that makes no sense now.  Show the text."""
+    """A command that makes no sense in this phase.  Show the text."""
 
 
 _RUNS = frozenset({Phase.SERVING, Phase.DRAINING, Phase.DRAINED})
@@ -48,10 +48,10 @@ _OF_STOPPED = {Verb.START: (Step.START,), Verb.RESTART: (Step.START,)}
 
 
 def steps(verb: Verb, phase: Phase) -> tuple[Step, ...]:
-    """Return what a command comes to.
+    """Return the steps of a command in a phase.
 
     Raises:
-      Refused: nothing.
+      Refused: the command makes no sense in this phase.
     """
     if verb is Verb.KILL:
         if phase is Phase.DOWN:
@@ -76,12 +76,12 @@ def _why_not(verb: Verb, phase: Phase) -> str:
 
 
 def is_wanted(phase: Phase) -> bool:
-    """Tell whether the end of a process in this phase is what was asked for."""
+    """Return whether a command asked for the end of a process in this phase."""
     return phase in _WANTED
 
 
 def ending(phase: Phase, code: int) -> str:
-    """Say how a process in this phase ended, as the rest of a sentence about the gateway."""
+    """Return how a process in this phase ended, as the rest of a sentence about the gateway."""
     if phase is Phase.DYING:
         return "was killed"
     if phase is Phase.STOPPING:

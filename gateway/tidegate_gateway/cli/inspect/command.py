@@ -1,4 +1,4 @@
-"""`tidegate inspect`: what one object holds, and whether it is whole."""
+"""`tidegate inspect`: shows the content of one object, and whether it is whole."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ class InspectOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """key: in the store; of a file what its path ends with, if that is a key."""
+    """key: the object's key in the store; of a file the end of its path, which may be a key."""
 
     source: ByteSource
     key: str
 
 
 def run_inspect(options: InspectOptions, *, as_json: bool) -> int:
-    """Show it; return the exit code."""
+    """Show the object; return the exit code."""
     configure_logs("error")
     printer: Printer = (JsonPrinter if as_json else TextPrinter)(shows_batches=options.records)
     try:
         return DAMAGED if trio.run(_inspect, options, printer) else 0
     except NoSuchObject as error:
-        sentence: str | None = f"nothing is there: {error}"
+        sentence: str | None = f"not found: {error}"
     except (NotOurs, UnknownVersion) as error:
         sentence = f"{options.what}: {error}"
     except Exception as error:
@@ -70,7 +70,7 @@ def run_inspect(options: InspectOptions, *, as_json: bool) -> int:
 
 
 async def _inspect(options: InspectOptions, printer: Printer) -> int:
-    """Return how much is wrong."""
+    """Show the object; return the number of problems."""
     state = await _state(options.log) if options.log is not None else None
     async with _opened(options) as opened:
         frame = await look_at(opened.source)
@@ -101,7 +101,7 @@ def _known(state: ClusterState, key: str) -> Known:
     known = standing_of(state, key)
     if known is None:
         raise BadSource(
-            "--log: only what has the key of an object can be looked up; a copy must lie in folders"
+            "--log needs the key of an object, and this is not one; a copy must lie in folders"
             " named as in the store"
         )
     return known
@@ -109,7 +109,7 @@ def _known(state: ClusterState, key: str) -> Known:
 
 @asynccontextmanager
 async def _opened(options: InspectOptions) -> AsyncGenerator[_Opened, None]:
-    """A file if there is one and no store was named, else an object of the store."""
+    """Open a file if it exists and no store is named, else an object of the store."""
     is_in_store = options.object_store is not None or options.data is not None
     if not is_in_store and (file := local_file(Path(options.what))) is not None:
         yield _Opened(file, _key_of(file.path))
@@ -132,8 +132,8 @@ def _store(options: InspectOptions) -> ObjectStore:
     data = options.data or Path("tidegate-data")
     if options.object_store is None and options.data is None and not data.is_dir():
         raise NoSuchObject(
-            f"no file {options.what}; for an object of a store, name that with --object-store or"
-            " --data"
+            f"there is no file {options.what}; for an object of a store, name the store with"
+            " --object-store or --data"
         )
     return open_existing_store(options.object_store or default_store(data))
 

@@ -1,4 +1,4 @@
-"""How `tidegate inspect` tells what it finds, as it finds it: for a person, and for a script."""
+"""Prints the findings of `tidegate inspect` as they come: for a person, or as JSON for a script."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ _NO_PRODUCER: Final = -1
 
 
 class Printer(Protocol):
-    """Told of an object from its beginning to its end."""
+    """Prints an object; called from its beginning to its end."""
 
     def frame(
         self, what: str, frame: Frame, state: ClusterState | None, known: Known | None
     ) -> None:
-        """What it says of itself, and what the log says of it."""
+        """Begin the object: print its key, its frame, and its standing in the log."""
         ...
 
     def stretch(self, stretch: Stretch) -> None:
-        """A slice or chunk begins."""
+        """Begin a slice or chunk."""
         ...
 
     def batch(self, batch: SeenBatch) -> None:
-        """A batch of it."""
+        """Print a batch of the slice or chunk."""
         ...
 
     def scanned(self, found: Scanned) -> None:
-        """It ends."""
+        """End the slice or chunk."""
         ...
 
     def end(self, problems: int) -> None:
-        """That was all."""
+        """End the object.  problems: their number."""
         ...
 
 
@@ -122,7 +122,7 @@ def _print_known(known: Known) -> None:
 
 
 class JsonPrinter:
-    """One document at the end; with batches, before it a line each, as they are met."""
+    """Prints one document at the end; with batches, a line for each batch before it."""
 
     def __init__(self, *, shows_batches: bool) -> None:
         self._shows_batches = shows_batches
@@ -206,13 +206,13 @@ def _codec(number: int) -> str:
 
 
 def _topic_name(state: ClusterState | None, topic_id: bytes) -> str:
-    """Return the name, where it is known, and the id."""
+    """Return the topic's id, with its name if that is known."""
     topic = state.topics.by_id.get(topic_id) if state is not None else None
     return topic_id.hex() if topic is None else f"{topic.name} ({topic_id.hex()})"
 
 
 def time_text(timestamp_ms: int) -> str:
-    """Return a time stamp of Kafka's as people write it; -1 is none."""
+    """Return a timestamp of Kafka's as UTC text; -1 is none."""
     if timestamp_ms < 0:
         return "no time"
     try:

@@ -1,1 +1,1 @@
-"""`tidegate log ...`: backup, restore, repair, move, verify and serve a metadata log."""
+"""`tidegate log ...`: commands that back up, restore, repair, move, verify and serve a log."""

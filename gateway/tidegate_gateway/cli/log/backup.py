@@ -1,4 +1,4 @@
-"""`tidegate log backup`: copy a metadata log to an object store, now."""
+"""`tidegate log backup`: copies a metadata log to an object store."""
 
 from __future__ import annotations
 

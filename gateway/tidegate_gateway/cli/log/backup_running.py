@@ -1,4 +1,4 @@
-"""What `tidegate log backup`, `restore` and `repair` share: opening, progress, an exit code."""
+"""Runs `tidegate log backup`, `restore`, `repair` and `move`: progress, output, the exit code."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Lines = list[str]
 
 
 class Progress:
-    """Says on stderr how far long work is, now and then."""
+    """Prints the progress of long work on stderr, at most every SAID_EVERY_SECONDS."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
         self._said_at = time.monotonic()
 
     def __call__(self, text: str) -> None:
-        """Say it, unless something was said a moment ago."""
+        """Print the text, unless a line was printed less than SAID_EVERY_SECONDS ago."""
         now = time.monotonic()
         if not self._quiet and now - self._said_at >= SAID_EVERY_SECONDS:
             self._said_at = now
@@ -38,7 +38,10 @@ class Progress:
 def run_log_command(
     work: Callable[[Progress], Awaitable[tuple[int, Lines, dict[str, object]]]], *, as_json: bool
 ) -> int:
-    """Do the work and print what it returns: exit code, lines for a person, values for a script."""
+    """Do the work, print its result, and return the exit code.
+
+    work: returns the exit code, lines for a person, values for a script.
+    """
     configure_logs("error")
     try:
         code, lines, values = trio.run(work, Progress(quiet=as_json))

@@ -14,7 +14,7 @@ app = typer.Typer(help="Metadata logs.", no_args_is_help=True, rich_markup_mode=
 
 @app.command()
 def verify(
-    url: Annotated[str, typer.Argument(help="Of a log that is new and empty; it gets filled.")],
+    url: Annotated[str, typer.Argument(help="Of a new, empty log; the command fills it.")],
     json: Json = False,
 ) -> None:
     """Run the public contract of metadata logs on a new, empty log."""
@@ -27,13 +27,13 @@ def verify(
 def serve_log(
     url: Annotated[str, typer.Argument(help="Of the log to serve.")],
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Port 0: any that is free.")
+        str, typer.Option(metavar="HOST:PORT", help="Port 0: any free port.")
     ] = "127.0.0.1:9645",
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Holds the token that clients must bear.")
+        Path | None, typer.Option(metavar="FILE", help="Holds the token that clients must send.")
     ] = None,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Refuse what would write.")
+        bool, typer.Option("--read-only", help="Refuse requests that write.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -46,7 +46,7 @@ def serve_log(
 
 @app.command()
 def backup(log: NeededLog, object_store: NeededStore, json: Json = False) -> None:
-    """Copy a metadata log to the object store now; gateways do so by themselves."""
+    """Copy a metadata log to the object store now; running gateways also do so by themselves."""
     from .backup import run_backup
 
     raise typer.Exit(run_backup(log, object_store, as_json=json))
@@ -58,10 +58,10 @@ def restore(
         str, typer.Option("--from", metavar="URL", help="The object store with the backup.")
     ],
     log: Annotated[
-        str, typer.Option("--log", metavar="URL", help="The log to be made; new and empty.")
+        str, typer.Option("--log", metavar="URL", help="The log to make; new and empty.")
     ],
     object_store: Annotated[
-        str, typer.Option(metavar="URL", help="The one with the records, if it is another.")
+        str, typer.Option(metavar="URL", help="The store with the records, if it is another.")
     ] = "",
     cluster: Annotated[
         str, typer.Option(metavar="ID", help="Refuse the backup of any other cluster.")
@@ -70,15 +70,16 @@ def restore(
         bool,
         typer.Option(
             "--while-gateways-run",
-            help="Go on though gateways answer: those that use this prefix end.",
+            help="Restore even if gateways answer: those that use this prefix end.",
         ),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Make a new metadata log from the newest backup, and salvage what was written since.
+    """Make a new metadata log from the newest backup, and salvage records written since.
 
-    Stop all gateways first: the new log ends those that run, and lacks what they still acknowledge.
-    Where one answers, nothing is done. For a trial restore from a copy of the whole prefix.
+    Stop all gateways first: the new log ends those that run, and lacks the records that they
+    acknowledge until then. If one answers, the command does nothing. For a trial, restore from a
+    copy of the whole prefix.
     """
     from .restore import RestoreOptions, run_restore
 
@@ -93,25 +94,25 @@ def move(
         str, typer.Argument(metavar="NEW", help="URL of the new log, which must be empty.")
     ] = "",
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="End a move that is under way; the log stays.")
+        bool, typer.Option("--cancel", help="Cancel a move that is under way; the log stays.")
     ] = False,
     timeout: Annotated[
-        int, typer.Option(min=1, metavar="SECONDS", help="For gateways to say that they can go.")
+        int, typer.Option(min=1, metavar="SECONDS", help="To wait until all gateways are ready.")
     ] = 60,
     stall: Annotated[
-        int, typer.Option(min=1, metavar="SECONDS", help="That writers may have to wait, at most.")
+        int, typer.Option(min=1, metavar="SECONDS", help="The longest time that writers wait.")
     ] = 3,
     object_store: Annotated[
         str,
-        typer.Option(metavar="URL", help="The cluster's: a log that a restore replaced stays."),
+        typer.Option(metavar="URL", help="The cluster's; shows if a restore replaced LOG."),
     ] = "",
     json: Json = False,
 ) -> None:
     """Move the metadata log of a live cluster to another log; its gateways follow by themselves.
 
-    All gateways must be of a release that knows this command. A password in NEW is not told to
-    them: one that needs it, or another URL than NEW, gets its whole URL beforehand as
-    metadata.log.next. Run it again if it was cut short.
+    All gateways must be of a release that knows this command. They do not get a password in NEW. If
+    a gateway needs it, or another URL than NEW, give it the whole URL beforehand as
+    metadata.log.next. If the command is interrupted, run it again.
     """
     from .move import LogMoveOptions, run_log_move
 
@@ -121,20 +122,20 @@ def move(
 
 @app.command()
 def repair(
-    url: Annotated[str, typer.Argument(help="Of the log to look at.")],
+    url: Annotated[str, typer.Argument(help="Of the log to check.")],
     object_store: Annotated[
-        str, typer.Option(metavar="URL", help="The cluster's; its backups help.")
+        str, typer.Option(metavar="URL", help="The cluster's; it may hold backups.")
     ] = "",
     to: Annotated[
-        str, typer.Option(metavar="URL", help="A new log; a SQLite log is put in place without.")
+        str, typer.Option(metavar="URL", help="A new log. Without it a SQLite log is replaced.")
     ] = "",
     save: Annotated[
-        str, typer.Option(metavar="DIR", help="Where to save all that can be read.")
+        str, typer.Option(metavar="DIR", help="Folder for a copy of all readable entries.")
     ] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do it, instead of showing it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Repair, not only show the damage.")] = False,
     json: Json = False,
 ) -> None:
-    """Show what is damaged in a metadata log; with --yes, go back to the last good position."""
+    """Show the damage of a metadata log; with --yes, go back to the last good position."""
     from .repair import RepairOptions, run_repair
 
     raise typer.Exit(run_repair(RepairOptions(url, object_store, to, save, yes), as_json=json))

@@ -1,4 +1,4 @@
-"""`tidegate log move`: the metadata log of a live cluster goes to another log."""
+"""`tidegate log move`: moves the metadata log of a live cluster to another log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STORE_FOLDER: Final = "objects"
 
 @dataclass(frozen=True, slots=True)
 class LogMoveOptions:
-    """As they were typed.  to: "" only with cancels.  object_store: "" where it is not known."""
+    """As they were typed.  to: "" only with cancels.  object_store: "" if it is not known."""
 
     source: str
     to: str
@@ -51,7 +51,7 @@ def run_log_move(options: LogMoveOptions, *, as_json: bool) -> int:
 
     async def work(say: Progress) -> tuple[int, Lines, dict[str, object]]:
         if bool(options.to) == options.cancels:
-            raise BadSource("give the log to move and the new one; with --cancel only the first")
+            raise BadSource("give LOG and NEW; with --cancel give only LOG")
         return await (_cancelled(options) if options.cancels else _moved(options, say))
 
     return run_log_command(work, as_json=as_json)
@@ -85,24 +85,24 @@ async def _moved(options: LogMoveOptions, say: Progress) -> tuple[int, Lines, di
     seconds = round(time.monotonic() - began, 2)
     url = _everywhere(options.to)
     shown = without_secrets(url)
-    left_out = "" if shown == url else " (with its password, which is left out here)"
+    left_out = "" if shown == url else " (add its password, which is not shown here)"
     lines = [
-        f"the metadata log has moved: {report.copied} entries behind its snapshot,"
+        f"the metadata log has moved: {report.copied} entries after its snapshot,"
         f" {report.gateways} gateways, {seconds} s",
         f"Set metadata.log={shown}{left_out} for every gateway and command. Running gateways use"
-        " it already; until all have the setting keep the old log, which says where to go.",
+        " it already. Keep the old log until all have the setting: it names the new log.",
     ]
     return 0, lines, {"moved": True, **asdict(report), "seconds": seconds, "metadata_log": shown}
 
 
 async def _see_not_over(state: ClusterState, options: LogMoveOptions) -> None:
-    """See that the log is still the cluster's: no restore made another one since.
+    """Check that the log is still the cluster's: no restore has made another one.
 
-    Only the object store tells.  That of `tidegate dev` lies beside its log.
+    Only the object store shows that.  The store of `tidegate dev` lies beside its log.
 
     Raises:
-      StoreMisconfigured: a restore did, or the store is another cluster's.
-      StoreUnavailable: it cannot be told now.
+      StoreMisconfigured: a restore has, or the store is another cluster's.
+      StoreUnavailable: the store does not answer.
     """
     url = options.object_store or _store_beside(options.source)
     if not url:
@@ -121,7 +121,7 @@ def _store_beside(log_url: str) -> str:
 
 
 def _moved_before(coordinator: Coordinator) -> tuple[int, Lines, dict[str, object]]:
-    """An earlier call came as far as that, and by now the copy is whole."""
+    """Return the result if the log has moved already: an earlier call did so."""
     moves = coordinator.state.log_moves
     url = without_secrets(moves.last.url)
     line = f"this log has moved to {url} at position {moves.sealed_at}"
@@ -151,7 +151,7 @@ async def _move(
         )
         nursery.start_soon(keep_lease, coordinator)
         report = await LogMover(coordinator, source, target, plan, say).run()
-        # The first entry in the new log, unless a gateway was faster.
+        # Writes the first entry of the new log, unless a gateway was faster.
         await end_visit(coordinator)
         nursery.cancel_scope.cancel()
     return report
@@ -159,7 +159,7 @@ async def _move(
 
 async def _opened(stack: AsyncExitStack, options: LogMoveOptions) -> tuple[Coordinator, MovableLog]:
     async def open_next(url: str) -> MetadataLog:
-        """The log knows no password of the new one; who typed the command does."""
+        """Open the new log: the old log does not hold its password, but the typed URL does."""
         is_typed = url == without_secrets(_everywhere(options.to))
         return await open_existing_log(options.to if is_typed else url)
 
@@ -169,6 +169,6 @@ async def _opened(stack: AsyncExitStack, options: LogMoveOptions) -> tuple[Coord
 
 
 def _everywhere(url: str) -> str:
-    """Gateways of this machine may run in other folders."""
+    """Return a URL with an absolute path: gateways of this machine may run in other folders."""
     path = sqlite_path(url)
     return url if path is None else f"sqlite:{Path.cwd() / path}"

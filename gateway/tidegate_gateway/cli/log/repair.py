@@ -1,4 +1,4 @@
-"""`tidegate log repair`: what is damaged in a metadata log, and a new log of what can be had."""
+"""`tidegate log repair`: shows the damage of a metadata log, and makes a new log up to it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Result = tuple[int, Lines, dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class RepairOptions:
-    """As they were typed; "" where there is no such option."""
+    """As they were typed; "" for an absent option."""
 
     log: str
     object_store: str
@@ -50,7 +50,7 @@ class RepairOptions:
 
 @dataclass(slots=True)
 class _Found:
-    """The damage, and what can be had.  alone: without copies."""
+    """The damage, and the recovered state.  alone: the state from the log without copies."""
 
     damage: Damage
     alone: ClusterState | None
@@ -59,7 +59,7 @@ class _Found:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether there is nothing to repair."""
+        """Whether there is nothing to repair."""
         folded = self.alone.position if self.alone is not None else 0
         last = max(self.damage.last, self.damage.snapshot_position)
         return self.damage.is_whole and folded == last
@@ -76,7 +76,7 @@ def run_repair(options: RepairOptions, *, as_json: bool) -> int:
 
 
 def _repaired(path: Path) -> Path:
-    """Where the new log is made that is to be put in place."""
+    """Return the path of the new log, before it replaces the damaged one."""
     return path.with_name(f"{path.name}.repaired")
 
 
@@ -104,14 +104,14 @@ class _Repair:
             return 0, lines, values
         if not options.yes or store is None:
             lines.append(
-                "Nothing was changed. With --yes and --object-store all that can be read is saved,"
-                " and a new log is made, in a new timeline; stop all gateways before."
+                "Nothing was changed. With --yes and --object-store this command saves all readable"
+                " entries, and makes a new log in a new timeline. Stop all gateways before."
             )
             return 1, lines, values
         if found.recovered is None or found.owner is None:
             raise NothingToRestore(
-                "there is nothing to begin with: neither the log nor a copy of it has a snapshot"
-                " that can be read. " + " ".join(lines)
+                "the log cannot be repaired: neither the log nor a copy of it has a readable"
+                " snapshot. " + " ".join(lines)
             )
         return await self._repair(log, store, found, path, (lines, values))
 
@@ -119,14 +119,14 @@ class _Repair:
         options = self._options
         if options.yes and not options.object_store:
             raise BadSource(
-                "--yes needs --object-store: a repaired log is a new timeline, and the object store"
-                " must know"
+                "--yes needs --object-store: a repaired log is a new timeline, which the command"
+                " writes to the object store"
             )
         if options.yes and not options.to and path is None:
-            raise BadSource("name a new, empty log with --to; only a SQLite log is put in place")
+            raise BadSource("name a new, empty log with --to; only a SQLite log can be replaced")
 
     async def _ended(self, path: Path) -> Result | None:
-        """End a repair that was cut short when only the files were still to be moved."""
+        """Complete an interrupted repair that only had to move the files."""
         repaired = _repaired(path)
         if not repaired.exists():
             return None
@@ -139,7 +139,7 @@ class _Repair:
             return None
         refuse_if_open(path)
         put_in_place(repaired, path, target.state.timeline)
-        line = f"a repair that was cut short is ended: {path} is the repaired log"
+        line = f"an interrupted repair is now complete: {path} is the repaired log"
         return 0, [line], {"ok": True, "timeline": target.state.timeline}
 
     async def _look(self, log: MetadataLog, store: ObjectStore | None) -> _Found:
@@ -207,10 +207,10 @@ class _Repair:
 async def _timeline_of(store: ObjectStore, owner: Owner, alone: ClusterState | None) -> int:
     """Return the timeline of the damaged log.
 
-    A repair that was cut short has opened a newer one, which nobody uses.
+    An interrupted repair may have opened a newer timeline, which no gateway uses.
 
     Raises:
-      TimelineOver: the log was repaired or restored before; this is the old one.
+      TimelineOver: the log was repaired or restored before, and this is the old log.
     """
     newest = await newest_timeline(store, owner)
     if alone is None:

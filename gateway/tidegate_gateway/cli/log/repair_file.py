@@ -1,4 +1,4 @@
-"""Putting a repaired SQLite log where the damaged one was.  Blocking; for the end of a command."""
+"""Replaces a damaged SQLite log with the repaired one.  Blocking; for the end of a command."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _BESIDE = ("", "-wal", "-shm")
 
 
 def refuse_if_open(path: Path) -> None:
-    """See that no process has the file open, if there is one.
+    """Check that no process has the file open, if it exists.
 
-    SQLite leaves the journal mode only to a connection that is alone; it is set back by the next
-    who opens the log.
+    SQLite changes the journal mode only for a connection that is the only one.  The next process
+    that opens the log sets it back.
 
     Raises:
-      LogMisconfigured: one has.
+      LogMisconfigured: a process has it open.
     """
     if not path.exists():
         return
@@ -35,13 +35,14 @@ def refuse_if_open(path: Path) -> None:
 
 
 def put_in_place(repaired: Path, path: Path, timeline: int) -> Path:
-    """Move the damaged file aside and the repaired one to its place; return where the old one is.
+    """Move the damaged file aside and the repaired one to its place; return the old file's path.
 
-    Cut short between the two, the log is missing and nothing starts; doing it again ends it.
+    After a crash between the two moves the log is missing and no gateway starts; a second call
+    completes the repair.
     """
     aside = path.with_name(f"{path.name}.damaged-before-timeline-{timeline}")
     if path.exists() and aside.exists():
-        # The damaged file is moved already: this one was made since, by a gateway that was started.
+        # The damaged file is moved already: a gateway that started since made this one.
         aside = path.with_name(f"{aside.name}-{time.time_ns()}")
     for suffix in _BESIDE:
         old = path.with_name(path.name + suffix)

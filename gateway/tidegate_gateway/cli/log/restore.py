@@ -1,4 +1,4 @@
-"""`tidegate log restore`: a new metadata log from the newest backup and the objects behind it."""
+"""`tidegate log restore`: makes a new metadata log from the newest backup and later objects."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SHOWN_UNPLACED = 20
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions:
-    """As they were typed; "" where there is no such option."""
+    """As they were typed; "" for an absent option."""
 
     from_store: str
     log: str
@@ -73,7 +73,7 @@ async def _restored(options: RestoreOptions, say: Progress) -> RestoreReport:
         if not options.while_gateways_run:
             say("asking the gateways whether they run")
             await see_that_none_runs(recovered.state)
-        # Not before: opening makes it.
+        # After all checks: this creates the log.
         log = await open_log(options.log)
         stack.push_async_callback(log.aclose)
         target = await look_at_target(log)
@@ -93,13 +93,13 @@ async def _restored(options: RestoreOptions, say: Progress) -> RestoreReport:
 async def _see_none_newer(
     store: ObjectStore, owner: Owner, recovered: Recovered, say: Progress
 ) -> None:
-    """See that the records' own store has no newer copies than those from elsewhere.
+    """Check that the records' own store has no newer copies than the store named with --from.
 
-    Objects are only kept for the copies beside them: what was merged since an older copy elsewhere
-    is gone where that one looks for it.
+    A cluster keeps objects only for the copies in its own store.  An object that was merged after
+    an older copy elsewhere is deleted, though that copy still names it.
 
     Raises:
-      NothingToRestore: it has, and they can be read.  Nothing was written.
+      NothingToRestore: it has newer copies, which can be read.  Nothing was written.
     """
     try:
         own = await recover_from_copies(store, owner, say)
@@ -116,19 +116,19 @@ async def _see_none_newer(
 
 
 async def see_that_none_runs(state: ClusterState) -> None:
-    """Ask the gateways that were live.  One that does not answer may run all the same.
+    """Check that no gateway that was live answers.  A gateway that does not answer may still run.
 
     Raises:
-      GatewaysRun: some answer.  Nothing was written.
+      GatewaysRun: gateways answer.  Nothing was written.
     """
     found = await those_that_answer(state.gateways.brokers(), NameLookups().dial)
     if found:
         raise GatewaysRun(
             f"gateways of cluster {state.cluster_id} run: {', '.join(map(_where, found))}. A"
-            " restore opens a new timeline, which ends them within a minute, and what they"
-            " acknowledge until then is not in the new log: stop them first. For a trial copy all"
-            " that lies below the prefix elsewhere, and restore from there with"
-            " --while-gateways-run. That option also goes on here all the same. Nothing was"
+            " restore opens a new timeline, which ends them within a minute, and the new log lacks"
+            " the records that they acknowledge until then: stop them first. For a trial, copy all"
+            " objects below the prefix elsewhere, and restore from there with"
+            " --while-gateways-run. To end these gateways, use that option here. Nothing was"
             " written"
         )
 
@@ -139,10 +139,11 @@ def _where(found: Answering) -> str:
 
 
 async def owner_of(store: ObjectStore, cluster: str) -> Owner:
-    """Return the marker of a store that must be a cluster's; "" is any.
+    """Return the ownership marker of a cluster's store.  cluster: its id; "" for any cluster.
 
     Raises:
-      NothingToRestore, LogMisconfigured: it is nobody's, or another's.
+      NothingToRestore: the store belongs to no cluster.
+      LogMisconfigured: it belongs to another cluster.
     """
     owner = await read_owner(store)
     if owner is None:
@@ -158,25 +159,25 @@ async def owner_of(store: ObjectStore, cluster: str) -> Owner:
 
 
 def lines_of(report: RestoreReport) -> Lines:
-    """Tell a person what was restored, and what was not."""
+    """Return lines for a person: what was restored, and what was not."""
     salvage = report.salvage
-    lines = [f"  timeline    {report.timeline}; gateways of the old log can delete nothing more"]
+    lines = [f"  timeline    {report.timeline}; gateways of the old log can delete no more objects"]
     if report.continued:
-        lines.append("  backup      as told before: this went on with a restore that was cut short")
+        lines.append("  backup      as shown before: this continued an interrupted restore")
     else:
         age = max(0, round(time.time() - report.backup_time_ms / 1000))
         lines.append(
             f"  backup      up to position {report.backup_position} of the lost log, {age} s ago;"
-            " what groups committed since is lost"
+            " offsets that groups committed since are lost"
         )
     if report.raised_from:
         lines.append(
             f"  raised      {FEATURE_NAME} from {report.raised_from} to {EPOCHS}, so that consumers"
-            " notice offsets that were given anew; older releases cannot use this log"
+            " notice reused offsets; older releases cannot use this log"
         )
     lines.append(
         f"  salvaged    {salvage.records} records in {salvage.batches} batches of"
-        f" {salvage.objects} objects; {salvage.duplicates} batches were there already"
+        f" {salvage.objects} objects; {salvage.duplicates} batches were in the log already"
     )
     lines += [f"  refused     {count} batches: {why}" for why, count in salvage.refused.items()]
     if report.cut_partitions:
@@ -186,7 +187,7 @@ def lines_of(report: RestoreReport) -> Lines:
         )
     if report.lost_runs:
         lines.append(
-            f"  LOST        {report.lost_runs} stretches of records: their objects are gone"
+            f"  LOST        {report.lost_runs} ranges of records: their objects are missing"
             " (see `tidegate topic repair TOPIC`)"
         )
     lines += _unplaced(report)

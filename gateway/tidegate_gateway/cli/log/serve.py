@@ -1,4 +1,4 @@
-"""`tidegate log serve`: any metadata log over HTTP, for gateways that open it as http://..."""
+"""`tidegate log serve`: serves a metadata log over HTTP; gateways open it as http://..."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _announce(listener: Listener, options: LogServeOptions, *, as_json: bool) ->
     host, port = listener.address.host, listener.address.port
     url = f"http://{url_host(host or socket.gethostname())}:{port}"
     if host not in _LOOPBACK and options.token_file is None:
-        _log.warning("whoever reaches this port can write the log: give --token-file FILE")
+        _log.warning("any client that reaches this port can use the log: give --token-file FILE")
     if as_json:
         print(json.dumps({"url": url}), flush=True)
         return

@@ -1,4 +1,4 @@
-"""`tidegate log verify URL`: the public contract of metadata logs, run on anyone's."""
+"""`tidegate log verify URL`: runs the public contract of metadata logs on any log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..table import mark
 
 
 class Promise(NamedTuple):
-    """One promise of the contract, and whether it was kept."""
+    """One promise of the contract, and whether the log keeps it."""
 
     name: str
     ok: bool
@@ -42,7 +42,7 @@ class Opener:
 
 
 def run_verify(url: str, *, as_json: bool) -> int:
-    """Verify; return 0 when every promise was kept, 1 otherwise."""
+    """Verify a log; return 0 if it keeps every promise, 1 otherwise."""
     configure_logs("error")
     promises: list[Promise] = []
 

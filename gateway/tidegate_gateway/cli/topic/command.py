@@ -26,15 +26,15 @@ def repair_topic(
     object_store: StoreThatExists = None,
     log: LogThatExists = None,
     skip: Annotated[
-        bool, typer.Option("--skip", help="Take what cannot be read out of the topic, for good.")
+        bool, typer.Option("--skip", help="Remove unreadable records from the topic, for good.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Read a topic, show which records cannot be read, and with --skip go on without them.
+    """Read a topic, show which records cannot be read, and with --skip remove them from it.
 
-    Gateways may run meanwhile. The exit code is 1 while something cannot be read, 2 if that could
-    not be determined.
+    Gateways may run meanwhile. The exit code is 1 if records cannot be read, 2 if the command
+    cannot tell.
     """
     from .repair import TopicRepairOptions, run_topic_repair
 

@@ -1,4 +1,4 @@
-"""`tidegate topic repair`: which records of a topic cannot be read, and going on without them."""
+"""`tidegate topic repair`: shows which records of a topic cannot be read, and skips them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .repair_text import NOT_TOLD, Outcome, as_json_text, as_text, summary
 
 @dataclass(frozen=True, slots=True)
 class TopicRepairOptions:
-    """As they were typed.  partition: None for all."""
+    """As they were typed.  partition: None for all partitions."""
 
     topic: str
     partition: int | None
@@ -47,7 +47,7 @@ def run_topic_repair(options: TopicRepairOptions, *, as_json: bool) -> int:
     configure_logs("critical")
     try:
         if options.skip and as_json and not options.yes:
-            raise BadSource("--json asks nobody: give --yes, too")
+            raise BadSource("--json cannot ask for a confirmation: give --yes, too")
         confirm = _confirmed if not options.yes else _always
         outcome = trio.run(_repair, options, confirm, not as_json)
     except Exception as error:
@@ -63,9 +63,9 @@ def _always(question: str) -> bool:
 
 
 def _confirmed(question: str) -> bool:
-    """Ask a person; where there is none, the answer is no."""
+    """Ask the person at the terminal; without a terminal the answer is no."""
     if not sys.stdin.isatty():
-        print(f"{question} Nobody is there to answer: give --yes.", file=sys.stderr)
+        print(f"{question} There is no terminal to answer at: give --yes.", file=sys.stderr)
         return False
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
@@ -78,7 +78,10 @@ class _Opened:
 
 @asynccontextmanager
 async def _opened(options: TopicRepairOptions) -> AsyncGenerator[_Opened, None]:
-    """Log and store of a cluster, which must be each other's: else all would seem to be missing."""
+    """Open log and store of a cluster.
+
+    They must belong to the same cluster, or all objects would seem to be missing.
+    """
     async with AsyncExitStack() as stack:
         log = await open_followed_log(options.log or default_log(options.data))
         stack.push_async_callback(log.aclose)

@@ -1,4 +1,4 @@
-"""What `tidegate topic repair` found and did, for a person and for a script.  Pure."""
+"""The output of `tidegate topic repair`, for a person and for a script.  No I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN: Final = 200
 
 @dataclass(slots=True)
 class Outcome:
-    """found: of the last look.  skipped: of all rounds.  left: what cannot be read still."""
+    """found: by the last check.  skipped: in all rounds.  left: still not readable."""
 
     topic: Topic
     found: Found
@@ -26,14 +26,14 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 if all can be read, or was skipped."""
+        """Return 0 if all records can be read or were skipped."""
         if self.found.unknown or not self.found.is_complete:
             return NOT_TOLD
         return UNREADABLE if self.left else 0
 
 
 def as_text(outcome: Outcome) -> str:
-    """Return a line for each range that was not read."""
+    """Return a line for each range that cannot be read, and their sum."""
     bad = outcome.found.bad
     lines = [_line(each) for each in bad[:SHOWN]]
     if len(bad) > SHOWN:
@@ -52,23 +52,23 @@ def _line(each: BadRun) -> str:
 
 
 def summary(outcome: Outcome, *, skip: bool) -> str:
-    """Return what came of it, and what to do."""
+    """Return the result, and what to do."""
     lines: list[str] = []
     if outcome.skipped:
         lost = sum(each.lost for each in outcome.skipped)
-        lines.append(f"{lost} records were skipped; consumers go on behind them")
+        lines.append(f"{lost} records were skipped; consumers continue after them")
     if outcome.found.unknown or not outcome.found.is_complete:
-        lines.append("The object store did not answer for all of them: try again later.")
+        lines.append("The object store did not answer for all records: try again later.")
     if outcome.found.looks_like_the_wrong_store:
         lines.append(_wrong_store(outcome, skip=skip))
     elif outcome.left and skip:
-        lines.append("Not all was skipped." if outcome.skipped else "Nothing was skipped.")
+        lines.append("Not all were skipped." if outcome.skipped else "Nothing was skipped.")
     elif outcome.left:
         lines.append(
-            "Nothing was changed. Put the objects back if there is a copy. --skip takes the records"
-            " out of the topic, for good, so that consumers go on behind them."
+            "Nothing was changed. Put the objects back if there is a copy. --skip removes the"
+            " records from the topic, for good, so that consumers continue after them."
         )
-    return "\n".join(lines) or "All of it can be read."
+    return "\n".join(lines) or "All records can be read."
 
 
 def _wrong_store(outcome: Outcome, *, skip: bool) -> str:
@@ -81,7 +81,7 @@ def _wrong_store(outcome: Outcome, *, skip: bool) -> str:
 
 
 def as_json_text(outcome: Outcome) -> str:
-    """Return all of it."""
+    """Return the outcome as JSON."""
     skipped = [{**_values(each), "skipped": True} for each in outcome.skipped]
     left = [{**_values(each), "skipped": False} for each in outcome.left]
     return json.dumps(
