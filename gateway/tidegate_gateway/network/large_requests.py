@@ -45,7 +45,7 @@ MEMBERS_APIS: Final = frozenset(
     }
 )
 MAX_MEMBERS_ELEMENTS_AT_ONCE: Final = 100_000
-# Lower bounds: for requests whose elements cost more, or whose clients never need as many.
+# Smaller limits, for requests whose elements cost more, or whose clients never need as many.
 MAX_ELEMENTS_OF: Final[Mapping[int, int]] = {
     ApiKey.FETCH: 15_000,  # the last read of all its partitions is one step; see fetch_waiters.py
     ApiKey.JOIN_GROUP: 10_000,  # protocols

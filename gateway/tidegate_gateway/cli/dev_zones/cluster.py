@@ -26,7 +26,7 @@ from .words import Command, NotUnderstood, Verb, help_text, parse
 
 # A gateway waits two minutes for its log, and logs that; after that it ends by itself.
 START_SECONDS: Final = 180.0
-# Longer than the default of drain.timeout.ms; a person may set that longer, and is warned then.
+# Longer than the default of drain.timeout.ms.  A gateway that takes longer is killed.
 STOP_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 60
 MAX_WAITING_COMMANDS: Final = 16

