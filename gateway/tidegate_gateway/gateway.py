@@ -20,11 +20,13 @@ from tidegate_coordination.coordinator.coordinator import (
     CoordinatorUnavailable,
     ProposalFailed,
 )
+from tidegate_coordination.coordinator.decider import Decider
 from tidegate_coordination.coordinator.loading import check_cluster, load_state
+from tidegate_coordination.coordinator.route import DecidesHere, Route
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.forwarding.contention import ENOUGH, Contention
-from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.forwarding.forwarder import Forwarder
 from tidegate_coordination.forwarding.hooks import Hook
 from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER
 from tidegate_coordination.log.metadata_log import MetadataLog
@@ -236,27 +238,24 @@ class Gateway:
         yield "back the metadata log up", self.backup.run
 
     def _make_coordinator(self, state: ClusterState) -> Coordinator:
-        when = forwarding(self.settings, self._log)
-        if self._peers is None or when is Forwarding.NEVER:
-            return Coordinator(
-                self._log,
-                state,
-                rng=self._rng,
-                wall_clock=self._wall_clock,
-                away_seconds=AWAY_SECONDS,
-            )
-        coordinator = ForwardingCoordinator(
+        return Coordinator(
             self._log,
             state,
-            self._peers,
-            contention=None if when is Forwarding.ALWAYS else self._contention(),
             rng=self._rng,
             wall_clock=self._wall_clock,
             away_seconds=AWAY_SECONDS,
+            route=self._route,
         )
+
+    def _route(self, decider: Decider) -> Route:
+        when = forwarding(self.settings, self._log)
+        if self._peers is None or when is Forwarding.NEVER:
+            return DecidesHere(decider)
+        contention = None if when is Forwarding.ALWAYS else self._contention()
+        forwarder = Forwarder(decider, self._peers, contention=contention)
         for hook in self._leadership_hooks:
-            coordinator.leadership.listen(hook)
-        return coordinator
+            forwarder.leadership.listen(hook)
+        return forwarder
 
     def _contention(self) -> Contention:
         return Contention(self._after_lost_races)

@@ -16,7 +16,7 @@ from typing import Final
 import trio
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.forwarding.forwarder import Forwarder
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_runtime.prometheus import render
@@ -289,16 +289,16 @@ def _cluster(gateway: Gateway) -> Iterator[Metric]:
 
 def _forwarding(gateway: Gateway) -> Iterator[Metric]:
     """Who appends for whom: only where gateways forward."""
-    coordinator = gateway.coordinator
-    if not isinstance(coordinator, ForwardingCoordinator):
+    forwarder = gateway.coordinator.route
+    if not isinstance(forwarder, Forwarder):
         return
-    counters = coordinator.counters
+    counters = forwarder.counters
     service = gateway.peer_service
-    leads = bool(coordinator.leadership.leading)
-    handovers = coordinator.contention.handovers if coordinator.contention else 0
+    leads = bool(forwarder.leadership.leading)
+    handovers = forwarder.contention.handovers if forwarder.contention else 0
     yield _gauge("tidegate_forwarding_leader", "1 while it appends for the others", leads)
     for name, help_text, value in (
-        ("leaderships", "Times it began to append for the others", coordinator.leadership.count),
+        ("leaderships", "Times it began to append for the others", forwarder.leadership.count),
         ("handovers", "Times it lost too many races to append by itself", handovers),
         ("asked", "Questions sent to who appends", counters.asked),
         ("proposals", "Proposals in them", counters.proposals),
