@@ -40,9 +40,8 @@ class Route(Protocol):
 class DecidesHere:
     """The route of a gateway that decides all its proposals itself."""
 
-    unheard_since: Final = None
-
     def __init__(self, decider: Decider) -> None:
+        self.unheard_since: Final[float | None] = None
         self._queue = decider.queue
 
     def take(self, waiting: Waiting[Any]) -> None:
