@@ -11,10 +11,12 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.decider import Decider
 from tidegate_coordination.coordinator.loading import check_cluster, load_state
+from tidegate_coordination.coordinator.route import DecidesHere, Route
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.contention import Contention
-from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.forwarding.forwarder import Forwarder
 from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER
 from tidegate_coordination.log_move.watch import LogMoveWatch
 from tidegate_coordination.logs.movable import MovableLog
@@ -138,28 +140,26 @@ class GatewayBuilder:
 
     def _make_coordinator(self, state: ClusterState) -> Coordinator:
         environment = self._environment
-        when = forwarding(self._settings, environment.log)
-        if environment.peers is None or when is Forwarding.NEVER:
-            return Coordinator(
-                environment.log,
-                state,
-                rng=environment.rng,
-                wall_clock=environment.wall_clock,
-                away_seconds=AWAY_SECONDS,
-            )
-        races = Contention(environment.after_lost_races)
-        coordinator = ForwardingCoordinator(
+        return Coordinator(
             environment.log,
             state,
-            environment.peers,
-            contention=None if when is Forwarding.ALWAYS else races,
             rng=environment.rng,
             wall_clock=environment.wall_clock,
             away_seconds=AWAY_SECONDS,
+            route=self._route,
         )
+
+    def _route(self, decider: Decider) -> Route:
+        environment = self._environment
+        when = forwarding(self._settings, environment.log)
+        if environment.peers is None or when is Forwarding.NEVER:
+            return DecidesHere(decider)
+        races = Contention(environment.after_lost_races)
+        contention = None if when is Forwarding.ALWAYS else races
+        forwarder = Forwarder(decider, environment.peers, contention=contention)
         for hook in environment.leadership_hooks:
-            coordinator.leadership.listen(hook)
-        return coordinator
+            forwarder.leadership.listen(hook)
+        return forwarder
 
     def _registration(self) -> Register:
         me = self.identity

@@ -10,23 +10,20 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.forwarding_world import World, forwarding_world
-from tidegate_coordination.coordinator import coordinator
-from tidegate_coordination.coordinator.coordinator import Coordinator, Failure, Waiting
+from tests.worlds.forwarding_world import World, forwarder, forwarding_world
+from tidegate_coordination.coordinator import loop
+from tidegate_coordination.coordinator.coordinator import Coordinator, Failure
 from tidegate_coordination.events.cluster import ClaimTaken
 from tidegate_coordination.events.entries import authored, decode_entry
 from tidegate_coordination.forwarding import codec, contention
+from tidegate_coordination.forwarding.asking import ASK_SECONDS
 from tidegate_coordination.forwarding.contention import (
     ENOUGH,
     FIRST_SECONDS,
     MOST_DOUBLINGS,
     Contention,
 )
-from tidegate_coordination.forwarding.forwarder import (
-    ASK_SECONDS,
-    SERVING_SECONDS,
-    ForwardingCoordinator,
-)
+from tidegate_coordination.forwarding.forwarder import SERVING_SECONDS
 from tidegate_coordination.forwarding.leaders import leader
 from tidegate_coordination.log import access as log_access
 from tidegate_coordination.log.metadata_log import (
@@ -47,7 +44,7 @@ class RacedLog:
     """The world's log, as one who comes too late sees it.  races: how many more are lost."""
 
     log: MemoryLog
-    rival: ForwardingCoordinator | None = None
+    rival: Coordinator | None = None
     races: int = 0
     is_deaf: bool = False
     told: trio.Event | None = None
@@ -91,8 +88,8 @@ class RacedLog:
 
 @dataclass
 class Race:
-    slow: ForwardingCoordinator
-    leads: ForwardingCoordinator
+    slow: Coordinator
+    leads: Coordinator
     log: RacedLog
 
 
@@ -120,7 +117,7 @@ async def test_a_gateway_that_wins_some_races_appends_by_itself(autojump_clock: 
         for _ in range(5):
             race.log.races = ENOUGH - 1
             await race.slow.propose(ReserveProducerIds(1))
-        assert race.slow.counters.asked == 0
+        assert forwarder(race.slow).counters.asked == 0
         assert race.slow.lost_conflicts == 5 * (ENOUGH - 1)
         assert not any(events for _, events in await world.entries())
 
@@ -137,8 +134,9 @@ async def test_after_three_lost_races_a_gateway_forwards_to_another(
         assert await race.slow.propose(ReserveProducerIds(10)) == 50
         assert firsts == [0, 10, 20, 30, 40]
         assert race.slow.lost_conflicts == ENOUGH
-        assert race.slow.contention is not None
-        assert race.slow.contention.handovers == 1
+        races = forwarder(race.slow).contention
+        assert races is not None
+        assert races.handovers == 1
         entries = await world.entries()
         assert {writer for writer, events in entries if events} == {race.leads.incarnation}
         assert await race.slow.propose(ReserveProducerIds(10)) == 60  # asked for at once
@@ -153,9 +151,9 @@ async def test_a_gateway_that_handed_over_appends_by_itself_again_later(
         race.log.races = ENOUGH
         await race.slow.propose(ReserveProducerIds(10))
         await trio.sleep(FIRST_SECONDS + 0.1)
-        asked = race.slow.counters.asked
+        asked = forwarder(race.slow).counters.asked
         assert await race.slow.propose(ReserveProducerIds(10)) == 10
-        assert race.slow.counters.asked == asked
+        assert forwarder(race.slow).counters.asked == asked
 
 
 async def test_later_proposals_wait_for_those_handed_over(
@@ -188,7 +186,7 @@ async def test_without_a_peer_a_gateway_appends_by_itself(autojump_clock: MockCl
         log.rival, log.races = rival, 3 * ENOUGH
         assert await slow.propose(ReserveProducerIds(10)) == 0
         assert slow.lost_conflicts == 3 * ENOUGH
-        assert slow.counters.asked == 0
+        assert forwarder(slow).counters.asked == 0
 
 
 async def test_catching_up_is_proven_though_all_was_handed_over(
@@ -199,7 +197,7 @@ async def test_catching_up_is_proven_though_all_was_handed_over(
         race = await raced(world)
         race.log.is_deaf = True
         await race.slow.propose(ReserveProducerIds(1))
-        await trio.sleep(coordinator.WATCH_SECONDS)
+        await trio.sleep(loop.WATCH_SECONDS)
         for _ in range(20):
             await race.leads.propose(ReserveProducerIds(1))
         race.log.races = ENOUGH
@@ -214,7 +212,7 @@ async def test_if_no_peer_answers_a_gateway_appends_by_itself(autojump_clock: Mo
         world.links.down |= {1, 2}
         race.log.races = ENOUGH
         assert await race.slow.propose(ReserveProducerIds(1)) == 0
-        assert race.slow.counters.unanswered
+        assert forwarder(race.slow).counters.unanswered
 
 
 async def test_the_time_of_forwarding_grows_if_races_are_lost_again(
@@ -251,7 +249,7 @@ async def test_a_gateway_that_has_not_read_to_the_end_reads_before_it_appends(
 
         race.log.told = told
         race.log.when_told = lambda: race.slow.submit(ReserveProducerIds(1), note, _unexpected)
-        await trio.sleep(2 * coordinator.WATCH_SECONDS)
+        await trio.sleep(2 * loop.WATCH_SECONDS)
         await race.leads.propose(ReserveProducerIds(10))
         told.set()
         await answered.wait()
@@ -267,7 +265,7 @@ async def test_whose_an_event_is_shows(autojump_clock: MockClock) -> None:
         both = race.leads
         numbered = Numbered(author, 1, 0, 0, 0, Renew(), codec.encode)
         both.submit_here(numbered, lambda _: None, _unexpected)
-        Coordinator._enqueue(both, Waiting(TakeClaim("c"), lambda _: None, _unexpected))
+        both.submit_here(TakeClaim("c"), lambda _: None, _unexpected)
         await both.catch_up()
         found = await world.log.read(1, 1 << 30)
         assert isinstance(found, list)

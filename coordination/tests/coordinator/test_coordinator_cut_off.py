@@ -8,7 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tidegate_coordination.coordinator.coordinator import CUT_OFF_SHARE, Coordinator
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.liveness import CUT_OFF_SHARE
 from tidegate_coordination.events.cluster import Endpoint, Event, GatewayExpired, GatewayRenewed
 from tidegate_coordination.events.entries import encode_entry, encode_events
 from tidegate_coordination.log.access import GatewayFenced

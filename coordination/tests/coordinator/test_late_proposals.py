@@ -247,7 +247,7 @@ async def test_a_proposal_that_waited_while_its_gateway_stood_still_has_a_deadli
         late = Waiting(
             ReserveProducerIds(1), unexpected_answer, failures.append, before_ms=before_ms
         )
-        stopped._enqueue(late)
+        stopped.route.take(late)
         await stopped.catch_up()
         assert [type(each) for each in failures] == [ProposalFailed]
 

@@ -11,10 +11,9 @@ import trio
 from trio.testing import MockClock
 
 from tests.coordinator.test_contention import RacedLog, raced
-from tests.worlds.forwarding_world import World, forwarding_world
-from tidegate_coordination.coordinator.coordinator import Failure
+from tests.worlds.forwarding_world import World, forwarder, forwarding_world
+from tidegate_coordination.coordinator.coordinator import Coordinator, Failure
 from tidegate_coordination.forwarding.contention import ENOUGH, Contention
-from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.leaders import leader
 from tidegate_coordination.log.metadata_log import AppendResult, LogEntry, Trimmed
 from tidegate_coordination.rules.gateways import Renew
@@ -48,14 +47,14 @@ def _unexpected(failure: Failure) -> None:
     raise AssertionError(failure)
 
 
-async def _is_busy(gateway: ForwardingCoordinator) -> None:
+async def _is_busy(gateway: Coordinator) -> None:
     while True:
         await gateway.propose(Renew())
         await trio.sleep(BUSY_SECONDS)
 
 
 @asynccontextmanager
-async def beside_busy_ones(*, leads: bool) -> AsyncIterator[ForwardingCoordinator]:
+async def beside_busy_ones(*, leads: bool) -> AsyncIterator[Coordinator]:
     """Three gateways; yields the far one, which is, or is not, the one chosen to lead."""
     async with forwarding_world() as world:
         logs = {each: FarLog(world.log) for each in (1, 2, 3)}
@@ -129,7 +128,7 @@ async def test_a_numbered_proposal_keeps_its_place(autojump_clock: MockClock) ->
         race.slow.submit_here(Renew(), lambda _: None, _unexpected)
         race.slow.submit(ReserveProducerIds(1), lambda _: told.append("second"), _unexpected)
         await trio.sleep(PATIENCE_SECONDS)
-        assert race.slow.counters.asked
+        assert forwarder(race.slow).counters.asked
         assert told == ["first", "second"]
 
 

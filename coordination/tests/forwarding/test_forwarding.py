@@ -6,11 +6,14 @@ import pytest
 import trio
 import trio.testing
 
-from tests.worlds.forwarding_world import LATE_SECONDS, World, forwarding_world
-from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, Failure
+from tests.worlds.forwarding_world import LATE_SECONDS, World, forwarder, forwarding_world
+from tidegate_coordination.coordinator.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    Failure,
+)
 from tidegate_coordination.events.cluster import GatewayRegistered
 from tidegate_coordination.forwarding import codec
-from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
 from tidegate_coordination.forwarding.leaders import leader
 from tidegate_coordination.forwarding.messages import VERSION, Ask, Sent
 from tidegate_coordination.forwarding.service import OtherCluster
@@ -33,7 +36,7 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import WalName
 
 
-async def started(world: World, count: int) -> ForwardingCoordinator:
+async def started(world: World, count: int) -> Coordinator:
     """Start gateways; return the one that leads."""
     for node_id in range(1, count + 1):
         await world.start(node_id)
@@ -56,7 +59,7 @@ async def test_one_gateway_appends_for_all(autojump_clock: trio.testing.MockCloc
     assert sorted(firsts) == list(range(0, 120, 10))
     assert {writer for writer, events in entries if events} == {leads.incarnation}
     assert {event.incarnation for _, events in entries for event in events} == {1, 2, 3, 4}
-    assert [each.leadership.leading for each in world.gateways.values()].count(True) == 1
+    assert [forwarder(each).leadership.leading for each in world.gateways.values()].count(True) == 1
     assert len({each.state.encode() for each in world.gateways.values()}) == 1
 
 
@@ -73,7 +76,7 @@ async def test_an_answer_is_given_once_the_replica_holds_it(
             assert name in each.state.topics.by_name
             [again] = await each.propose(CreateTopics([topic]))
             assert isinstance(again, Refused)
-    assert leads.counters.asked == 0
+    assert forwarder(leads).counters.asked == 0
 
 
 async def test_proposals_that_wait_together_are_sent_together(
@@ -88,7 +91,7 @@ async def test_proposals_that_wait_together_are_sent_together(
         await other.propose(ReserveProducerIds(1))
         entries = await world.entries()
     assert len(answers) == 50
-    assert other.counters.asked == 1
+    assert forwarder(other).counters.asked == 1
     assert max(len(events) for _, events in entries) == 51
 
 
@@ -108,7 +111,7 @@ async def test_an_answer_that_cannot_be_read_ends_its_proposal_with_an_unknown_o
         assert answers == [None]
         with pytest.raises(CoordinatorUnavailable, match="outcome is unknown"):
             await other.propose(ReserveProducerIds(5))
-        assert other.counters.asked == 2
+        assert forwarder(other).counters.asked == 2
         assert other.state.producer_ids.next_id == 10
 
 
@@ -143,7 +146,7 @@ async def test_a_draining_gateway_does_not_lead(autojump_clock: trio.testing.Moc
     async with forwarding_world() as world:
         leads = await started(world, 3)
         told: list[bool] = []
-        leads.leadership.listen(told.append)
+        forwarder(leads).leadership.listen(told.append)
         await leads.propose(StartDraining(leads.incarnation))
         await leads.propose(Renew())
         await world.settle()
@@ -288,7 +291,7 @@ async def test_everything_comes_true_once_and_in_order(
         world.links.faults = {kind: rng.choice((0.0, 0.1, 0.3)) for kind in kinds}
         taken: list[int] = []
 
-        async def work(coordinator: ForwardingCoordinator) -> None:
+        async def work(coordinator: Coordinator) -> None:
             for count in range(12):
                 answers: list[int] = []
                 for _ in range(rng.randint(1, 3)):
@@ -324,7 +327,7 @@ async def test_everything_comes_true_once_and_in_order(
         assert own == sorted(set(own))
 
 
-async def _patiently(coordinator: ForwardingCoordinator) -> int:
+async def _patiently(coordinator: Coordinator) -> int:
     """Reserve an id, however long it takes."""
     answers: list[int] = []
     done = trio.Event()

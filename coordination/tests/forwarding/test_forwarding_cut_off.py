@@ -7,7 +7,7 @@ from contextlib import suppress
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.forwarding_world import forwarding_world
+from tests.worlds.forwarding_world import forwarder, forwarding_world
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.forwarding.leaders import leader
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
@@ -43,4 +43,4 @@ async def test_a_report_of_a_gateway_without_the_log_renews_no_lease(
         for _ in range(100):
             await trio.sleep(0.25)
             assert author.is_cut_off
-        assert author.counters.asked > author.counters.unanswered
+        assert forwarder(author).counters.asked > forwarder(author).counters.unanswered

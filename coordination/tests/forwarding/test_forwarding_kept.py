@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.forwarding_world import CLUSTER, World, forwarding_world
+from tests.worlds.forwarding_world import CLUSTER, World, forwarder, forwarding_world
 from tidegate_coordination.coordinator.coordinator import Coordinator, Failure, Waiting
 from tidegate_coordination.forwarding import codec
 from tidegate_coordination.forwarding.leaders import leader
@@ -175,9 +175,10 @@ async def test_a_failure_at_its_authors_own_gateway_is_kept(
             failures.append(failure)
             failed.set()
 
-        outgoing = Outgoing(author._outbox.take_number(), "CreateTopics", _waiting(MANY, fail))
+        route = forwarder(author)
+        outgoing = Outgoing(route._outbox.take_number(), "CreateTopics", _waiting(MANY, fail))
         outgoing.asked.again = True
-        author._number_here(outgoing)
+        route._own.take_back(outgoing)
         await failed.wait()
         assert await numbers(world) == [outgoing.number]
         await dead.catch_up()

@@ -10,9 +10,8 @@ import pytest
 import trio
 import trio.testing
 
-from tests.worlds.forwarding_world import World, forwarding_world
-from tidegate_coordination.coordinator.coordinator import ProposalFailed
-from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tests.worlds.forwarding_world import World, forwarder, forwarding_world
+from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.forwarding.messages import MAX_PROPOSAL_BYTES
 from tidegate_coordination.rules.consumer_groups.offsets import CommitOffsets, OffsetToCommit
 from tidegate_coordination.rules.gateways import Renew
@@ -23,14 +22,14 @@ def commit(size_bytes: int) -> CommitOffsets:
 
 
 @asynccontextmanager
-async def one_that_only_forwards() -> AsyncIterator[tuple[World, ForwardingCoordinator]]:
+async def one_that_only_forwards() -> AsyncIterator[tuple[World, Coordinator]]:
     """A world with such a gateway, and one that appends for it."""
     async with forwarding_world() as world:
         await world.start(1)
         yield world, await world.start(9, leads=False, reaches_log=False)
 
 
-def submit_all(coordinator: ForwardingCoordinator, *sizes: int) -> list[int]:
+def submit_all(coordinator: Coordinator, *sizes: int) -> list[int]:
     """Return the numbers of the answers as they come, to commits of these sizes."""
     answered: list[int] = []
 
@@ -48,12 +47,12 @@ async def test_a_proposal_that_no_peer_accepts_fails_and_delays_none_after_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with one_that_only_forwards() as (_, coordinator):
-        asked = coordinator.counters.asked
+        asked = forwarder(coordinator).counters.asked
         with pytest.raises(ProposalFailed, match="too large for other gateways"):
             await coordinator.propose(commit(MAX_PROPOSAL_BYTES))
-        assert coordinator.counters.asked == asked
+        assert forwarder(coordinator).counters.asked == asked
         await coordinator.propose(Renew())
-        assert not coordinator._outbox._unanswered
+        assert not forwarder(coordinator)._outbox._unanswered
 
 
 async def test_a_proposal_larger_than_a_question_should_be_is_sent_alone(
@@ -64,7 +63,7 @@ async def test_a_proposal_larger_than_a_question_should_be_is_sent_alone(
         answered = submit_all(coordinator, 5000, MAX_PROPOSAL_BYTES - 1000, 5000)
         await coordinator.propose(Renew())
         assert answered == [0, 1, 2]
-        assert coordinator.counters.unanswered == 0
+        assert forwarder(coordinator).counters.unanswered == 0
 
 
 async def test_proposals_too_large_for_a_slow_link_are_committed_in_parts(

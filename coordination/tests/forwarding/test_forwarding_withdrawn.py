@@ -6,9 +6,12 @@ import pytest
 import trio
 import trio.testing
 
-from tests.worlds.forwarding_world import forwarding_world
-from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, Failure
-from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tests.worlds.forwarding_world import forwarder, forwarding_world
+from tidegate_coordination.coordinator.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    Failure,
+)
 from tidegate_coordination.forwarding.leaders import leader
 from tidegate_coordination.log.access import LAST_RETRY_SECONDS
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
@@ -18,7 +21,7 @@ from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 OUTAGE = LogFaults(outage=1.0)
 
 
-async def propose_in_vain(coordinator: ForwardingCoordinator) -> None:
+async def propose_in_vain(coordinator: Coordinator) -> None:
     with pytest.raises(CoordinatorUnavailable):
         await coordinator.propose(ReserveProducerIds(1))
 
@@ -34,10 +37,10 @@ async def test_a_sent_proposal_is_asked_for_even_without_a_waiting_caller(
         async with trio.open_nursery() as nursery:
             for _ in range(4):
                 nursery.start_soon(propose_in_vain, coordinator)
-        assert len(coordinator._outbox._unanswered) == 4
+        assert len(forwarder(coordinator)._outbox._unanswered) == 4
         world.links.down.clear()
         await coordinator.propose(Renew())
-        assert not coordinator._outbox._unanswered
+        assert not forwarder(coordinator)._outbox._unanswered
 
 
 async def test_a_proposal_that_another_gateway_may_still_decide_is_not_overtaken(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import pytest
@@ -10,8 +11,9 @@ import trio.testing
 
 from tests.worlds.forwarding_world import CLUSTER, World, forwarding_world
 from tests.worlds.move_world import replayed
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import Endpoint
-from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.forwarding.forwarder import Forwarder
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.log_move.watch import LogMoveWatch
 from tidegate_coordination.logs.movable import MovableLog
@@ -19,7 +21,7 @@ from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.log_moves import BeginLogMove, OfferLog
 
 
-async def begins(world: World, node_id: int, nursery: trio.Nursery) -> ForwardingCoordinator:
+async def begins(world: World, node_id: int, nursery: trio.Nursery) -> Coordinator:
     """Start as a gateway does: its watch for moves runs before it is registered."""
 
     async def open_next(_: str) -> MetadataLog:
@@ -29,12 +31,12 @@ async def begins(world: World, node_id: int, nursery: trio.Nursery) -> Forwardin
     log = MovableLog(world._through_others(), open_next)
     state = await replayed(world.log)
     log.follow(state)
-    coordinator = ForwardingCoordinator(
+    coordinator = Coordinator(
         log,
         state,
-        world.links,
         rng=Random(node_id),
         wall_clock=lambda: 1_000_000.0 + trio.current_time(),
+        route=partial(Forwarder, peers=world.links),
     )
     nursery.start_soon(coordinator.run)
     nursery.start_soon(LogMoveWatch(coordinator, log).run)

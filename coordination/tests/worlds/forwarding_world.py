@@ -6,16 +6,18 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from random import Random
 
 import msgspec
 import trio
 
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import Endpoint, Proposed
 from tidegate_coordination.events.entries import decode_entry
 from tidegate_coordination.forwarding.contention import Contention
-from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.forwarding.forwarder import Forwarder
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.forwarding.messages import (
     MAX_QUESTION_BYTES,
@@ -109,9 +111,7 @@ class World:
     links: Links
     rng: Random
     log: MemoryLog = field(default_factory=MemoryLog)
-    gateways: dict[int, ForwardingCoordinator] = field(
-        default_factory=dict[int, ForwardingCoordinator]
-    )
+    gateways: dict[int, Coordinator] = field(default_factory=dict[int, Coordinator])
 
     async def start(
         self,
@@ -121,20 +121,19 @@ class World:
         reaches_log: bool = True,
         log: MetadataLog | None = None,
         contention: Contention | None = None,
-    ) -> ForwardingCoordinator:
+    ) -> Coordinator:
         """Start and register a gateway; leads: whether others can reach it."""
         state = ClusterState()
         entries = await self.log.read(1, 1 << 30)
         assert not isinstance(entries, Trimmed)
         for each in entries:
             state.apply(each.position, decode_entry(each.payload, each.position))
-        coordinator = ForwardingCoordinator(
+        coordinator = Coordinator(
             (log or self.log) if reaches_log else self._through_others(),
             state,
-            self.links,
-            contention=contention,
             rng=Random(node_id),
             wall_clock=lambda: 1_000_000.0 + trio.current_time(),
+            route=partial(Forwarder, peers=self.links, contention=contention),
         )
         self.nursery.start_soon(coordinator.run)
         endpoints = (Endpoint("PLAINTEXT", "h", 1), Endpoint(PEER_LISTENER, "h", node_id))
@@ -169,6 +168,12 @@ class World:
             (each.writer, [event for event in each.events if isinstance(event, Proposed)])
             for each in decoded
         ]
+
+
+def forwarder(coordinator: Coordinator) -> Forwarder:
+    """Return the route of a coordinator of this world."""
+    assert isinstance(coordinator.route, Forwarder)
+    return coordinator.route
 
 
 @asynccontextmanager

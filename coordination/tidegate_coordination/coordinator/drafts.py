@@ -38,11 +38,12 @@ class Draft(Generic[Whose]):
     ) -> None:
         log_time_ms = state.log_time_after(writer, clock_ms)
         self.clock_ms: Final = clock_ms
+        self.log_time_ms: Final = log_time_ms
+        self.may_write: Final = may_write
         self.events: list[msgspec.Raw] = []
         self.answers: list[tuple[Whose, Any]] = []
         self._view = View(state, writer, clock_ms, log_time_ms)
         self._max_bytes = max_bytes - HEAD_BYTES
-        self._may_write = may_write
         self._size_bytes = 0
         self._is_numbered = False
         self._trial = Trial(state)
@@ -90,7 +91,7 @@ class Draft(Generic[Whose]):
 
     def _decide(self, proposal: Proposal[Any]) -> tuple[Decided[Any], list[msgspec.Raw]]:
         decided = proposal.decide(self._view)
-        if decided.events and not self._may_write:
+        if decided.events and not self.may_write:
             raise CannotCommit("this gateway has left the cluster and writes no more")
         self._check_version(decided)
         encoded = encode_events(decided.events)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..coordinator.coordinator import Waiting
+from ..coordinator.waiting import Waiting
 from ..rules.numbered import Asked
 from ..rules.proposal import Proposal
 from .messages import MAX_ASK_BYTES, MAX_PROPOSAL_BYTES

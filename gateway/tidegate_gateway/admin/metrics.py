@@ -17,7 +17,7 @@ from typing import Final
 import trio
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.forwarding.forwarder import Forwarder
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_runtime.prometheus import render
@@ -309,15 +309,15 @@ def _cluster(gateway: Gateway) -> Iterator[Metric]:
 
 def _forwarding(gateway: Gateway) -> Iterator[Metric]:
     """Figures of forwarding; nothing if this gateway does not forward."""
-    coordinator = gateway.coordinator
-    if not isinstance(coordinator, ForwardingCoordinator):
+    forwarder = gateway.coordinator.route
+    if not isinstance(forwarder, Forwarder):
         return
-    counters = coordinator.counters
-    leads = bool(coordinator.leadership.leading)
-    handovers = coordinator.contention.handovers if coordinator.contention else 0
+    counters = forwarder.counters
+    leads = bool(forwarder.leadership.leading)
+    handovers = forwarder.contention.handovers if forwarder.contention else 0
     yield _gauge("tidegate_forwarding_leader", "1 while this gateway is the leader", leads)
     for name, help_text, value in (
-        ("leaderships", "Times this gateway became the leader", coordinator.leadership.count),
+        ("leaderships", "Times this gateway became the leader", forwarder.leadership.count),
         ("handovers", "Times it handed over to a leader after lost appends", handovers),
         ("asked", "Questions sent to the leader", counters.asked),
         ("proposals", "Proposals in these questions", counters.proposals),

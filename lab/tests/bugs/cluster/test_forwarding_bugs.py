@@ -8,7 +8,7 @@ import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator.coordinator import ProposalFailed
-from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.forwarding.asking import Asker
 from tidegate_coordination.rules import numbered
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.proposals import ProposalTable
@@ -38,7 +38,7 @@ def decides_in_its_own_name(patch: pytest.MonkeyPatch) -> None:
 
 
 def asks_again_under_another_number(patch: pytest.MonkeyPatch) -> None:
-    real = ForwardingCoordinator._suspect
+    real = Asker._suspect
 
     async def suspect(self: Any, found: Any) -> None:
         for outgoing in self._outbox.asking:
@@ -46,11 +46,11 @@ def asks_again_under_another_number(patch: pytest.MonkeyPatch) -> None:
             outgoing.number = self._outbox.take_number()
         await real(self, found)
 
-    patch.setattr(ForwardingCoordinator, "_suspect", suspect)
+    patch.setattr(Asker, "_suspect", suspect)
 
 
 def takes_silence_for_a_refusal(patch: pytest.MonkeyPatch) -> None:
-    real = ForwardingCoordinator._suspect
+    real = Asker._suspect
 
     async def suspect(self: Any, found: Any) -> None:
         for outgoing in self._outbox.hand_back():
@@ -58,7 +58,7 @@ def takes_silence_for_a_refusal(patch: pytest.MonkeyPatch) -> None:
             outgoing.waiting.fail(ProposalFailed("planted"))
         await real(self, found)
 
-    patch.setattr(ForwardingCoordinator, "_suspect", suspect)
+    patch.setattr(Asker, "_suspect", suspect)
 
 
 def does_not_count_as_alive(patch: pytest.MonkeyPatch) -> None:

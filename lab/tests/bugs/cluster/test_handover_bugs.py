@@ -7,23 +7,24 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import must_be_found
-from tidegate_coordination.coordinator.coordinator import Waiting
-from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.coordinator.waiting import Waiting
+from tidegate_coordination.forwarding.own_proposals import OwnProposals
 from tidegate_simulation.plans.zone_plan import lends
 
 FIRST_SEED = 33  # a seed that finds the bug, so that the test is short
 
 
 def appends_what_it_handed_over(patch: pytest.MonkeyPatch) -> None:
-    real = ForwardingCoordinator._note_lost_race
+    real = OwnProposals.hand_over
 
-    def note(self: Any) -> None:
-        before = list(self._queue)
+    def hand_over(self: Any) -> None:
+        before = list(self._queue._waiting)
         real(self)
-        gone = [each for each in before if each not in self._queue]
-        self._queue.extend(Waiting(each.proposal, lambda _: None, lambda _: None) for each in gone)
+        for each in before:
+            if each not in self._queue._waiting:
+                self._queue.add(Waiting(each.proposal, lambda _: None, lambda _: None))
 
-    patch.setattr(ForwardingCoordinator, "_note_lost_race", note)
+    patch.setattr(OwnProposals, "hand_over", hand_over)
 
 
 def test_a_planted_bug_of_handing_over_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator.coordinator import Coordinator
-from tidegate_coordination.forwarding.forwarder import ForwardingCoordinator
+from tidegate_coordination.coordinator.route import DecidesHere
+from tidegate_coordination.forwarding.forwarder import Forwarder
 from tidegate_coordination.rules.topics import DeleteRecords, Deletion, DeletionRefusal
 from tidegate_coordination.state.name_changes import NameChanges
 from tidegate_gateway.requests.records.delete_records import DeleteRecordsHandler
@@ -33,8 +34,8 @@ def _always_at_work(patch: pytest.MonkeyPatch) -> None:
 
 def _decides_late_ones(patch: pytest.MonkeyPatch) -> None:
     """A withdrawn proposal continues, without a deadline."""
-    patch.setattr(Coordinator, "_withdraw", lambda *_: None)
-    patch.setattr(ForwardingCoordinator, "_withdraw", lambda *_: None)
+    patch.setattr(DecidesHere, "withdraw", lambda *_: None)
+    patch.setattr(Forwarder, "withdraw", lambda *_: None)
     patch.setattr(Coordinator, "_deadline_ms", lambda _: 0)
 
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.worlds.planted_bugs import Plant, must_be_found
-from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.committer import Committer
 from tidegate_gateway.fetch import object_owners, zone_reads
 from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_gateway.zones.read_steering import ReadSteering
@@ -109,7 +109,7 @@ def sends_consumers_in_circles(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_a_lost_answer_of_the_log_for_a_failure(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Coordinator, "_is_own", lambda *_: False)
+    patch.setattr(Committer, "_is_own", lambda *_: False)
 
 
 def takes_a_lost_answer_of_the_store_for_a_failure(patch: pytest.MonkeyPatch) -> None:

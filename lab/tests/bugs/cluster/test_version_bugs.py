@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found
-from tidegate_coordination.coordinator import coordinator, drafts
+from tidegate_coordination.coordinator import committer, drafts
 from tidegate_coordination.events import entries
 from tidegate_coordination.events.metadata_versions import FIRST, LEVELS, NEWEST
 from tidegate_coordination.rules import gateways, metadata_versions
@@ -24,7 +24,7 @@ def raises_whoever_lives(patch: pytest.MonkeyPatch) -> None:
 
 
 def writes_the_new_format_before_the_raise(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(coordinator, "LEVELS", {**LEVELS, 1: LEVELS[2]})
+    patch.setattr(committer, "LEVELS", {**LEVELS, 1: LEVELS[2]})
 
 
 def takes_new_snapshots_before_the_raise(patch: pytest.MonkeyPatch) -> None:

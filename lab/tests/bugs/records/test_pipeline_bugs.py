@@ -14,7 +14,7 @@ import pytest
 
 from tests.bugs.records.test_planted_bugs import WrongCache, in_gateway
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
-from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.replica import Replica
 from tidegate_coordination.events.cluster import Segment, SegmentsPublished
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.housekeeping import collectable
@@ -49,7 +49,7 @@ def publishes_over_anything(patch: pytest.MonkeyPatch) -> None:
 
 def publishes_after_its_end(patch: pytest.MonkeyPatch) -> None:
     """A driver does not check which incarnations are live, not even its own."""
-    has_ended = Coordinator.has_left.fget  # type: ignore[attr-defined]
+    has_ended = Replica.has_left.fget  # type: ignore[attr-defined]
 
     def decide(self: PublishSegments, view: Any) -> Any:
         answers = tuple(segment_rules._judge(view, each, set()) for each in self.units)
@@ -63,7 +63,7 @@ def publishes_after_its_end(patch: pytest.MonkeyPatch) -> None:
         return bool(home[0] >= 0 and has_ended(self))
 
     patch.setattr(PublishSegments, "decide", decide)
-    patch.setattr(Coordinator, "has_left", property(is_gateway_and_has_ended))
+    patch.setattr(Replica, "has_left", property(is_gateway_and_has_ended))
 
 
 def releases_parents_twice(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,9 @@ import pytest
 import trio
 
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
+from tidegate_coordination.coordinator.committer import Committer
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.replica import Replica
 from tidegate_coordination.events.cluster import ClaimTaken, GatewayExpired
 from tidegate_coordination.events.entries import decode_entry
 from tidegate_coordination.events.groups import GroupChanged
@@ -33,15 +35,15 @@ from tidegate_gateway.upkeep import housekeeper
 
 
 def forgets_its_nonce(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Coordinator, "_is_own", lambda *_: False)
+    patch.setattr(Committer, "_is_own", lambda *_: False)
 
 
 def takes_any_entry_for_its_own(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Coordinator, "_is_own", lambda *_: True)
+    patch.setattr(Committer, "_is_own", lambda *_: True)
 
 
 def drops_what_met_a_conflict(patch: pytest.MonkeyPatch) -> None:
-    real = Coordinator._append
+    real = Committer._append
 
     async def append(self: Any, draft: Any) -> bool:
         done = await real(self, draft)
@@ -49,11 +51,11 @@ def drops_what_met_a_conflict(patch: pytest.MonkeyPatch) -> None:
             draft.answers.clear()
         return done
 
-    patch.setattr(Coordinator, "_append", append)
+    patch.setattr(Committer, "_append", append)
 
 
 def applies_entries_twice(patch: pytest.MonkeyPatch) -> None:
-    real = Coordinator._fold
+    real = Replica.fold
 
     def fold(self: Any, entries: Any) -> None:
         real(self, entries)
@@ -61,11 +63,11 @@ def applies_entries_twice(patch: pytest.MonkeyPatch) -> None:
             self.state.position -= 1
             self.state.apply(each.position, decode_entry(each.payload, each.position))
 
-    patch.setattr(Coordinator, "_fold", fold)
+    patch.setattr(Replica, "fold", fold)
 
 
 def goes_on_when_it_has_ended(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Coordinator, "has_left", False)
+    patch.setattr(Replica, "has_left", False)
 
 
 class _Hasty:
@@ -96,17 +98,17 @@ def answers_from_where_it_stands(patch: pytest.MonkeyPatch) -> None:
         finally:
             self._coordinator = coordinator
 
-    async def commit_waiting(self: Any) -> None:
+    async def commit(self: Any) -> None:
         while self._queue:
             draft = self._draft()
             if not draft.events or await self._append(draft):
                 for waiting, answer in draft.answers:
                     waiting.deliver(answer)
                 return
-            self._queue.extendleft(waiting for waiting, _ in reversed(draft.answers))
+            self._queue._waiting.extendleft(each for each, _ in reversed(draft.answers))
 
     patch.setattr(Look, "take", take)
-    patch.setattr(Coordinator, "_commit_waiting", commit_waiting)
+    patch.setattr(Committer, "commit", commit)
 
 
 def snapshot_misses_an_entry(patch: pytest.MonkeyPatch) -> None:

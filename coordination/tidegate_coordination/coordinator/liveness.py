@@ -1,0 +1,83 @@
+"""Whether the metadata log still answers this gateway, and how long its callers wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from .replica import Replica
+from .route import Route
+
+CUT_OFF_SHARE: Final = 2 / 3
+"""Of a lease: a log counts as silent only after it was asked for so long without an answer."""
+
+
+class Liveness:
+    """What is known of the log's answers; see LogAccess.
+
+    A question that another gateway has not answered counts as one to the log.
+    """
+
+    def __init__(self, replica: Replica, route: Route) -> None:
+        self._replica = replica
+        self._access = replica.access
+        self._route = route
+
+    @property
+    def silent_since(self) -> float | None:
+        """Since when a question waits for its answer, on Trio's clock; None if none does."""
+        return _earlier(self._access.asked_at, self._route.unheard_since)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether other gateways may have ended this gateway's lease without its knowledge.
+
+        It is so if the log has not answered for a lease and other gateways can serve, until this
+        replica has read to the log's end again.  A slow log that answers is no reason: a gateway
+        that counted it as silent would disconnect its clients again and again.
+        """
+        unsure_since = _earlier(self._access.unsure_since, self._route.unheard_since)
+        incarnation = self._replica.incarnation
+        if unsure_since is None or not incarnation:
+            return False
+        gateways, now = self._replica.state.gateways, trio.current_time()
+        lease_seconds = gateways.lease_ms / 1000
+        if now < unsure_since + CUT_OFF_SHARE * lease_seconds:
+            return False
+        is_over = now >= self._access.answered_at + lease_seconds
+        return is_over and gateways.has_others(incarnation)
+
+
+class Patience:
+    """How long callers wait: deadline_seconds, and away_seconds for a log that is silent.
+
+    While the log is silent, proposals without a caller must not pile up in the queue.
+    """
+
+    def __init__(self, liveness: Liveness, deadline_seconds: float, away_seconds: float) -> None:
+        self.deadline_seconds: Final = deadline_seconds
+        self._liveness = liveness
+        self._away_seconds = away_seconds
+
+    async def wait(self, done: trio.Event, withdraw: Callable[[], None]) -> None:
+        """Wait for an event; call withdraw if it was not set in time, or the wait is cancelled."""
+        deadline = trio.current_time() + self.deadline_seconds
+        try:
+            while not done.is_set() and (now := trio.current_time()) < deadline:
+                silent_since = self._liveness.silent_since
+                away_at = self._away_seconds + (now if silent_since is None else silent_since)
+                if now >= away_at:
+                    return
+                with trio.move_on_at(min(deadline, away_at)):
+                    await done.wait()
+        finally:
+            if not done.is_set():
+                withdraw()
+
+
+def _earlier(one: float | None, other: float | None) -> float | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

@@ -1,0 +1,80 @@
+"""A gateway's replica of the cluster state, which follows the metadata log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ..events.entries import decode_entry
+from ..log.access import GatewayFenced, LogAccess
+from ..log.metadata_log import LogEntry, MetadataLog
+from ..logs.movable import MovableLog
+from ..state.cluster import ClusterState
+
+# After so many reads the loop turns to its other work.
+TAIL_READS: Final = 8
+
+
+class Replica:
+    """Folds entries into the state, and stops the gateway once its incarnation has ended.
+
+    incarnation: 0 before this gateway is registered.  is_leaving: it ends its incarnation itself.
+    """
+
+    def __init__(self, log: MetadataLog, state: ClusterState, access: LogAccess) -> None:
+        self.state: Final = state
+        self.access: Final = access
+        self.incarnation = 0
+        self.is_leaving = False
+        self._log = log
+        self._listeners: list[Callable[[set[int]], None]] = []
+
+    def listen(self, on_change: Callable[[set[int]], None]) -> None:
+        """Call on_change with the touched partition numbers after every fold."""
+        self._listeners.append(on_change)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether this incarnation has ended: its next entry would be one that no gateway can fold.
+
+        After leave() this is so, too, until the process ends.
+        """
+        return bool(self.incarnation) and not self.state.gateways.is_live(self.incarnation)
+
+    async def read_tail(self) -> bool:
+        """Read and fold up to the log's end; False if TAIL_READS reads did not reach it."""
+        for _ in range(TAIL_READS):
+            if not await self.read_on():
+                return True
+        return False
+
+    async def read_on(self) -> bool:
+        """Read once and fold; return whether there were new entries."""
+        entries = await self.access.read(self.state.position + 1)
+        if entries:
+            self.fold(entries)
+        return bool(entries)
+
+    def fold(self, entries: list[LogEntry]) -> None:
+        """Fold entries, and call the listeners.
+
+        Raises:
+          GatewayFenced: another gateway ended this incarnation, or the log was moved.
+          StateBroken, UnreadableEntry, ReleaseTooOld: see Coordinator.run().
+        """
+        for each in entries:
+            entry = decode_entry(each.payload, each.position, self.state.entry_formats)
+            self.state.apply(each.position, entry)
+        if self.has_left and not self.is_leaving:
+            raise GatewayFenced(f"incarnation {self.incarnation} was ended by another gateway")
+        if not isinstance(self._log, MovableLog):
+            self._check_not_moved()
+        touched = set(self.state.touched)
+        self.state.touched.clear()
+        for listener in self._listeners:
+            listener(touched)
+
+    def _check_not_moved(self) -> None:
+        """Append nothing to a log that was moved away."""
+        if self.state.position == self.state.log_moves.sealed_at:
+            raise GatewayFenced("its metadata log was moved to another one")
