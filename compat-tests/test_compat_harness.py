@@ -74,13 +74,13 @@ def lines(text: str, call: Call | None = None) -> object:
     return normal(call or Call("topics", ""), Printed(0, text, ""))["stdout"]
 
 
-def test_what_differs_between_runs_is_masked() -> None:
+def test_masks_cover_the_parts_that_differ_between_runs() -> None:
     one = "Topic: t\tTopicId: p2cMkb8fRQqN2kJ8KjtadA\nhost localhost:19092 (id: 1)\n"
     two = "Topic: t  TopicId: FPPhhoUpR36ACUfppg4G-g\nhost 127.0.0.1:5 (id: 1)\n"
     assert lines(one) == lines(two)
 
 
-def test_what_matters_is_kept() -> None:
+def test_masks_keep_all_other_text() -> None:
     assert lines("jt-one:0:12") != lines("jt-one:0:11")
     assert lines("a\nb") != lines("b\na")
     assert lines("a\nb", Call("topics", "", view="sorted")) == ["a", "b"]

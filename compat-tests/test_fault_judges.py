@@ -26,7 +26,7 @@ def family(*lines: str, name: str = "java") -> FamilyLedger:
 ACKNOWLEDGED = ("A 1 0 0 1", "A 2 1 0 2", "A 3 0 2 3")
 
 
-def test_what_was_told_is_there() -> None:
+def test_a_run_with_all_acknowledged_records_is_clean() -> None:
     others = family("A 1 0 1 1", name="go")
     assert judge_all([family(*ACKNOWLEDGED), others], FOUND).is_clean
 
@@ -104,14 +104,14 @@ def test_a_new_member_that_begins_elsewhere_is_seen(offset: int) -> None:
     assert family(*JOINED, "J 5 0", f"C 6 0 {offset}:java:{offset + 1}").problems
 
 
-def test_other_content_at_a_place_is_seen() -> None:
+def test_a_different_record_at_an_offset_is_a_problem() -> None:
     assert family(*JOINED, "J 5 0", "C 6 0 2:java:3", "J 7 0", "C 8 0 2:java:4").problems
     read = family("J 1 0", "C 2 0 0:java:9")
     read.compare_content(FOUND)
     assert read.problems
 
 
-def test_a_failed_record_is_no_loss_but_told_of() -> None:
+def test_a_failed_record_is_reported_and_is_no_loss() -> None:
     failed = family("F 5 0 7 MSG_TIMED_OUT")
     assert failed.producer.failed
     assert failed.told[0].error.endswith("failed: MSG_TIMED_OUT")

@@ -26,7 +26,7 @@ def judged(ledger: Ledger, *places: tuple[int, int], start: int = 0) -> Judge:
     return judge
 
 
-def test_what_is_there_as_acknowledged_is_fine() -> None:
+def test_acknowledged_records_that_are_found_are_no_problem() -> None:
     judge = judged(ledger_of(3), (0, 0), (1, 1), (2, 2))
     assert (judge.problems, judge.gaps, list(judge.missing(3))) == ([], [], [])
 
@@ -39,11 +39,13 @@ def test_what_is_there_as_acknowledged_is_fine() -> None:
         ([(0, 0), (1, 1), (2, 2), (3, 1)], "offset 3: record 1 is at offset 1, too"),
     ],
 )
-def test_what_is_elsewhere_is_told(places: list[tuple[int, int]], problem: str) -> None:
+def test_a_record_in_another_partition_is_reported(
+    places: list[tuple[int, int]], problem: str
+) -> None:
     assert judged(ledger_of(3), *places).problems == [f"t/0 {problem}"]
 
 
-def test_what_differs_is_told() -> None:
+def test_a_record_with_another_value_is_reported() -> None:
     ledger = ledger_of(1)
     for change in ({"value": b"x"}, {"key": b"x"}, {"timestamp_ms": 9}, {"headers": [("n", b"7")]}):
         judge = Judge(ledger, 0)
@@ -51,7 +53,7 @@ def test_what_differs_is_told() -> None:
         assert judge.problems
 
 
-def test_what_is_missing_is_told() -> None:
+def test_a_missing_record_is_reported() -> None:
     judge = judged(ledger_of(4), (0, 0), (3, 3))
     assert judge.gaps == [(1, 3)]
     assert list(judge.missing(4)) == [1, 2]

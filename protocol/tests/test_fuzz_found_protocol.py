@@ -50,7 +50,7 @@ def test_a_flexible_string_is_no_longer_than_a_classic_one_can_be() -> None:
         heartbeat.decode_request(memoryview(too_long), 4)
 
 
-def test_neither_are_nullable_ones_and_those_in_arrays() -> None:
+def test_long_nullable_strings_and_strings_in_arrays_are_refused() -> None:
     text = "x" * (MAX_TEXT_BYTES + 1)
     response = describe_cluster.DescribeClusterResponse(error_message=text)
     with pytest.raises(RemoteProtocolError, match="32768 bytes"):

@@ -131,14 +131,16 @@ async def test_running_out_of_descriptors_is_survived(listener: Listener) -> Non
                 assert await stream.receive_some(5) == b"hello"
 
 
-async def test_closing_refuses_and_keeps_who_is_there(listener: Listener) -> None:
+async def test_closing_a_listener_refuses_new_clients_and_keeps_the_others(
+    listener: Listener,
+) -> None:
     async with accepting(listener, greet), await greeted(listener):
         listener.close()
         with pytest.raises(OSError, match=r"refused|connect"):
             await connect(listener)
 
 
-async def test_whoever_accepts_ends_when_the_listener_is_closed() -> None:
+async def test_accepting_ends_when_the_listener_is_closed() -> None:
     """Or the next socket with that number would seem to be waited for already."""
     listener = open_listener(ANY_PORT)
     with trio.fail_after(10):
@@ -148,7 +150,7 @@ async def test_whoever_accepts_ends_when_the_listener_is_closed() -> None:
             listener.close()
 
 
-def test_a_port_in_use_is_told() -> None:
+def test_a_port_in_use_is_an_error() -> None:
     first = open_listener(ANY_PORT)
     try:
         with pytest.raises(PortInUse, match=f"port {first.address.port} is in use"):
@@ -158,7 +160,7 @@ def test_a_port_in_use_is_told() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", ""])
-async def test_who_comes_before_anybody_accepts_is_refused(host: str) -> None:
+async def test_a_client_that_connects_before_listening_is_refused(host: str) -> None:
     listener = bind_listener(ListenerAddress("PLAINTEXT", host, 0))
     try:
         port = listener.address.port
@@ -175,7 +177,7 @@ async def test_who_comes_before_anybody_accepts_is_refused(host: str) -> None:
         listener.close()
 
 
-def test_of_two_that_bound_a_port_the_later_one_to_listen_is_told() -> None:
+def test_the_second_socket_to_listen_on_a_shared_port_gets_an_error() -> None:
     """While neither listens, a system lets both have it: restarts need that."""
     first = bind_listener(ANY_PORT)
     second = bind_listener(first.address)
@@ -198,7 +200,7 @@ def test_a_port_is_found_free_without_keeping_anybody_from_it() -> None:
         listener.close()
 
 
-def test_a_host_that_is_not_ours_is_told() -> None:
+def test_a_host_of_another_machine_is_an_error() -> None:
     with pytest.raises(CannotListen, match=r"cannot listen at 192\.0\.2\.1:0"):
         open_listener(ListenerAddress("PLAINTEXT", "192.0.2.1", 0))
     with pytest.raises(CannotListen, match="cannot listen at xxx"):

@@ -19,5 +19,5 @@ from tidegate_runtime.shown import shown_log
         ("postgres:///db?host=/run/postgresql", "postgres:///db"),
     ],
 )
-def test_where_the_log_is_is_told_without_its_password(url: str, shown: str) -> None:
+def test_the_shown_log_url_has_no_password(url: str, shown: str) -> None:
     assert shown_log(url) == shown

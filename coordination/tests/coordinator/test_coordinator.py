@@ -354,7 +354,7 @@ async def test_a_single_wrong_clock_does_not_move_the_clusters_time(
         assert ahead.state.expiry_resumes_at_ms == 0
 
 
-async def test_a_gateway_that_begins_alone_is_trusted_but_expires_nothing_yet(
+async def test_the_clock_of_a_lone_gateway_is_trusted_but_expires_nothing_yet(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     clock = Clock(1_000_000.0)

@@ -280,7 +280,7 @@ async def test_proposals_are_answered_while_peers_keep_asking_for_the_logs_end(
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_everything_comes_true_once_and_in_order(
+async def test_forwarded_proposals_are_committed_once_and_in_order(
     seed: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with forwarding_world(seed) as world:

@@ -97,7 +97,7 @@ def test_shapes_are_as_they_were() -> None:
         ),
     ],
 )
-def test_there_and_back(proposal: Any, answer: object) -> None:
+def test_an_encoded_question_decodes_to_itself(proposal: Any, answer: object) -> None:
     kind = codec.kind_of(proposal)
     assert kind is not None
     body = codec.encode_proposal(proposal)

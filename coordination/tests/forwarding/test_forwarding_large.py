@@ -55,7 +55,7 @@ async def test_a_proposal_that_no_peer_accepts_fails_and_delays_none_after_it(
         assert not forwarder(coordinator)._outbox._unanswered
 
 
-async def test_a_proposal_larger_than_a_question_should_be_is_sent_alone(
+async def test_a_proposal_larger_than_a_question_travels_in_one_of_its_own(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """It is refused, but by the rules: no question was."""

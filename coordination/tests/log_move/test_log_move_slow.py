@@ -35,7 +35,7 @@ async def far_behind(world: MoveWorld, gateway: Coordinator) -> None:
     await world.work(gateway, ENTRIES)
 
 
-async def test_a_copy_that_takes_long_comes_true(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_slow_copy_of_the_log_completes(autojump_clock: trio.testing.MockClock) -> None:
     world = MoveWorld(1)
     async with gateways(world, 2) as found:
         await far_behind(world, found[0])

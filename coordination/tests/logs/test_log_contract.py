@@ -83,5 +83,5 @@ class _TrimsLate(MemoryLog):
         return found
 
 
-async def test_a_cancelled_trim_may_come_true_at_any_moment(autojump_clock: MockClock) -> None:
+async def test_a_cancelled_trim_may_take_effect_later(autojump_clock: MockClock) -> None:
     assert await findings(same(_TrimsLate())) == {}

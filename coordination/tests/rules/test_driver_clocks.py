@@ -53,7 +53,7 @@ def test_a_driver_that_starts_beside_a_gateway_sets_no_time() -> None:
     world.check_replay()
 
 
-def test_of_two_gateways_neither_is_trusted_alone() -> None:
+def test_two_gateways_trust_no_clock_of_one_alone() -> None:
     world = World()
     before_ms = world.state.log_time_ms
     world.clock_ms += DAY_MS

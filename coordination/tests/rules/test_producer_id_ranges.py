@@ -76,7 +76,7 @@ def test_a_new_cluster_draws_its_range() -> None:
     assert again.producer_ids.own == one.state.producer_ids.own == range(first, first + RANGE)
 
 
-def test_one_of_an_older_level_begins_at_zero_and_stays_there() -> None:
+def test_a_range_of_an_older_level_stays_at_zero() -> None:
     one = Cluster(version=OWN_PRODUCER_IDS - 1)
     one.apply(ev.MetadataVersionSet(NEWEST))
     assert one.do(ReserveProducerIds(1000)) == 0

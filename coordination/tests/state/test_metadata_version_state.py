@@ -32,7 +32,7 @@ def folded(version: int) -> ClusterState:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_snapshots_keep_the_level_and_who_can_read_what(version: int) -> None:
+def test_snapshots_keep_the_level_and_the_highest_version_of_each_gateway(version: int) -> None:
     state = folded(version)
     again = ClusterState.decode(state.encode())
     assert again.encode() == state.encode()

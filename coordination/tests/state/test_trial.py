@@ -170,7 +170,7 @@ def test_events_that_pass_the_trial_can_be_folded_and_saved(
 
 @settings(FUZZ, max_examples=300)
 @given(st.lists(st.sampled_from(list(shared_kinds())).flatmap(structs), min_size=2, max_size=4))
-def test_so_can_events_of_several_kinds(events: list[ev.Event]) -> None:
+def test_trial_and_fold_agree_on_events_of_several_kinds(events: list[ev.Event]) -> None:
     check_that_trial_and_fold_agree(events)
 
 
@@ -304,7 +304,7 @@ def test_a_proposal_that_fails_alone_in_an_entry_fails() -> None:
     assert not draft.answers
 
 
-def test_an_answer_without_events_stands_in_nobodys_way() -> None:
+def test_answers_without_events_do_not_block_a_draft() -> None:
     """If other gateways have appended, such an entry is not, so no replica falls behind by it."""
     draft: Draft[int] = Draft(ClusterState(), 1, 5, max_bytes=1 << 20, may_write=True)
     assert draft.add(Decides(), 1)

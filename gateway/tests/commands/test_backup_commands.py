@@ -266,7 +266,7 @@ def test_a_log_that_a_gateway_has_open_is_not_repaired_in_place(tmp_path: Path) 
         (("repair", "memory:", "--yes"), "--yes needs --object-store"),
     ],
 )
-def test_bad_input_is_told_in_a_sentence_and_nothing_is_made(
+def test_bad_input_gets_a_sentence_and_makes_nothing(
     arguments: tuple[str, ...], sentence: str, tmp_path: Path
 ) -> None:
     done = tidegate("log", *arguments, cwd=tmp_path)

@@ -28,7 +28,7 @@ def test_a_good_place(tmp_path: Path) -> None:
     assert done.stdout.endswith("checks, no problem.\n")
 
 
-def test_every_problem_is_told_with_advice(tmp_path: Path) -> None:
+def test_doctor_gives_advice_for_every_problem(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = tidegate(
@@ -96,7 +96,7 @@ async def test_a_peer_listener_that_answers_anyone(
     assert ("give all gateways the same peer.token" in advice) == (bool(problems) and ":0" in peer)
 
 
-async def test_what_small_writes_cost_is_told() -> None:
+async def test_doctor_says_what_small_writes_cost() -> None:
     found: list[Checked] = []
     store = "s3://b/p?endpoint=http://127.0.0.1:1&region=r&skip_signature=true"
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "metadata.log": "memory:"}
@@ -115,7 +115,7 @@ def test_a_gateway_that_answers_anyone_says_so_at_its_start(tmp_path: Path) -> N
     assert "any client that reaches peer.listener may read all records" in errors
 
 
-def test_what_dev_made_is_looked_at_where_nothing_else_was_run(tmp_path: Path) -> None:
+def test_doctor_finds_the_folder_of_dev_unless_serve_has_one(tmp_path: Path) -> None:
     with serving("dev", "--port", "0", "--admin-port", "0", cwd=tmp_path) as process:
         done = tidegate("doctor", *FREE, cwd=tmp_path)
         cluster_id = process.said["cluster_id"]
@@ -127,7 +127,7 @@ def test_what_dev_made_is_looked_at_where_nothing_else_was_run(tmp_path: Path) -
     assert "tidegate-data" not in tidegate("doctor", *FREE, cwd=tmp_path).stdout
 
 
-def test_the_listener_of_a_controller_is_told_of(tmp_path: Path) -> None:
+def test_doctor_names_a_listener_of_a_controller(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         both = f"listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{port}"

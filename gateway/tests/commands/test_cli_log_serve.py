@@ -41,7 +41,7 @@ def test_a_log_that_may_only_be_read(tmp_path: Path) -> None:
     assert "may only be read" in done.stdout
 
 
-def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
+def test_log_serve_refuses_a_log_that_it_cannot_serve(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n")
     for arguments, words in (
         (("paper:", *ANYWHERE), "no metadata log is called 'paper'"),

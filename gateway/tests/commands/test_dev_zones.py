@@ -90,7 +90,7 @@ def test_no_gateway_outlives_kill_9(tmp_path: Path) -> None:
         wait_for_ends(pids)
 
 
-def test_a_second_ctrl_c_waits_for_nobody(tmp_path: Path) -> None:
+def test_a_second_ctrl_c_kills_all_gateways_at_once(tmp_path: Path) -> None:
     with dev_zones(data=tmp_path / "data", zones=1) as running:
         pid = running.gateways[0]["pid"]
         os.kill(pid, signal.SIGSTOP)

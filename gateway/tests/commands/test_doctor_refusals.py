@@ -162,7 +162,9 @@ def checks(text: str) -> list[dict[str, Any]]:
         ("other", -60, False, "wrote 0 s ago"),
     ],
 )
-def test_who_may_have_a_node_id(key: str, silent_seconds: int, ok: bool, words: str) -> None:
+def test_a_node_id_in_use_is_refused_unless_the_instance_key_is_the_same(
+    key: str, silent_seconds: int, ok: bool, words: str
+) -> None:
     state = ClusterState()
     heard_ms = int((time.time() - silent_seconds) * 1000)
     state.gateways.live[7] = Gateway(7, 2, key, "az-b", (), "1", False, 0, heard_ms)

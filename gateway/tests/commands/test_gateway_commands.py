@@ -82,7 +82,7 @@ def test_a_lone_gateway_goes_on_serving(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["drain", "undrain"])
-def test_a_wrong_id_is_told_which_there_are(command: str, tmp_path: Path) -> None:
+def test_an_unknown_node_id_is_answered_with_the_known_ones(command: str, tmp_path: Path) -> None:
     with gateways(tmp_path, 1, 4):
         done = tidegate("gateway", command, "7", *LOG, cwd=tmp_path)
     said = "tidegate: no gateway has the id 7: there are 1, 4; see `tidegate gateway list`\n"

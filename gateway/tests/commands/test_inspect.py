@@ -108,7 +108,7 @@ async def test_no_byte_can_change_unnoticed(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [wal_object, segment])
-async def test_what_was_cut_is_shown_as_far_as_it_goes(make: Any) -> None:
+async def test_inspect_shows_a_truncated_object_up_to_its_end(make: Any) -> None:
     body = make()
     for size in range(16, len(body)):
         frame, found = await inspected(body[:size])
@@ -132,7 +132,7 @@ async def test_a_damaged_batch_hides_none_behind_it() -> None:
     assert found.problems[0] == "the CRC of the batch at byte 32 is wrong"
 
 
-async def test_what_is_nothing_of_ours() -> None:
+async def test_inspect_refuses_files_of_other_formats() -> None:
     for body in (b"x", b"hello" * 100):
         with pytest.raises(NotOurs):
             await look_at(await source_of(body))
@@ -183,7 +183,9 @@ def test_a_damaged_file_for_a_script(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (last["ok"], last["kind"], last["identity"]["counter"]) == (False, "wal", 5)
 
 
-def test_what_cannot_be_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_says_why_it_cannot_read_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     newer = wal_object()
     newer[9] = 2
     (tmp_path / "newer").write_bytes(newer)
@@ -216,7 +218,7 @@ def test_keys_that_the_log_says_nothing_of() -> None:
     assert elsewhere.standing is Standing.ELSEWHERE
 
 
-async def test_what_the_log_says_of_an_object() -> None:
+async def test_inspect_shows_the_standing_of_an_object_in_the_log() -> None:
     async with fetch_world() as [world]:
         await world.create("t")
         await world.write(("t", 0, batch("a", "b")))

@@ -47,7 +47,7 @@ def test_serve_says_where_records_and_log_are_and_shows_no_secret() -> None:
         assert wrong not in text
 
 
-def test_what_small_writes_cost_is_said_where_requests_cost_money() -> None:
+def test_the_cost_of_small_writes_is_named_where_requests_cost_money() -> None:
     on_s3 = {"object_store": "s3://b/p", "metadata_log": "sqlite:log.db"}
     text = banner(running(**on_s3), keeps_data=True)
     assert "take some 125 ms each: small objects are limited to 8 PUTs a second" in text

@@ -54,7 +54,7 @@ async def test_a_damaged_version_of_an_index_is_damage(
         assert told(await looked(world)) == [(0, 12, Problem.CORRUPT)]
 
 
-async def test_what_was_put_back_before_the_word_is_not_skipped(
+async def test_repair_does_not_skip_a_range_that_was_restored_before_its_confirmation(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with fetch_world(gateways=2) as [world, other]:

@@ -53,7 +53,7 @@ def install(folder: Path, package: str, *entry_points: str) -> None:
     (told / "entry_points.txt").write_text(f"{lines}\n")
 
 
-async def test_it_is_found_and_keeps_the_contract(
+async def test_the_log_of_a_plug_in_is_found_and_keeps_the_contract(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path / "site", "stranger_one", "notebook = stranger_one:open_log")
@@ -128,7 +128,7 @@ def test_nothing_is_written_into_a_log_that_overwrites_others_entries(tmp_path: 
         (("sqlite = stranger_four:open_log",), "two packages bring a metadata log 'sqlite'"),
     ],
 )
-async def test_a_package_that_does_not_work_is_told(
+async def test_a_plug_in_that_cannot_be_imported_gets_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry_points: tuple[str, ...], words: str
 ) -> None:
     install(tmp_path / "site", "stranger_four", *entry_points)
@@ -155,7 +155,7 @@ def offer_hooks(folder: Path, package: str, *entry_points: str) -> None:
     (folder / f"{package}-1.0.dist-info" / "entry_points.txt").write_text(f"{lines}\n")
 
 
-def test_its_hooks_are_told_who_leads(tmp_path: Path) -> None:
+def test_the_hooks_of_a_plug_in_learn_the_leader(tmp_path: Path) -> None:
     """One that fails costs the others nothing."""
     site = tmp_path / "site"
     offer_hooks(site, "stranger_seven", "a = stranger_seven:wait", "b = stranger_seven:write")

@@ -115,7 +115,7 @@ def test_lost_records_are_shown_and_skipped_while_a_gateway_serves(tmp_path: Pat
         assert "tidegate_unreadable_fetches" in metrics
 
 
-def test_what_is_only_elsewhere_is_not_skipped(tmp_path: Path) -> None:
+def test_repair_does_not_skip_objects_that_lie_below_another_prefix(tmp_path: Path) -> None:
     """A gateway was once started with the other prefix, and left the cluster's marker there."""
     (tmp_path / "wrong").mkdir()
     with serving(*DEV, cwd=tmp_path) as process:
@@ -168,7 +168,9 @@ def test_the_pipeline_goes_on_around_a_hole(tmp_path: Path) -> None:
         ((TOPIC, "--log", "sqlite:nothing.db"), "there is no file nothing.db"),
     ],
 )
-def test_what_a_person_can_mend(tmp_path: Path, options: tuple[str, ...], sentence: str) -> None:
+def test_repair_says_what_an_operator_can_mend(
+    tmp_path: Path, options: tuple[str, ...], sentence: str
+) -> None:
     (tmp_path / "empty").mkdir()
     with serving(*DEV, cwd=tmp_path) as process:
         produced(process, 1)

@@ -76,7 +76,9 @@ async def test_sessions_begin_anew_where_a_group_went(autojump_clock: MockClock)
         assert await member.beat() == E.NONE
 
 
-async def test_who_waits_for_a_rebalance_is_told_at_once(autojump_clock: MockClock) -> None:
+async def test_a_drain_answers_members_that_wait_for_a_rebalance_at_once(
+    autojump_clock: MockClock,
+) -> None:
     async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
         old, new = await two(world)
         await hosted(old, new)
@@ -99,7 +101,9 @@ async def test_who_waits_for_a_rebalance_is_told_at_once(autojump_clock: MockClo
         assert codes == [E.NOT_COORDINATOR]
 
 
-async def test_clients_are_told_of_the_others_only(autojump_clock: MockClock) -> None:
+async def test_a_draining_gateway_names_only_the_others_to_clients(
+    autojump_clock: MockClock,
+) -> None:
     async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
         old, new = await two(world)
         client = old.world.connect()
@@ -139,7 +143,7 @@ async def _drained_after(running: Running, seconds: float) -> None:
     await running.drain()
 
 
-async def test_it_ends_when_its_clients_are_silent(autojump_clock: MockClock) -> None:
+async def test_a_drain_ends_once_its_clients_are_silent(autojump_clock: MockClock) -> None:
     async with cluster(SETTINGS) as world:
         old, new = await two(world)
         client = old.world.connect()
@@ -187,7 +191,7 @@ async def test_without_clients_it_ends_at_once(autojump_clock: MockClock) -> Non
         assert trio.current_time() - began < 1
 
 
-async def test_who_never_goes_does_not_keep_it(autojump_clock: MockClock) -> None:
+async def test_a_client_that_stays_does_not_hold_up_a_drain(autojump_clock: MockClock) -> None:
     async with cluster(SETTINGS | {"drain.timeout.ms": "9000"}) as world:
         old, new = await two(world)
         client = old.world.connect()

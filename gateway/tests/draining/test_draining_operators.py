@@ -51,7 +51,9 @@ async def test_its_groups_go_and_come_back_on_their_own(autojump_clock: MockCloc
         assert await member.beat() == E.NONE
 
 
-async def test_it_says_when_nothing_is_left_and_stays(autojump_clock: MockClock) -> None:
+async def test_a_gateway_that_an_operator_drained_reports_it_and_stays(
+    autojump_clock: MockClock,
+) -> None:
     async with cluster(SETTINGS) as world:
         old, new = await two(world)
         await hosted(old, new)
@@ -72,7 +74,9 @@ async def test_it_says_when_nothing_is_left_and_stays(autojump_clock: MockClock)
         assert await brokers(client) == {2}
 
 
-async def test_it_stops_once_nothing_is_left(autojump_clock: MockClock) -> None:
+async def test_a_gateway_that_an_operator_stops_ends_once_it_is_drained(
+    autojump_clock: MockClock,
+) -> None:
     async with cluster(SETTINGS) as world:
         old, new = await two(world)
         await hosted(old, new)
@@ -112,7 +116,7 @@ async def test_a_lone_one_serves_on_until_another_comes(autojump_clock: MockCloc
         assert await member.beat() == E.NONE
 
 
-async def test_who_is_restarted_serves(autojump_clock: MockClock) -> None:
+async def test_a_drained_gateway_that_restarts_serves_again(autojump_clock: MockClock) -> None:
     async with cluster(SETTINGS) as world:
         old, new = await two(world)
         await mark(new, 1)

@@ -52,7 +52,7 @@ async def test_the_newest_record_of_each_key_stays_at_its_offset() -> None:
         assert len(world.partition("t").runs) == 1
 
 
-async def test_a_topic_that_is_not_compacted_is_left_alone() -> None:
+async def test_a_topic_without_compaction_is_not_compacted() -> None:
     async with fetch_world() as [world]:
         await world.create("t")
         await write(world, ("a", "1"), ("a", "2"))
@@ -263,7 +263,7 @@ async def test_retention_that_takes_the_front_meanwhile_spoils_no_round() -> Non
         assert world.partition("t").cleanings
 
 
-async def test_what_a_short_round_left_does_not_wait_for_the_lag_again() -> None:
+async def test_the_rest_of_a_short_round_does_not_wait_for_the_lag_again() -> None:
     async with fetch_world() as [world]:
         await world.create("t", 1, **COMPACT, max_compaction_lag_ms="50000")
         await write(world, ("a", "1" * 5000))

@@ -106,7 +106,7 @@ async def test_partition_limit_cuts_between_batches_and_not_within() -> None:
     }
 
 
-async def test_what_is_in_memory_does_not_wait_for_what_is_not() -> None:
+async def test_records_in_memory_do_not_wait_for_records_in_the_store() -> None:
     async with fetch_world() as [world]:
         await world.create("a")
         await world.write(("a", 0, batch("0")))

@@ -97,7 +97,7 @@ def files(steps: MemoryDiskSteps) -> list[str]:
     )
 
 
-async def test_what_was_read_cold_is_sent_from_disk() -> None:
+async def test_a_range_that_was_read_cold_is_sent_from_disk() -> None:
     steps = MemoryDiskSteps()
     async with merged() as writer, life(writer, steps) as reader:
         assert await reader.read_all() == EXPECTED
@@ -163,7 +163,7 @@ async def test_a_file_cut_in_use_is_read_from_the_store() -> None:
         assert reader.disk.counters.damaged_files == 1
 
 
-async def test_what_is_hot_stays_in_memory() -> None:
+async def test_a_hot_range_stays_in_memory() -> None:
     steps = MemoryDiskSteps()
     async with merged(is_cold=False) as writer, life(writer, steps) as reader:
         await reader.read_all()
@@ -230,7 +230,7 @@ async def test_times_are_found_in_files() -> None:
         assert await find_largest(log_reader, Inline(), partition) is not None
 
 
-async def test_what_is_being_sent_outlives_its_eviction() -> None:
+async def test_a_file_that_is_being_sent_outlives_its_eviction() -> None:
     steps = MemoryDiskSteps()
     async with merged() as writer, life(writer, steps) as reader:
         await reader.read_all()

@@ -61,7 +61,7 @@ async def test_a_corrupt_run_harms_none_that_came_with_it(corrupt: int) -> None:
         assert records_of(data) == ([] if is_corrupt else [(0, "0")])
 
 
-async def test_what_was_damaged_on_its_way_is_read_again(
+async def test_a_range_that_was_damaged_in_transit_is_read_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with fetch_world() as [world], trio.open_nursery() as nursery:

@@ -150,7 +150,7 @@ async def test_nothing_is_wanted_while_enough_is_there() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_what_partitions_want_of_one_object_comes_together(
+async def test_partitions_share_the_gets_of_one_object(
     autojump_clock: MockClock,
 ) -> None:
     async with fetch_world() as [world], trio.open_nursery() as nursery:
@@ -186,7 +186,7 @@ async def test_a_fetch_takes_along_what_waits(autojump_clock: MockClock) -> None
         assert len(gets(world)) == 1
 
 
-async def test_what_waits_is_looked_at_once_however_much_of_the_object_is_asked_for(
+async def test_a_waiting_fetch_examines_each_run_of_an_object_once(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with fetch_world() as [world]:
@@ -294,7 +294,7 @@ async def test_segments_wanted_whole_are_no_more_than_there_is_room_for() -> Non
         assert MIB < ahead._pending_bytes < 4 * MIB
 
 
-async def test_who_stands_in_the_middle_of_a_segment_gets_its_index(
+async def test_a_fetch_in_the_middle_of_a_segment_reads_its_index(
     autojump_clock: MockClock,
 ) -> None:
     async with fetch_world() as [world], trio.open_nursery() as nursery:

@@ -152,7 +152,7 @@ async def test_reading_ahead_goes_over_a_hole() -> None:
         assert len(world.store.reads) == reads
 
 
-async def test_what_is_wrong_is_told_once_a_minute(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_hole_is_logged_once_a_minute(autojump_clock: trio.testing.MockClock) -> None:
     async with fetch_world() as [world]:
         await filled(world)
         lost = rows(world)[1]
@@ -186,7 +186,7 @@ def told(found: Found) -> list[tuple[int, int, Problem]]:
     return [(each.row.base_offset, each.lost, each.problem) for each in found.bad]
 
 
-async def test_what_can_be_read_is_left_alone() -> None:
+async def test_repair_skips_no_readable_run() -> None:
     async with fetch_world() as [world]:
         await filled(world)
         await merge(world)
@@ -257,7 +257,7 @@ async def test_a_store_that_does_not_answer_is_no_proof(
         assert len(found.bad) < 40
 
 
-async def test_what_is_away_for_a_moment_is_asked_again(
+async def test_a_store_that_is_away_for_a_moment_is_asked_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with fetch_world() as [world], trio.open_nursery() as nursery:
@@ -272,7 +272,7 @@ async def test_what_is_away_for_a_moment_is_asked_again(
         assert (await looked(world)).bad == []
 
 
-async def test_what_is_missing_once_only_is_not_missing(
+async def test_an_object_that_is_missing_only_once_is_read(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with fetch_world() as [world], trio.open_nursery() as nursery:
@@ -289,7 +289,7 @@ async def test_what_is_missing_once_only_is_not_missing(
         assert (await looked(world)).bad == []
 
 
-async def test_what_is_missing_once_a_store_is_back_is_not_missing(
+async def test_a_404_right_after_an_outage_is_no_missing_object(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with fetch_world() as [world], trio.open_nursery() as nursery:
@@ -311,7 +311,7 @@ async def test_what_is_missing_once_a_store_is_back_is_not_missing(
         assert (await looked(world)).bad == []
 
 
-async def test_what_was_merged_and_deleted_meanwhile_is_looked_up_anew(
+async def test_a_run_that_was_merged_and_deleted_during_a_fetch_is_looked_up_anew(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with fetch_world(gateways=2) as [world, other], trio.open_nursery() as nursery:

@@ -87,7 +87,7 @@ async def test_groups_that_start_together_get_each_object_once(autojump_clock: M
     assert await got_by_stored(96 * MIB, [1.0, 1.0, 0.97]) < 1.2
 
 
-def test_groups_that_drift_apart_take_no_more_than_they_would_alone() -> None:
+def test_groups_that_drift_apart_read_no_more_than_each_alone() -> None:
     """In the middle of nine orders of tasks: one in ten takes up to 4.3 times what is stored."""
     found: list[float] = []
     for seed in range(9):
@@ -97,7 +97,7 @@ def test_groups_that_drift_apart_take_no_more_than_they_would_alone() -> None:
     assert median(found) < 3
 
 
-async def test_what_an_object_brought_for_others_is_given_at_once() -> None:
+async def test_ranges_that_a_get_brought_for_other_partitions_are_served_at_once() -> None:
     """With one GET the runs of all partitions are there, so none falls behind the others."""
     log, store = MemoryLog(), SlowStore()
     world = World(log, store, 1, FetchSettings(), 64 * MIB, peers=NobodyNear())

@@ -107,7 +107,7 @@ def test_nothing_at_or_above_the_end_offset_is_read() -> None:
     ]
 
 
-async def test_what_does_not_fit_the_reply_is_not_loaded() -> None:
+async def test_records_that_do_not_fit_the_reply_are_not_loaded() -> None:
     async with fetch_world() as [world]:
         await world.create("a", 2)
         await world.write(("a", 0, batch("x" * 500)))

@@ -84,7 +84,7 @@ def segments_of(world: World, name: str, partition: int = 0) -> list[int]:
     return [row.object_number for row in rows if row.flags & RUN_SEGMENT]
 
 
-async def test_what_was_merged_is_read_as_before() -> None:
+async def test_merged_records_are_read_as_before() -> None:
     async with fetch_world() as [world]:
         await world.create("t", 2)
         await write_some(world, 30)
@@ -130,7 +130,7 @@ async def test_new_records_follow_and_segments_are_merged_again() -> None:
         assert 0 < len(segments_of(world, "t")) <= 2
 
 
-async def test_a_full_segment_is_left_alone() -> None:
+async def test_a_full_segment_is_not_merged_again() -> None:
     small = MergeSettings(rest_ms=0, patience_ms=0, segment_bytes=500, chunk_bytes=200)
     async with fetch_world() as [world]:
         await world.create("t", 1)
@@ -159,7 +159,7 @@ async def test_a_log_start_within_a_segment() -> None:
 
 
 @pytest.mark.parametrize("where", ["chunk", "index"])
-async def test_a_damaged_segment_is_an_error_of_its_partition_alone(where: str) -> None:
+async def test_a_damaged_segment_is_an_error_of_its_partition_only(where: str) -> None:
     async with fetch_world() as [world]:
         await world.create("t", 2)
         await write_some(world, 10)

@@ -41,7 +41,7 @@ def got(response: FetchResponse) -> dict[int, list[tuple[int, str]]]:
     }
 
 
-async def test_only_what_changed_is_sent() -> None:
+async def test_a_session_sends_only_changed_partitions() -> None:
     async with fetch_world() as [world]:
         await world.create("a", 2)
         await world.write(("a", 0, batch("0")))
@@ -174,7 +174,7 @@ async def test_a_session_in_use_keeps_its_slot(autojump_clock: trio.testing.Mock
     assert refused.session_id == 0
 
 
-async def test_who_got_records_goes_to_the_end_so_all_get_their_turn() -> None:
+async def test_a_partition_that_got_records_goes_to_the_end_of_its_session() -> None:
     big = "x" * 1000
     async with fetch_world() as [world]:
         await world.create("a", 3)

@@ -174,7 +174,9 @@ async def test_a_replica_that_is_behind_looks_before_it_refuses(
     assert out.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-async def test_what_cannot_be_proven_is_not_said(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_fetch_gives_no_answer_that_it_cannot_prove(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with fetch_world() as [world]:
         await world.create("a")
         await world.write(("a", 0, batch("0")))
@@ -188,7 +190,7 @@ async def test_what_cannot_be_proven_is_not_said(autojump_clock: trio.testing.Mo
     assert records_of(served) == [(0, "0")]
 
 
-async def test_what_changed_while_it_waited_is_in_its_answer(
+async def test_a_fetch_answers_changes_that_came_while_it_waited(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with fetch_world() as [world], trio.open_nursery() as nursery:
@@ -204,7 +206,7 @@ async def test_what_changed_while_it_waited_is_in_its_answer(
         assert (data.error_code, data.log_start_offset, data.high_watermark) == (0, 2, 2)
 
 
-async def test_what_is_there_and_does_not_come_is_not_waited_for(
+async def test_a_fetch_does_not_wait_for_records_that_cannot_be_read(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client asks again at once; nothing might be written for long."""

@@ -106,7 +106,7 @@ def test_a_session_that_grows_past_the_bound_ends() -> None:
     assert ask(sessions, fetch(0, 0, range(10)))
 
 
-def test_what_is_forgotten_or_closed_counts_no_more() -> None:
+def test_closed_sessions_and_forgotten_partitions_are_not_counted() -> None:
     sessions = FetchSessions(Random(1), max_partitions=10)
     session = ask(sessions, fetch(0, 0, range(10)))
     assert isinstance(session, int)
@@ -131,7 +131,7 @@ async def test_ids_given_out_count_as_memory(autojump_clock: Clock) -> None:
         assert (await gateway.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
-async def test_over_the_bound_members_stay_but_nobody_comes_or_grows(autojump_clock: Clock) -> None:
+async def test_over_the_bound_members_stay_but_none_joins_or_grows(autojump_clock: Clock) -> None:
     settings = GroupSettings(initial_rebalance_delay_ms=0, max_hosted_bytes=12_000)
     async with cluster(settings=settings) as [gateway]:
         member, _ = await gateway.stable()
@@ -190,7 +190,7 @@ async def test_a_topic_asked_for_twice_is_answered_once() -> None:
     assert [each.name for each in answer.topics] == ["t", "u"]
 
 
-async def test_the_offsets_topic_is_made_as_it_must_be_by_whoever_asks_first() -> None:
+async def test_the_first_request_for_the_offsets_topic_makes_it_correctly() -> None:
     async with admin_world({"offsets.topic.num.partitions": "7"}) as [gateway]:
         asked = [MetadataRequestTopic(name=OFFSETS_TOPIC)]
         answer = await gateway.ask(MetadataRequest(asked, allow_auto_topic_creation=True))
@@ -226,7 +226,7 @@ async def test_configs_are_described_once_and_up_to_a_bound() -> None:
     assert codes == [0] + [ErrorCode.POLICY_VIOLATION] * 10
 
 
-async def test_all_offsets_of_a_group_are_told_once(autojump_clock: Clock) -> None:
+async def test_all_offsets_of_a_group_are_answered_once_a_request(autojump_clock: Clock) -> None:
     async with cluster() as [gateway]:
         await gateway.commit({("orders", 0): 5}, generation_id_or_member_epoch=-1)
         named = of.OffsetFetchRequestTopics(name="orders", partition_indexes=[0])

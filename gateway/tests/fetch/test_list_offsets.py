@@ -221,7 +221,7 @@ async def test_latest_holds_what_another_gateway_acknowledged(
     assert by_time == (1, 20)
 
 
-async def test_what_cannot_be_read_or_proven_is_retriable(
+async def test_list_offsets_answers_a_retriable_error_if_it_cannot_read(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with fetch_world() as [world]:

@@ -46,7 +46,7 @@ async def test_a_fetch_may_be_asked_again() -> None:
         assert (world.reader.failed_reads, world.reader.verifier.corrupt_runs) == (1, 0)
 
 
-async def test_so_may_a_search_by_time() -> None:
+async def test_a_search_by_time_in_a_newer_segment_gets_an_error() -> None:
     async with world_of_newer() as (world, _):
         codes = [
             (await ask(world, ListOffsetsPartition(each, timestamp=0)))[0].error_code
@@ -55,7 +55,7 @@ async def test_so_may_a_search_by_time() -> None:
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
 
 
-async def test_and_one_while_nobody_may_read_the_store() -> None:
+async def test_a_search_by_time_without_access_to_the_store_gets_an_error() -> None:
     async with world_of_newer() as (world, _):
         world.store.trouble = StoreMisconfigured("the credentials expired")
         world.store.is_away = True
@@ -63,7 +63,7 @@ async def test_and_one_while_nobody_may_read_the_store() -> None:
     assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_a_unit_that_begins_with_it_fails_alone() -> None:
+async def test_a_unit_of_the_pipeline_with_a_newer_segment_fails_alone() -> None:
     async with world_of_newer() as (world, key):
         await write_some(world, 3, "a")
         async with driver_of(world) as driver:

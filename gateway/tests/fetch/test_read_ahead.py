@@ -23,7 +23,7 @@ async def settle() -> None:
     await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_what_follows_a_fetch_is_loaded(autojump_clock: MockClock) -> None:
+async def test_read_ahead_loads_the_ranges_after_a_fetch(autojump_clock: MockClock) -> None:
     async with fetch_world() as [world], trio.open_nursery() as nursery:
         nursery.start_soon(world.read_ahead.run)
         await written(world)
@@ -51,7 +51,7 @@ async def test_nothing_is_loaded_twice_at_once(autojump_clock: MockClock) -> Non
         nursery.cancel_scope.cancel()
 
 
-async def test_what_is_wanted_is_bounded(autojump_clock: MockClock) -> None:
+async def test_the_wishes_of_read_ahead_are_bounded(autojump_clock: MockClock) -> None:
     async with fetch_world() as [world], trio.open_nursery() as nursery:
         ahead = ReadAhead(world.reader, max_bytes=3 * SIZE)
         nursery.start_soon(ahead.run)
@@ -62,7 +62,7 @@ async def test_what_is_wanted_is_bounded(autojump_clock: MockClock) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_store_that_is_away_harms_nobody(autojump_clock: MockClock) -> None:
+async def test_read_ahead_survives_a_store_that_is_away(autojump_clock: MockClock) -> None:
     async with fetch_world() as [world], trio.open_nursery() as nursery:
         nursery.start_soon(world.read_ahead.run)
         await written(world)

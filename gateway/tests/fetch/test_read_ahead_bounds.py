@@ -70,7 +70,7 @@ async def test_small_runs_are_bounded_by_number(autojump_clock: MockClock) -> No
         nursery.cancel_scope.cancel()
 
 
-async def test_what_waits_is_bounded_by_number(
+async def test_waiting_read_ahead_is_bounded_in_number(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read_ahead, "MAX_RUNS", 5)

@@ -56,7 +56,7 @@ async def test_a_group_that_is_held_waits_for_its_holder(autojump_clock: Clock) 
         assert await two.listed() == {}
 
 
-async def test_groups_that_nobody_holds_are_served_by_those_that_answer(
+async def test_unclaimed_groups_are_served_by_gateways_that_answer(
     autojump_clock: Clock,
 ) -> None:
     """Listed, and taken if members are in them: else dead members would stay."""
@@ -73,7 +73,7 @@ async def test_groups_that_nobody_holds_are_served_by_those_that_answer(
             assert two.groups._groups.get(name) is not None
 
 
-async def test_unclaimed_groups_hash_over_those_with_the_listener_of_who_asks(
+async def test_unclaimed_groups_hash_over_gateways_with_the_clients_listener(
     autojump_clock: Clock,
 ) -> None:
     some = {1: ("PLAINTEXT", "INNER"), 2: ("PLAINTEXT", "INNER")}
@@ -91,7 +91,7 @@ async def test_unclaimed_groups_hash_over_those_with_the_listener_of_who_asks(
         assert {each.error_code for each in found} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
 
 
-async def test_a_gateway_that_is_cut_off_names_nobody_where_no_other_has_the_listener(
+async def test_a_cut_off_gateway_names_no_coordinator_if_no_other_has_the_listener(
     autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = fc.FindCoordinatorRequest(coordinator_keys=["g"])
@@ -127,7 +127,7 @@ async def test_a_gateway_that_is_cut_off_names_those_that_it_hears(
         assert {each.node_id for each in await find(one, *names)} == {2, 3}
 
 
-async def test_groups_are_listed_once_among_those_with_the_listener_of_who_asks(
+async def test_each_group_is_listed_by_one_gateway_with_the_clients_listener(
     autojump_clock: Clock,
 ) -> None:
     some = {1: ("PLAINTEXT", "INNER"), 2: ("PLAINTEXT", "INNER")}

@@ -73,7 +73,7 @@ async def test_group_of_a_living_gateway_is_not_served_by_another(autojump_clock
         assert await two.listed() == {}
 
 
-async def test_group_moves_when_its_gateway_ends_and_nobody_joins_again(
+async def test_a_group_without_members_moves_when_its_gateway_ends(
     autojump_clock: Clock,
 ) -> None:
     async with cluster(1, 2) as [one, two]:
@@ -90,7 +90,7 @@ async def test_group_moves_when_its_gateway_ends_and_nobody_joins_again(
         assert claim == (two.coordinator.incarnation, 2)
 
 
-async def test_claim_that_went_to_another_answers_those_who_wait(autojump_clock: Clock) -> None:
+async def test_a_lost_claim_answers_waiting_members(autojump_clock: Clock) -> None:
     async with cluster(1, 2) as [one, two]:
         first, _ = await one.stable()
         asked = await one.join()

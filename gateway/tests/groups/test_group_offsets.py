@@ -44,7 +44,7 @@ async def test_commit_round_trips_with_metadata_and_leader_epoch(autojump_clock:
         }
 
 
-async def test_what_was_not_committed_is_minus_one(autojump_clock: Clock) -> None:
+async def test_an_offset_that_was_not_committed_is_minus_one(autojump_clock: Clock) -> None:
     async with cluster() as [gateway]:
         wanted = [
             of.OffsetFetchRequestTopics(name="orders", partition_indexes=[0, 9]),

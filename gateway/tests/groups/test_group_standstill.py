@@ -61,7 +61,7 @@ async def sync(member: Member) -> int:
 
 
 @pytest.mark.parametrize("ask", [beat, join, sync])
-async def test_a_member_is_sent_to_who_serves_its_group_now(
+async def test_a_member_is_sent_to_the_gateway_that_now_serves_its_group(
     ask: Callable[[Member], Awaitable[int]],
     autojump_clock: MockClock,
     monkeypatch: pytest.MonkeyPatch,

@@ -79,7 +79,7 @@ async def test_large_arenas_are_bounded_and_first_come_first_served(
     assert pool.large_bytes == 0
 
 
-async def test_a_frame_larger_than_the_bound_is_let_in_alone_and_holds_up_only_its_like(
+async def test_a_frame_above_the_bound_enters_alone_and_delays_only_such_frames(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     pool = ArenaPool(4 * LARGE_BYTES)
@@ -93,7 +93,9 @@ async def test_a_frame_larger_than_the_bound_is_let_in_alone_and_holds_up_only_i
     assert pool.large_bytes == 0
 
 
-async def test_who_gives_up_waiting_takes_nothing(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_cancelled_wait_for_an_arena_takes_none(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     pool = ArenaPool(LARGE_BYTES)
     held = await pool.large()
     with trio.move_on_after(1):

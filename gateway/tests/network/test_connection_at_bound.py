@@ -43,7 +43,9 @@ def answers(client: MemoryTransport) -> list[int]:
     [(100_000, 10), (SMALL_BYTES - 4, 10), (SMALL_BYTES - 4 - 3, 10), (SMALL_BYTES - 4 - 5, 10)],
     ids=["larger than an arena", "fills an arena", "splits a length", "splits a key"],
 )
-async def test_other_requests_live_on(sizes: tuple[int, ...], autojump_clock: MockClock) -> None:
+async def test_other_requests_of_a_connection_at_its_bound_continue(
+    sizes: tuple[int, ...], autojump_clock: MockClock
+) -> None:
     client, server = memory_transport_pair()
     pool = ArenaPool(LARGE_BYTES)
     connection = Connection(

@@ -88,7 +88,9 @@ async def test_a_slow_answer_is_not_idleness(autojump_clock: MockClock) -> None:
     assert abs(open_seconds - LIMITS.idle_seconds) <= 2 * PATIENCE_STEP_SECONDS
 
 
-async def test_nor_is_one_in_stage_two(autojump_clock: MockClock) -> None:
+async def test_a_connection_with_a_request_in_stage_two_is_not_idle(
+    autojump_clock: MockClock,
+) -> None:
     open_seconds = await seconds_open_after_an_answer(has_two_stages=True)
     assert abs(open_seconds - LIMITS.idle_seconds) <= 2 * PATIENCE_STEP_SECONDS
 

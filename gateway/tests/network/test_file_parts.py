@@ -212,7 +212,7 @@ class ColdFile:
         return self._file.send_to(socket, start, length)
 
 
-async def test_what_is_not_in_memory_is_read_before_it_is_sent(tmp_path: Path) -> None:
+async def test_a_file_part_outside_the_page_cache_is_read_before_it_is_sent(tmp_path: Path) -> None:
     steps, use, body = RealDiskSteps(str(tmp_path)), Use(), Random(1).randbytes(3_000_000)
     made = file_part(steps, "file", body, use)
     file = ColdFile(made._file)

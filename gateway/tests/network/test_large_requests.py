@@ -59,7 +59,7 @@ async def rounds_while(client: WireClient, name: str, version: int, request: Any
     return rounds
 
 
-async def test_others_have_their_turn_while_a_large_request_is_answered() -> None:
+async def test_other_tasks_run_while_a_large_request_is_answered() -> None:
     async with wire_world() as world:
         client = world.connect()
         few = await rounds_while(client, "Metadata", 12, many_names(10))
@@ -279,7 +279,7 @@ async def test_elements_of_all_requests_that_are_answered_are_bounded(
 
 
 @pytest.mark.parametrize("name", ["JoinGroup", "OffsetCommit"])
-async def test_members_of_groups_wait_for_none_who_asks_for_much(
+async def test_group_members_do_not_wait_for_large_requests(
     autojump_clock: MockClock, name: str
 ) -> None:
     """Behind what they send come their heartbeats: they would be put out."""

@@ -120,7 +120,7 @@ async def watch(world: WireWorld, seen: Seen) -> None:
         seen.cache_bytes.append(world.gateway.cache.used_bytes)
 
 
-async def test_five_times_too_much_harms_only_those_who_send_it(autojump_clock: MockClock) -> None:
+async def test_a_fivefold_overload_delays_only_its_senders(autojump_clock: MockClock) -> None:
     store, seen = NarrowStore(), Seen()
     async with wire_world(SETTINGS, store=store) as world, trio.open_nursery() as nursery:
         await world.create_topic("flood", 8)

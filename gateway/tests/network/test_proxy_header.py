@@ -68,7 +68,7 @@ def test_v1(host: IPv4Address | IPv6Address, port: int) -> None:
         b"PROXY UNKNOWN ffff::1 whatever 1 2\r\n",
     ],
 )
-def test_a_header_may_name_nobody(data: bytes) -> None:
+def test_a_proxy_header_may_name_no_client(data: bytes) -> None:
     assert read_in_steps(data + b"kafka") == (ProxyHeader(None), b"kafka")
 
 
@@ -149,7 +149,7 @@ async def test_a_header_that_does_not_come_is_not_waited_for(
 
 
 @pytest.mark.parametrize("sent", [b"", SIGNATURE])
-async def test_a_connection_that_ends_too_soon_names_nobody(sent: bytes) -> None:
+async def test_a_connection_that_ends_inside_the_header_names_no_client(sent: bytes) -> None:
     client, server = memory_transport_pair()
     if sent:
         client.send_nowait([sent])
@@ -163,7 +163,7 @@ async def test_a_connection_without_an_address_in_its_header_has_its_own() -> No
     assert await source_of(server) == ("proxy", 5)
 
 
-async def test_only_a_listener_that_is_named_believes_a_header() -> None:
+async def test_only_a_proxied_listener_reads_a_proxy_header() -> None:
     settings = {"proxy.protocol.listeners": "plaintext", "zone.cidr.map": "b@10.0.0.0/8"}
     async with wire_world(settings) as world:
         client = world.connect("192.0.2.1")

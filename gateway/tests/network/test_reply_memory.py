@@ -98,7 +98,7 @@ async def test_without_room_there_is_one_batch_after_the_other() -> None:
     assert [[offset for offset, _ in each] for each in found] == [[0], [1], [2]]
 
 
-async def test_nor_is_more_than_that_loaded() -> None:
+async def test_no_more_is_loaded_than_reply_memory_allows() -> None:
     async with fetch_world(reply_bytes=0) as [world]:
         await written(world, 8)
         request = all_partitions(8)
@@ -130,7 +130,7 @@ async def test_a_reply_takes_a_share_of_what_is_left() -> None:
     assert [with_records(answer) for answer in (first, second)] == [3, 2]
 
 
-async def test_what_is_being_loaded_counts(autojump_clock: MockClock) -> None:
+async def test_loading_ranges_count_as_reply_memory(autojump_clock: MockClock) -> None:
     async with fetch_world(reply_bytes=SHARES * 4 * MOST_BYTES) as [world]:
         await written(world, 8)
         world.cache.resize(0)
@@ -146,7 +146,9 @@ async def test_what_is_being_loaded_counts(autojump_clock: MockClock) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["cancelled", "away"])
-async def test_what_was_not_loaded_is_given_back(trouble: str, autojump_clock: MockClock) -> None:
+async def test_reply_memory_of_a_failed_load_is_released(
+    trouble: str, autojump_clock: MockClock
+) -> None:
     async with fetch_world() as [world]:
         await written(world, 8)
         world.store.seconds = 1.0
@@ -160,7 +162,9 @@ async def test_what_was_not_loaded_is_given_back(trouble: str, autojump_clock: M
         assert world.reply_memory.used_bytes == 0
 
 
-async def test_who_may_not_have_min_bytes_does_not_wait_for_them(autojump_clock: MockClock) -> None:
+async def test_a_fetch_that_cannot_get_min_bytes_does_not_wait_for_them(
+    autojump_clock: MockClock,
+) -> None:
     async with fetch_world(reply_bytes=0) as [world]:
         await written(world, 4)
         began = trio.current_time()
@@ -170,7 +174,7 @@ async def test_who_may_not_have_min_bytes_does_not_wait_for_them(autojump_clock:
     assert trio.current_time() == began
 
 
-async def test_who_waits_holds_no_records(autojump_clock: MockClock) -> None:
+async def test_a_waiting_fetch_holds_no_records(autojump_clock: MockClock) -> None:
     before = views_of_batches()  # those of tests that ran before
     async with fetch_world() as [world]:
         await written(world, 2)

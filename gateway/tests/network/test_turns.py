@@ -116,7 +116,7 @@ LONG: list[tuple[int, Callable[[int], Any]]] = [
 
 
 @pytest.mark.parametrize(("version", "of_rows"), LONG, ids=range(len(LONG)))
-async def test_others_run_after_every_thousand_rows(
+async def test_other_tasks_run_after_every_thousand_rows(
     version: int, of_rows: Callable[[int], Any], world: WireWorld
 ) -> None:
     await asked(world, of_rows(1), version)  # makes __consumer_offsets
@@ -147,7 +147,7 @@ def offsets_of(answer: Any) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("turn", range(1, 5))
-async def test_a_group_may_be_deleted_while_its_offsets_are_told(
+async def test_a_group_may_be_deleted_while_its_offsets_are_answered(
     turn: int, world: WireWorld
 ) -> None:
     await commit_many(world)
@@ -165,7 +165,7 @@ async def test_a_group_may_be_deleted_while_its_offsets_are_told(
 
 
 @pytest.mark.parametrize("turn", range(1, 5))
-async def test_a_topic_may_be_deleted_while_its_offsets_are_told(
+async def test_a_topic_may_be_deleted_while_its_offsets_are_answered(
     turn: int, world: WireWorld
 ) -> None:
     topic_ids = await commit_many(world)
@@ -192,7 +192,7 @@ ALL_TOPICS: list[tuple[int, Any]] = [
 
 
 @pytest.mark.parametrize(("version", "request_"), ALL_TOPICS, ids=["Metadata", "DescribeLogDirs"])
-async def test_others_run_while_all_topics_are_placed(
+async def test_other_tasks_run_while_all_topics_are_placed(
     version: int, request_: Any, world: WireWorld
 ) -> None:
     few, _ = await asked(world, request_, version)
@@ -224,7 +224,9 @@ async def test_topics_may_come_and_go_while_all_are_placed(
     assert [each.name for each in topics] == [f"t{number}" for number in range(19)]
 
 
-async def test_a_topic_that_goes_is_not_unknown_to_who_asks_for_all(world: WireWorld) -> None:
+async def test_a_topic_deleted_during_a_request_for_all_topics_is_left_out(
+    world: WireWorld,
+) -> None:
     topic_ids = [await world.create_topic(f"t{number:02}", 300) for number in range(20)]
     limit = {"max.request.partition.size.limit": "10000"}
     world.gateway.settings = replace(world.gateway.settings, static=limit)
@@ -239,7 +241,7 @@ async def test_a_topic_that_goes_is_not_unknown_to_who_asks_for_all(world: WireW
     assert told == [(f"t{number:02}", 0) for number in range(19)]
 
 
-async def test_others_run_while_all_groups_are_listed(world: WireWorld) -> None:
+async def test_other_tasks_run_while_all_groups_are_listed(world: WireWorld) -> None:
     few, _ = await asked(world, lg.ListGroupsRequest(), 5)
     groups = world.gateway.coordinator.state.groups
     topic_id = await world.create_topic("a", 1)

@@ -56,7 +56,7 @@ def rows(page: Path, pattern: str) -> list[Any]:
     return re.findall(rf"^\| {pattern} \|", page.read_text(), re.MULTILINE)
 
 
-def test_what_is_committed_is_what_the_code_says() -> None:
+def test_generated_tables_match_the_code() -> None:
     done = subprocess.run([sys.executable, GENERATE, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -120,7 +120,7 @@ def leaves(command: Any, words: str) -> Iterator[str]:
         yield words
 
 
-def test_what_can_be_typed_to_several_gateways_is_listed() -> None:
+def test_the_page_lists_all_commands_of_dev_zones() -> None:
     listed = rows(OPERATIONS / "cli.md", r"`([a-z]+)(?: 2)?` \| .*")
     assert sorted(listed) == sorted(each.value for each in Verb)
 

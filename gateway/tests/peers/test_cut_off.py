@@ -97,7 +97,9 @@ async def ready(running: Running) -> int:
 
 
 @pytest.mark.parametrize("busy_seconds", [0, 11])
-async def test_it_takes_about_a_lease(autojump_clock: MockClock, busy_seconds: int) -> None:
+async def test_a_gateway_notices_that_it_is_cut_off_after_about_a_lease(
+    autojump_clock: MockClock, busy_seconds: int
+) -> None:
     async with cluster(SETTINGS) as world:
         cut = await two(world)
         await trio.sleep(busy_seconds)
@@ -175,7 +177,7 @@ async def test_a_producer_that_waits_may_ask_another_gateway(autojump_clock: Moc
         assert (again.error_code, again.base_offset) == (E.NONE, 0)
 
 
-async def test_what_is_known_is_read_and_what_is_not_is_elsewhere(
+async def test_a_cut_off_gateway_serves_known_records_and_refuses_the_log_end(
     autojump_clock: MockClock,
 ) -> None:
     async with cluster(SETTINGS) as world:
@@ -219,7 +221,7 @@ async def test_a_fetch_session_learns_when_it_is_over(autojump_clock: MockClock)
         assert answers == [[], [E.NOT_LEADER_OR_FOLLOWER], [E.NOT_LEADER_OR_FOLLOWER]]
 
 
-async def test_it_names_the_others_as_leaders(autojump_clock: MockClock) -> None:
+async def test_a_cut_off_gateway_names_the_others_as_leaders(autojump_clock: MockClock) -> None:
     async with cluster(SETTINGS) as world:
         cut = await two(world)
         client = cut.old.world.connect()
@@ -231,7 +233,9 @@ async def test_it_names_the_others_as_leaders(autojump_clock: MockClock) -> None
         assert await coordinator(client) == (E.NONE, 2)
 
 
-async def test_it_names_others_though_it_does_not_hear_them(autojump_clock: MockClock) -> None:
+async def test_a_cut_off_gateway_names_others_that_do_not_answer_it(
+    autojump_clock: MockClock,
+) -> None:
     async with cluster(SETTINGS) as world:
         cut = await two(world)
         gateway = cut.old.gateway
@@ -261,7 +265,9 @@ async def test_a_group_goes_on_elsewhere(autojump_clock: MockClock) -> None:
         assert await member.beat() == E.NOT_COORDINATOR
 
 
-async def test_who_waits_for_a_rebalance_is_told(autojump_clock: MockClock) -> None:
+async def test_a_cut_off_gateway_answers_members_that_wait_for_a_rebalance(
+    autojump_clock: MockClock,
+) -> None:
     async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
         cut = await two(world)
         await joined(cut.old.world.connect(), "g", 60_000)
@@ -284,7 +290,7 @@ async def test_who_waits_for_a_rebalance_is_told(autojump_clock: MockClock) -> N
         assert codes == [E.NOT_COORDINATOR]
 
 
-async def test_who_leaves_is_told(autojump_clock: MockClock) -> None:
+async def test_a_cut_off_gateway_answers_a_member_that_leaves(autojump_clock: MockClock) -> None:
     async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
         cut = await two(world)
         member = await joined(cut.old.world.connect(), "g", 60_000)
@@ -350,7 +356,9 @@ class OnlyForwards(FaultyLog):
 
 
 @pytest.mark.parametrize("node_id", [1, 3])  # one leads, the other asks the other gateway
-async def test_one_that_forwards_is_cut_off_too(autojump_clock: MockClock, node_id: int) -> None:
+async def test_a_gateway_that_forwards_can_be_cut_off(
+    autojump_clock: MockClock, node_id: int
+) -> None:
     async with cluster({**SETTINGS, "forwarding": "on"}) as world:
         world.network = Network(world.nursery)
         cut = await two(world, node_id)
@@ -364,7 +372,7 @@ async def test_one_that_forwards_is_cut_off_too(autojump_clock: MockClock, node_
         assert await member.beat() == E.NONE
 
 
-async def test_one_that_only_forwards_is_cut_off_when_it_reaches_nobody(
+async def test_a_gateway_that_only_forwards_is_cut_off_if_it_reaches_no_leader(
     autojump_clock: MockClock,
 ) -> None:
     async with cluster(SETTINGS) as world:

@@ -87,7 +87,7 @@ async def test_a_name_that_hangs_takes_one_thread(server: Server) -> None:
             pass
 
 
-async def test_all_who_want_one_name_wait_for_the_same_thread(server: Server) -> None:
+async def test_all_lookups_of_one_name_share_a_thread(server: Server) -> None:
     """And whoever asked first may give up."""
     lookups = NameLookups(server.look_up)
     connected: list[str] = []
@@ -108,7 +108,7 @@ async def test_all_who_want_one_name_wait_for_the_same_thread(server: Server) ->
 
 
 @pytest.mark.parametrize("error", [socket.gaierror(-2, "no such name"), ValueError("no name")])
-async def test_all_who_want_a_name_that_is_none_are_told(error: Exception) -> None:
+async def test_all_callers_of_a_failed_lookup_get_its_error(error: Exception) -> None:
     def refuse(host: str) -> list[str]:
         raise error
 

@@ -114,7 +114,7 @@ class Town:
 
 
 @pytest.mark.parametrize("what", ["refuse", "wait", "hang up", "babble", "have no name"])
-async def test_one_that_answered_and_does_not_is_left_out_until_it_does(
+async def test_a_gateway_that_stops_answering_is_absent_until_it_answers(
     what: str, autojump_clock: MockClock
 ) -> None:
     town = Town()
@@ -134,7 +134,7 @@ async def test_a_refusal_is_noticed_within_two_seconds(autojump_clock: MockClock
         assert town.leaders == (1, 2)
 
 
-async def test_one_that_is_silent_delays_no_look_at_another(autojump_clock: MockClock) -> None:
+async def test_a_silent_gateway_delays_no_probe_of_another(autojump_clock: MockClock) -> None:
     town = Town()
     async with town.live():
         await town.second_does("wait", 1.5 * LOOK_SECONDS)
@@ -143,14 +143,14 @@ async def test_one_that_is_silent_delays_no_look_at_another(autojump_clock: Mock
         assert 3 not in town.leaders
 
 
-async def test_one_that_never_answered_is_not_judged(autojump_clock: MockClock) -> None:
+async def test_a_gateway_that_never_answered_is_not_absent(autojump_clock: MockClock) -> None:
     town = Town()
     town.does[2] = "refuse"
     async with town.live():
         assert town.leaders == (1, 2, 3)
 
 
-async def test_a_gateway_that_is_alone_shows_itself(autojump_clock: MockClock) -> None:
+async def test_a_lone_gateway_names_itself(autojump_clock: MockClock) -> None:
     town = Town()
     async with town.live():
         town.does = {2: "refuse", 3: "refuse"}
@@ -169,7 +169,9 @@ async def test_when_all_others_drain_the_absent_ones_lead(
         assert town.leaders == (2, 3)
 
 
-async def test_one_that_dies_soon_after_each_start_is_left_out(autojump_clock: MockClock) -> None:
+async def test_a_gateway_that_dies_soon_after_each_start_is_absent(
+    autojump_clock: MockClock,
+) -> None:
     town = Town()
     async with town.live():
         town.does[2] = "refuse"
@@ -183,7 +185,7 @@ async def test_one_that_dies_soon_after_each_start_is_left_out(autojump_clock: M
 
 
 @pytest.mark.parametrize("what", ["refuse", "not accept yet"])
-async def test_one_that_begins_to_serve_soon_after_it_registered_is_never_left_out(
+async def test_a_gateway_that_serves_soon_after_it_registered_is_never_absent(
     what: str, autojump_clock: MockClock
 ) -> None:
     town = Town()
@@ -196,7 +198,7 @@ async def test_one_that_begins_to_serve_soon_after_it_registered_is_never_left_o
         assert not town.neighbours.changes
 
 
-async def test_one_that_is_slow_to_serve_after_it_was_away_is_left_out_once(
+async def test_a_gateway_that_is_slow_to_serve_after_an_absence_is_absent_once(
     autojump_clock: MockClock,
 ) -> None:
     town = Town()
@@ -225,7 +227,7 @@ async def test_after_a_while_without_the_gateway_its_next_life_has_patience(
         assert list(town.leaders) == [1, 3]
 
 
-async def test_one_that_never_answered_at_its_new_address_is_not_judged(
+async def test_a_gateway_that_never_answered_at_its_new_address_is_not_absent(
     autojump_clock: MockClock,
 ) -> None:
     town = Town()
@@ -236,7 +238,7 @@ async def test_one_that_never_answered_at_its_new_address_is_not_judged(
         assert town.leaders == (1, 2, 3)
 
 
-async def test_what_an_ended_life_did_not_answer_is_not_held_against_the_next(
+async def test_a_missed_probe_of_an_old_incarnation_does_not_count_for_the_next(
     autojump_clock: MockClock,
 ) -> None:
     town = Town()
@@ -248,7 +250,9 @@ async def test_what_an_ended_life_did_not_answer_is_not_held_against_the_next(
         assert not town.neighbours.changes
 
 
-async def test_neither_itself_nor_one_that_drains_is_asked(autojump_clock: MockClock) -> None:
+async def test_a_gateway_probes_neither_itself_nor_draining_gateways(
+    autojump_clock: MockClock,
+) -> None:
     town = Town()
     async with town.live():
         town.state.gateways.fold_draining(GatewayDraining(3))
@@ -258,7 +262,7 @@ async def test_neither_itself_nor_one_that_drains_is_asked(autojump_clock: MockC
         assert set(town.asked) == {2}
 
 
-async def test_one_that_does_not_answer_leads_nothing_but_stays_a_replica(
+async def test_an_absent_gateway_leads_nothing_but_stays_a_replica(
     autojump_clock: MockClock,
 ) -> None:
     """Consumers start a rebalance when the zones of a partition's replicas change (KIP-881)."""

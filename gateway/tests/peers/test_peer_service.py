@@ -26,7 +26,7 @@ TOKEN = "secret"
 
 @pytest.mark.parametrize("path", ["/v1/proposals", "/v1/objects/x", "/v1/entries/1", "/"])
 @pytest.mark.parametrize(("token", "status"), [(TOKEN, b""), ("guess", b"401")])
-async def test_who_does_not_know_the_token_is_refused_before_the_body(
+async def test_a_wrong_peer_token_is_refused_before_the_body(
     path: str, token: str, status: bytes, autojump_clock: MockClock
 ) -> None:
     log = MemoryLog()
@@ -56,7 +56,7 @@ async def test_who_does_not_know_the_token_is_refused_before_the_body(
         ("POST", encode(Ask(VERSION, "", 1, 0, 0, 0, [])), 200, b""),
     ],
 )
-async def test_what_is_no_question_gets_a_sentence(
+async def test_a_malformed_question_gets_a_sentence(
     method: str, body: bytes, status: int, words: bytes
 ) -> None:
     log = MemoryLog()

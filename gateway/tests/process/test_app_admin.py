@@ -147,7 +147,9 @@ class FullStore(MemoryObjectStore):
         await super().put(key, body)
 
 
-async def test_how_long_nothing_was_stored_is_told(autojump_clock: trio.testing.MockClock) -> None:
+async def test_metrics_show_the_age_of_the_last_stored_object(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     def ages(gateway: Gateway) -> dict[str, float]:
         found = {each.name: each for each in gateway_metrics(gateway)}
         names = ("tidegate_wal_put_age_seconds", "tidegate_wal_commit_age_seconds")
@@ -179,7 +181,7 @@ async def test_series_of_partitions_are_capped() -> None:
     assert "tidegate_partitions_without_series 5.0" in text
 
 
-async def test_one_connection_asks_again() -> None:
+async def test_an_admin_connection_serves_several_requests() -> None:
     async with client_of(starting_pages()) as stream:
         await stream.send_all(get("/livez"))
         first = await stream.receive_some(4096)
@@ -212,12 +214,14 @@ async def test_head_has_no_body() -> None:
         (get("/livez", "Content-Length: 3") + b"xxx", 200),
     ],
 )
-async def test_what_a_client_gets(sent: bytes, status: int) -> None:
+async def test_the_admin_listener_answers_each_bad_request_with_its_status(
+    sent: bytes, status: int
+) -> None:
     assert status_of(await answer_to(sent)) == status
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /livez HT", get("/livez", "Content-Length: 9") + b"x"])
-async def test_a_client_that_stops_half_way_is_let_go(sent: bytes) -> None:
+async def test_the_admin_listener_closes_a_client_that_stops_half_way(sent: bytes) -> None:
     answer = await answer_to(sent)
     assert answer == b"" or status_of(answer) == 400
 

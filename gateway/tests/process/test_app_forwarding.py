@@ -47,7 +47,7 @@ def metric(process: Process, name: str) -> float:
     return float(line.split()[1])
 
 
-def test_one_appends_for_all_until_it_is_killed(tmp_path: Path) -> None:
+def test_one_gateway_appends_for_all_until_it_is_killed(tmp_path: Path) -> None:
     with cluster(tmp_path) as processes:
         produce(processes[2].servers, "a", "b")
         produce(processes[0].servers, "c")
@@ -67,7 +67,7 @@ def test_one_appends_for_all_until_it_is_killed(tmp_path: Path) -> None:
             assert (code, "shared-secret" in errors) == (0, False)
 
 
-def test_what_a_wrong_address_says(tmp_path: Path) -> None:
+def test_a_wrong_forward_address_gets_a_sentence(tmp_path: Path) -> None:
     with cluster(tmp_path) as processes:
         mine = str(processes[2].said["peer"])
         for log, words in (
@@ -111,7 +111,7 @@ def test_a_gateway_does_not_wait_for_itself(listens: str, named: str) -> None:
         ("127.0.0.1:9", "http://127.0.0.1:9"),
     ],
 )
-def test_other_addresses_are_others(listens: str, named: str) -> None:
+def test_addresses_of_other_gateways_are_accepted(listens: str, named: str) -> None:
     refuse_own_address(_named(listens, named))
 
 

@@ -47,7 +47,7 @@ def test_a_key_of_ones_own_is_taken(tmp_path: Path) -> None:
     assert key_of(tmp_path) == "mine"
 
 
-def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
+def test_an_unusable_data_folder_gets_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataFolderUnusable, match="Choose another with --data"):
         hold_data_folder(tmp_path / "file")

@@ -24,7 +24,7 @@ def endpoints(given: BrokerSettings) -> list[Endpoint]:
     return list(advertised_endpoints(given, listen_addresses(given), "myhost"))
 
 
-def test_what_is_listened_at_is_advertised() -> None:
+def test_a_gateway_advertises_the_addresses_that_it_listens_at() -> None:
     given = settings(
         "PLAINTEXT://127.0.0.1:9092, inner://[::1]:9093",
         protocols="INNER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
@@ -100,6 +100,6 @@ def test_a_controllers_file_is_refused() -> None:
         (settings(""), "listeners is empty"),
     ],
 )
-def test_what_cannot_work_is_refused(given: BrokerSettings, reason: str) -> None:
+def test_listeners_that_cannot_work_are_refused(given: BrokerSettings, reason: str) -> None:
     with pytest.raises(SettingsError, match=reason):
         endpoints(given)

@@ -178,7 +178,7 @@ def refused(*arguments: str, cwd: Path) -> str:
     return done.stderr
 
 
-def test_what_cannot_be_moved_stays(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_moved_stays(tmp_path: Path) -> None:
     old, new = "sqlite:old.db", "sqlite:new.db"
     elsewhere = ("--set", "metadata.log.next=sqlite:no/such/folder/new.db")
     with serving(*gateway(1, old, *elsewhere), cwd=tmp_path) as first:

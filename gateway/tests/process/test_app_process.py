@@ -26,7 +26,7 @@ from tidegate_gateway.cli.dev_zones.server import free_ports
 DEV = ("dev", "--port", "0", "--admin-port", "0")
 
 
-def test_serves_real_clients_and_stops_when_told(tmp_path: Path) -> None:
+def test_a_gateway_serves_real_clients_and_stops_on_a_signal(tmp_path: Path) -> None:
     with serving(*DEV, "--memory", cwd=tmp_path) as process:
         produce(process.servers, "a", "b")
         assert consume(process.servers, 2) == ["a", "b"]
@@ -65,7 +65,7 @@ def test_a_second_signal_is_fast(tmp_path: Path) -> None:
         assert "stopping at once" in errors
 
 
-def test_one_that_still_starts_refuses_clients_and_can_be_stopped(tmp_path: Path) -> None:
+def test_a_starting_gateway_refuses_clients_and_can_be_stopped(tmp_path: Path) -> None:
     """A client that is let in and not answered waits for long; one that is refused goes on."""
     port, admin_port = free_ports(2)
     ports = ("--port", str(port), "--admin-port", str(admin_port))
@@ -82,7 +82,7 @@ def test_one_that_still_starts_refuses_clients_and_can_be_stopped(tmp_path: Path
         assert (popen.returncode, printed) == (0, "")
 
 
-def test_one_that_was_replaced_says_so(tmp_path: Path) -> None:
+def test_a_gateway_that_was_replaced_says_so(tmp_path: Path) -> None:
     shared = ("--log", "sqlite:shared.db", "--object-store", "file:shared")
     key = ("--set", "instance.key=mine")
     with (
@@ -110,7 +110,7 @@ def test_one_that_was_replaced_says_so(tmp_path: Path) -> None:
         (("--log-level", "loud"), "choose one of debug, info"),
     ],
 )
-def test_what_a_person_can_mend_is_one_sentence(
+def test_an_error_that_a_person_can_mend_is_one_sentence(
     arguments: tuple[str, ...], sentence: str, tmp_path: Path
 ) -> None:
     done = tidegate(*DEV, *arguments, cwd=tmp_path)
@@ -135,7 +135,7 @@ def test_ports_and_folders_in_use(tmp_path: Path) -> None:
             assert sentence in done.stderr
 
 
-def test_another_clusters_things_are_left_alone(tmp_path: Path) -> None:
+def test_a_gateway_does_not_touch_another_clusters_objects(tmp_path: Path) -> None:
     with serving(*DEV, cwd=tmp_path) as process:
         cluster_id = process.said["cluster_id"]
     done = tidegate(*DEV, "--set", "cluster.id=other", cwd=tmp_path)
@@ -167,7 +167,7 @@ def test_serve_takes_settings_from_everywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--object-store", "--log"])
-def test_one_who_forgot_credentials_is_told_at_once(
+def test_missing_credentials_are_an_error_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
     for name in [each for each in os.environ if each.startswith("AWS_")]:
@@ -178,7 +178,7 @@ def test_one_who_forgot_credentials_is_told_at_once(
     assert done.stderr.count("\n") == 1
 
 
-def test_settings_of_the_environment_that_dev_does_not_read_are_told(tmp_path: Path) -> None:
+def test_dev_names_the_settings_of_the_environment_that_it_does_not_read(tmp_path: Path) -> None:
     environ = {"TIDEGATE_NUM_PARTITIONS": "7", "TIDEGATE_PORT": "tcp://10.0.0.1:9092"}
     with serving(*DEV, "--memory", cwd=tmp_path, **environ) as process:
         _, errors = process.stop()

@@ -69,7 +69,7 @@ async def live(log: MemoryLog) -> set[int]:
     return set((await load_state(log, deadline_seconds=inf)).gateways.live)
 
 
-async def test_a_port_that_is_taken_meanwhile_is_told_and_nobody_is_sent_here() -> None:
+async def test_a_port_taken_during_the_start_is_an_error_and_ends_the_incarnation() -> None:
     log = MemoryLog()
     builder = unstarted_gateway(log=log)
     async with bound() as listener, bound() as peer:
@@ -115,7 +115,9 @@ async def code_of(log: MemoryLog, *times: float) -> int:
             return await Process(parts, BrokerSettings({}), never).run(coming)
 
 
-async def test_one_that_is_stopped_before_it_serves_leaves(autojump_clock: MockClock) -> None:
+async def test_a_gateway_that_is_stopped_before_it_serves_leaves_the_cluster(
+    autojump_clock: MockClock,
+) -> None:
     log = MemoryLog()
     assert await code_of(log, 7) == 0
     assert trio.current_time() < 7 + GIVE_UP_SECONDS
@@ -137,7 +139,7 @@ async def test_a_second_signal_cuts_that_short(autojump_clock: MockClock) -> Non
     assert trio.current_time() == pytest.approx(8)
 
 
-async def test_a_log_that_is_away_is_not_told_at_each_try(autojump_clock: MockClock) -> None:
+async def test_a_log_that_is_away_is_not_logged_at_each_try(autojump_clock: MockClock) -> None:
     async def away() -> MemoryLog:
         raise LogUnavailable(f"no answer in {trio.current_time()} s")
 

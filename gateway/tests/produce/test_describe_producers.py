@@ -50,7 +50,7 @@ async def test_producers_of_each_partition() -> None:
     ]
 
 
-async def test_what_is_not_there() -> None:
+async def test_describe_producers_answers_unknown_partitions() -> None:
     async with fetch_world() as [world]:
         await world.create("a")
         rows = await ask(world, ("a", [0, 1, -1]), ("nope", [0]), ("a b", [0]))

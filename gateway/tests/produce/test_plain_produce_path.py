@@ -291,7 +291,7 @@ Start = Callable[[PlainProducePath, Connection, memoryview, Arena], bool]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_both_paths_answer_alike(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_produce_paths_answer_alike(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[bool] = []
     start: Start = PlainProducePath.start
 
@@ -319,7 +319,7 @@ def on_a_clock_of_its_own(seed: int) -> list[object]:
         return trio.run(given, seed, clock=MockClock(autojump_threshold=0))
 
 
-async def test_what_waits_behind_a_slow_request_is_not_late(autojump_clock: MockClock) -> None:
+async def test_a_produce_request_after_a_slow_fetch_is_not_late(autojump_clock: MockClock) -> None:
     async with cluster() as world:
         store = world.store = SlowStore()
         one = await world.start(1, Clock())

@@ -125,7 +125,9 @@ async def test_refused_requests_do_not_stop_the_others(autojump_clock: MockClock
         assert answer.error_code == 0
 
 
-async def test_counts_that_no_producer_has_harm_nobody(autojump_clock: MockClock) -> None:
+async def test_impossible_record_counts_are_refused_and_cost_no_other_request(
+    autojump_clock: MockClock,
+) -> None:
     """Without decompressing, a count of records is taken as it is said."""
     claims = build_batch([Record(0, NOW_MS, None, b""), Record(2**31 - 2, NOW_MS, None, b"")])
     async with slow_world(SlowStore()) as world:
@@ -173,7 +175,7 @@ async def test_a_small_time_out_does_not_end_a_client_that_awaits_no_answer(
         assert await client.fetch_values("plain", 0, 0) == [b"x"]
 
 
-async def test_a_store_that_is_away_holds_nobody_up_for_ever(autojump_clock: MockClock) -> None:
+async def test_producers_time_out_while_the_store_is_away(autojump_clock: MockClock) -> None:
     store = SlowStore()
     settings = {"wal.upload.slots": "1", "wal.max.object.bytes": "1024"}
     async with slow_world(store, {**settings, "wal.put.timeout.ms": "600000"}) as world:

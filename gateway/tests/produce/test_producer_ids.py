@@ -99,7 +99,9 @@ async def test_a_busy_gateway_uses_all_of_a_block(autojump_clock: MockClock) -> 
         assert taken == list(range(taken[0], taken[0] + BLOCK + 1))
 
 
-async def test_those_who_ask_at_once_share_a_block(autojump_clock: MockClock) -> None:
+async def test_concurrent_requests_for_producer_ids_share_a_block(
+    autojump_clock: MockClock,
+) -> None:
     async with a_gateway() as one:
         for held in (MAX_HOLD_SECONDS, 0.0):
             ids, taken = ProducerIds(one, held), list[int]()

@@ -46,7 +46,7 @@ def tiny_records(count: int, declared: int = 0) -> bytes:
     return HEADER.pack(*head, -1, -1, -1, count) + payload
 
 
-def test_what_is_right_stays_as_it_was() -> None:
+def test_a_correct_batch_stays_as_it_was() -> None:
     batch = build_batch(records(b"k", b"l"), codec=Codec.ZSTD)
     assert check(settings(cleanup_policy="compact"), batch) == batch
 

@@ -73,7 +73,7 @@ def test_a_request_on_its_way_is_waited_for_but_not_long() -> None:
     assert pause(pace, MIB, 10.016) == 0.0
 
 
-def test_who_waits_is_told_when_all_requests_have_ended() -> None:
+def test_the_pace_wakes_its_waiter_once_all_requests_have_ended() -> None:
     told: list[bool] = []
     inflow = Inflow()
     inflow.on_end = lambda: told.append(inflow.is_under_way)

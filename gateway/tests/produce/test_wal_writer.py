@@ -175,7 +175,7 @@ async def test_small_objects_linger_once_the_budget_is_spent(
         assert fixture.since_start(last) <= 0.99 + 0.25
 
 
-async def test_a_commit_whose_outcome_nobody_knows_is_neither_settled_nor_abandoned(
+async def test_a_commit_with_an_unknown_outcome_is_neither_settled_nor_abandoned(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running([0.0], WalSettings(max_in_flight_bytes=1)) as fixture:

@@ -88,7 +88,7 @@ async def test_a_store_that_fails_in_ways_of_its_own_is_asked_again(
         assert world.gateway.upkeep.failures["store a WAL object"] == 2
 
 
-async def test_a_commit_that_cannot_be_made_out_fails_its_object_alone(
+async def test_a_commit_that_cannot_be_decided_fails_only_its_object(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with wire_world() as world:

@@ -202,7 +202,7 @@ async def test_a_half_restored_log_is_refused(autojump_clock: MockClock) -> None
         assert await world.connect().fetch_values("t", 0, 0) == [b"a", b"b"]
 
 
-async def test_one_that_was_overtaken_by_another_restore_is_refused(
+async def test_a_restore_that_another_restore_overtook_is_refused(
     autojump_clock: MockClock,
 ) -> None:
     store, log = MemoryObjectStore(), MemoryLog()

@@ -53,7 +53,9 @@ async def copied_cluster(store: MemoryObjectStore) -> MemoryLog:
     return log
 
 
-async def test_it_is_refused_and_nothing_is_written(autojump_clock: MockClock) -> None:
+async def test_a_start_on_a_cut_log_is_refused_and_writes_nothing(
+    autojump_clock: MockClock,
+) -> None:
     store = MemoryObjectStore()
     short = await without_last(await copied_cluster(store), 2)
     entries, keys = await short.read(1, 1 << 30), [each.key for each in await store.list("")]
@@ -118,7 +120,7 @@ async def test_the_last_copy_is_tried_again(
         await start(store, await without_last(log, 1))
 
 
-async def test_one_that_lost_only_what_was_not_copied_cannot_be_told(
+async def test_a_log_that_lost_only_uncopied_entries_goes_unnoticed(
     autojump_clock: MockClock,
 ) -> None:
     """All gateways were killed, and what they did since the last copy is gone."""
@@ -141,7 +143,7 @@ async def written_on(log: MemoryLog, count: int) -> MemoryLog:
     return fork
 
 
-async def test_one_that_was_cut_and_then_grew_is_refused(autojump_clock: MockClock) -> None:
+async def test_a_log_that_was_cut_and_then_grew_is_refused(autojump_clock: MockClock) -> None:
     store = MemoryObjectStore()
     fork = await written_on(await copied_cluster(store), 2)
     keys = [each.key for each in await store.list("")]
@@ -189,7 +191,7 @@ async def test_damage_on_the_way_is_not_another_log(autojump_clock: MockClock) -
         pass
 
 
-async def test_damage_that_stays_is_told_as_such(autojump_clock: MockClock) -> None:
+async def test_lasting_damage_of_a_copy_is_named(autojump_clock: MockClock) -> None:
     store = MemoryObjectStore()
     log = await copied_to(await copied_cluster(store), Rough(damaged=2))
     with ends_with(LogCorrupt, "damaged"):
@@ -323,7 +325,7 @@ async def slow_start(
         return SlowStart(log, position, found)
 
 
-async def test_others_that_append_and_copy_meanwhile_are_no_loss(
+async def test_entries_that_others_append_and_copy_during_a_start_are_no_loss(
     autojump_clock: MockClock,
 ) -> None:
     async def append_and_copy(world: WireWorld, log: MemoryLog) -> None:
@@ -334,7 +336,9 @@ async def test_others_that_append_and_copy_meanwhile_are_no_loss(
     assert slow.found.position > slow.position
 
 
-async def test_others_may_trim_what_a_slow_start_has_not_read(autojump_clock: MockClock) -> None:
+async def test_others_may_trim_entries_that_a_slow_start_has_not_read(
+    autojump_clock: MockClock,
+) -> None:
     async def append_and_trim(world: WireWorld, log: MemoryLog) -> None:
         for value in b"0", b"1", b"2":
             await produce(world, "t", value)

@@ -43,7 +43,7 @@ async def start_on_a_reordering(log: ReorderingLog, held: list[LogEntry]) -> Non
         await world.start(2, Clock())
 
 
-async def test_a_log_that_gives_entries_out_of_order_stops_who_starts(
+async def test_a_log_with_entries_out_of_order_stops_a_start(
     autojump_clock: MockClock,
 ) -> None:
     log, held = ReorderingLog(), list[LogEntry]()

@@ -78,7 +78,7 @@ async def test_gateways_keep_their_leases(autojump_clock: MockClock) -> None:
             assert set(each.gateway.coordinator.state.gateways.live) == incarnations
 
 
-async def test_what_is_produced_meanwhile_waits_and_is_committed_once(
+async def test_batches_produced_during_an_outage_are_committed_once(
     autojump_clock: MockClock,
 ) -> None:
     async with cluster(SETTINGS) as world:

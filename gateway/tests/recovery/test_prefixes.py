@@ -184,7 +184,9 @@ async def test_a_maker_that_died_before_its_mark_sets_it_when_it_is_back(
     assert await start(store, log, 2) == "cluster of 1"
 
 
-async def test_others_wait_for_a_maker_that_takes_its_time(autojump_clock: MockClock) -> None:
+async def test_gateways_wait_for_a_slow_creation_of_the_owner_marker(
+    autojump_clock: MockClock,
+) -> None:
     store, log = MemoryObjectStore(), MemoryLog()
     await start(store, log, 1, marks=False)
     async with trio.open_nursery() as nursery:
@@ -223,7 +225,7 @@ async def test_a_store_that_overwrites_is_refused_and_its_gateway_leaves(
     assert (await load_state(log, deadline_seconds=inf)).gateways.live == {}
 
 
-async def test_one_that_began_to_overwrite_is_refused_to_those_who_join(
+async def test_a_log_that_overwrites_entries_is_refused_to_joining_gateways(
     autojump_clock: MockClock,
 ) -> None:
     good, store, log = MemoryObjectStore(), Overwriting(), MemoryLog()

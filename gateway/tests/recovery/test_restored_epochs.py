@@ -110,7 +110,7 @@ async def test_metadata_names_the_new_epoch(autojump_clock: MockClock) -> None:
         (2, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ],
 )
-async def test_who_knows_the_old_epoch_is_fenced(
+async def test_a_client_with_the_old_epoch_is_fenced(
     epoch: int, code: ErrorCode, autojump_clock: MockClock
 ) -> None:
     async with restored_world() as world:
@@ -120,7 +120,7 @@ async def test_who_knows_the_old_epoch_is_fenced(
 
 
 @pytest.mark.parametrize("offset", [3, 5, 400])
-async def test_who_read_beyond_the_old_epochs_end_is_told_where_it_was(
+async def test_a_consumer_past_the_end_of_the_old_epoch_gets_the_diverging_offset(
     offset: int, autojump_clock: MockClock
 ) -> None:
     """Even beyond the new end, where it would be out of range else; and at once."""
@@ -133,7 +133,7 @@ async def test_who_read_beyond_the_old_epochs_end_is_told_where_it_was(
     assert not answer.records
 
 
-async def test_who_read_no_further_than_the_old_epochs_end_reads_on(
+async def test_a_consumer_before_the_end_of_the_old_epoch_continues(
     autojump_clock: MockClock,
 ) -> None:
     async with restored_world() as world:

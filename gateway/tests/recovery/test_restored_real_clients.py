@@ -63,7 +63,7 @@ def wal_objects(folder: Path) -> set[Path]:
     return {each for each in folder.rglob("*") if each.is_file() and "/wal/" in str(each)}
 
 
-def test_consumers_that_run_over_a_restore_are_told_of_the_truncation(tmp_path: Path) -> None:
+def test_consumers_that_run_across_a_restore_detect_the_truncation(tmp_path: Path) -> None:
     read = [(number, number) for number in range(BACKED_UP + LOST)]
     with serving(*dev("0"), cwd=tmp_path) as process:
         port = process.servers.rpartition(":")[2]

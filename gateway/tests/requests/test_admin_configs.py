@@ -177,7 +177,9 @@ async def test_groups_and_client_metrics() -> None:
         (3, "x", ErrorCode.INVALID_REQUEST, "Unexpected resource type 3 for resource x"),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_described(kind: int, name: str, code: ErrorCode, text: str) -> None:
+async def test_describe_configs_answers_an_error_for_unknown_resources(
+    kind: int, name: str, code: ErrorCode, text: str
+) -> None:
     async with admin_world() as [gateway]:
         result = await describe(gateway, kind, name)
     assert (result.error_code, result.configs) == (code, [])

@@ -203,7 +203,7 @@ def test_a_gateway_that_left_is_gone() -> None:
     assert (view.of("A").controller_id, view.of("A").leaders) == (2, (2,))
 
 
-async def test_a_thousand_partitions_are_made_once_for_all_who_ask() -> None:
+async def test_a_thousand_partitions_are_made_once_for_concurrent_requests() -> None:
     async with admin_world({}, {}) as [one, _]:
         for number in range(10):
             await one.create(f"t{number}", 100, 2)

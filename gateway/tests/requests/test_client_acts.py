@@ -67,7 +67,7 @@ async def test_topics(autojump_clock: MockClock) -> None:
         ]
 
 
-async def test_of_many_names_the_first_are_told(autojump_clock: MockClock) -> None:
+async def test_a_log_line_of_many_names_holds_the_first_ones(autojump_clock: MockClock) -> None:
     async with wire_world() as world:
         client = world.connect()
         with capture_logs() as lines:

@@ -88,7 +88,9 @@ async def test_a_refusal_names_the_gateways_that_are_behind() -> None:
         (FEATURE_NAME, NEWEST, 9, "not known"),
     ],
 )
-async def test_what_cannot_be_done_is_said(name: str, version: int, kind: int, text: str) -> None:
+async def test_an_impossible_feature_update_gets_a_sentence(
+    name: str, version: int, kind: int, text: str
+) -> None:
     async with admin_world() as [gateway]:
         await restarted(gateway, 1)
         good = FeatureUpdateKey(FEATURE_NAME, NEWEST)
@@ -113,7 +115,7 @@ async def test_a_feature_that_is_named_twice_is_not_changed(second: int) -> None
         assert gateway.state.metadata_version == 1
 
 
-async def test_it_never_falls() -> None:
+async def test_metadata_version_never_falls() -> None:
     async with admin_world() as [gateway]:
         await restarted(gateway, 1)
         await update(gateway, FeatureUpdateKey(FEATURE_NAME, NEWEST))

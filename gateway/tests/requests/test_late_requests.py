@@ -277,7 +277,7 @@ async def test_a_topic_that_stands_twice_in_a_long_request_is_gone_once(
 
 
 @pytest.mark.usefixtures("one_a_part")
-async def test_what_is_read_too_late_does_not_count_as_seen(
+async def test_entries_that_are_read_after_the_deadline_do_not_count_as_seen(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
     answers: list[Any] = []
@@ -300,7 +300,7 @@ async def test_what_is_read_too_late_does_not_count_as_seen(
     [DELETE, EMPTY, GROW, set_retention("7"), CreateTopicsRequest([CreatableTopic("y", 1, 1)])],
     ids=lambda it: type(it).__name__,
 )
-async def test_what_is_read_after_a_standstill_may_be_as_old(
+async def test_a_request_after_a_standstill_is_too_old(
     request_: Any, mock_clock: MockClock
 ) -> None:
     async with admin_world() as [gateway]:

@@ -41,7 +41,7 @@ class World:
         return list(lines)
 
 
-def test_a_client_is_told_of_once_a_minute_and_its_tries_are_counted() -> None:
+def test_a_client_is_logged_once_a_minute_with_the_number_of_its_tries() -> None:
     world = World()
     [line] = world.told("orders-app")
     assert line == {
@@ -60,7 +60,7 @@ def test_a_client_is_told_of_once_a_minute_and_its_tries_are_counted() -> None:
     assert [each["times"] for each in world.told("orders-app")] == [60]
 
 
-def test_clients_and_features_are_told_of_apart() -> None:
+def test_each_client_and_feature_is_logged_on_its_own() -> None:
     world = World()
     assert world.told("a")
     assert world.told("b")
@@ -69,7 +69,7 @@ def test_clients_and_features_are_told_of_apart() -> None:
     assert world.told("a") == []
 
 
-def test_one_that_makes_up_names_fills_neither_memory_nor_log() -> None:
+def test_a_client_with_random_names_fills_neither_memory_nor_log() -> None:
     world = World()
     lines = [line for n in range(3 * MAX_KEPT) for line in world.told(f"{n}" + "x" * 9999)]
     assert len(lines) == MAX_LINES
@@ -89,7 +89,7 @@ def test_one_that_makes_up_names_fills_neither_memory_nor_log() -> None:
         (999, 0, "unknown API key 999", "ApiVersions"),
     ],
 )
-async def test_a_request_that_is_not_served_is_told_with_its_client(
+async def test_an_unserved_request_is_logged_with_its_client(
     autojump_clock: MockClock, key: int, version: int, reason: str, advice: str
 ) -> None:
     head = key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4)
@@ -127,7 +127,7 @@ async def test_transactions_are_refused_in_words_that_clients_show(
         assert "processing.guarantee=at_least_once" in one.error_message
 
 
-async def test_each_way_into_a_transaction_is_told(autojump_clock: MockClock) -> None:
+async def test_each_transactional_request_is_logged(autojump_clock: MockClock) -> None:
     async with neighboured() as scene:
         client = scene.offender
         asked = fc.FindCoordinatorRequest(key_type=1, coordinator_keys=["t"])

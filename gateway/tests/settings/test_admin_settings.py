@@ -74,7 +74,7 @@ def test_removed_settings_are_collected_and_have_no_effect() -> None:
     assert settings.meaningless == ["log.dirs"]
 
 
-def test_what_the_gateway_reads_is_told_to_have_an_effect() -> None:
+def test_settings_that_the_gateway_reads_are_shown_as_effective() -> None:
     read = {
         name
         for path in sorted(PACKAGE.rglob("*.py"))

@@ -44,7 +44,7 @@ def test_environment_in_both_spellings() -> None:
     assert from_environment(environ) == {"node.id": "4", "num.partitions": "3"}
 
 
-def test_what_the_pipeline_reads_is_passed_over() -> None:
+def test_the_gateway_skips_settings_of_the_pipeline() -> None:
     environ = {"TIDEGATE_PIPELINE_LOG": "sqlite:x", "TIDEGATE_NODE_ID": "4"}
     assert from_environment(environ) == {"node.id": "4"}
     with pytest.raises(BadSource, match="TIDEGATE_PIPELINES names no setting"):
@@ -74,7 +74,7 @@ SERVICE_LINKS = {
 }
 
 
-def test_what_kubernetes_says_of_services_is_passed_over() -> None:
+def test_the_gateway_skips_the_service_links_of_kubernetes() -> None:
     assert from_environment(SERVICE_LINKS | {"TIDEGATE_NODE_ID": "4"}) == {"node.id": "4"}
 
 
@@ -89,7 +89,7 @@ def test_what_kubernetes_says_of_services_is_passed_over() -> None:
         ("TIDEGATE_SERVICES_HOST", "10.96.0.17"),
     ],
 )
-def test_what_only_resembles_a_service_is_refused(name: str, text: str) -> None:
+def test_a_variable_that_only_resembles_a_service_link_is_refused(name: str, text: str) -> None:
     with pytest.raises(BadSource, match=f"environment: {name} names no setting"):
         from_environment({name: text})
 

@@ -134,7 +134,9 @@ async def test_below_the_level_only_what_says_it_all_is_compacted() -> None:
         assert "tidegate.metadata.version to 3" in told["do"]
 
 
-async def test_once_the_level_is_there_and_gateways_told_all_is_compacted() -> None:
+async def test_compaction_begins_once_the_level_is_set_and_all_gateways_wrote_their_settings() -> (
+    None
+):
     async with fetch_world(level=SETTINGS_TOLD - 1) as [world]:
         await world.create("t", 1, cleanup_policy="compact")
         await rewrite(world)
@@ -166,7 +168,7 @@ async def second_gateway(
         yield
 
 
-async def test_whoever_keeps_house_does_it_for_the_careful_gateway(
+async def test_any_gateway_keeps_house_by_the_most_careful_setting(
     autojump_clock: MockClock,
 ) -> None:
     """A gateway without the others' log.retention.ms=-1 must not delete for all; nor later."""
@@ -218,7 +220,7 @@ async def test_where_gateways_agree_theirs_is_shown_and_done(autojump_clock: Moc
         assert log_start(world, "t") == 2
 
 
-async def test_what_a_snapshot_or_an_operator_lost_is_told_again(
+async def test_settings_that_a_snapshot_or_an_operator_dropped_are_written_again(
     autojump_clock: MockClock,
 ) -> None:
     async with wire_world({"log.retention.ms": "1000"}) as world:

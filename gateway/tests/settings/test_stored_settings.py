@@ -68,7 +68,7 @@ async def test_any_negative_retention_of_gateways_is_no_limit(autojump_clock: Mo
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-3", "99999999999999999999"])
-async def test_what_is_wrong_costs_its_topic_only_and_removes_nothing(
+async def test_a_wrong_stored_setting_costs_only_its_topic_and_removes_nothing(
     autojump_clock: MockClock, text: str
 ) -> None:
     async with wire_world({"log.message.timestamp.type": "LogAppendTime"}) as world:
@@ -87,7 +87,7 @@ async def test_what_is_wrong_costs_its_topic_only_and_removes_nothing(
         assert not [each for each in logs if each["log_level"] == "error"]
 
 
-async def test_a_wrong_value_is_told_of_once(autojump_clock: MockClock) -> None:
+async def test_a_wrong_stored_value_is_logged_once(autojump_clock: MockClock) -> None:
     async with wire_world() as world:
         for name in ("one", "two"):
             await world.create_topic(name, 1)

@@ -36,7 +36,9 @@ async def start_and_die(log: MemoryLog, number: int) -> None:
 
 
 @pytest.mark.parametrize("drivers", [1, 2, 5])
-async def test_they_expire_and_time_goes_on(drivers: int, autojump_clock: MockClock) -> None:
+async def test_dead_drivers_expire_and_log_time_continues(
+    drivers: int, autojump_clock: MockClock
+) -> None:
     log = MemoryLog()
     async with wire_world(log=log) as world:
         for number in range(1, drivers + 1):

@@ -79,7 +79,7 @@ async def test_a_store_that_is_away_is_asked_seldom_and_all_goes_at_once_afterwa
     assert not world.dead
 
 
-async def test_what_others_deleted_meanwhile_is_not_asked_for_again(
+async def test_objects_that_others_deleted_are_not_deleted_again(
     autojump_clock: MockClock,
 ) -> None:
     world = World()

@@ -102,7 +102,7 @@ async def test_a_gateway_starts_from_a_snapshot_and_a_trimmed_log(
         assert [value and value[:1] for value in values] == [b"%d" % number for number in written]
 
 
-async def test_what_a_gateway_reads_is_said_again_where_it_was_forgotten(
+async def test_a_gateway_writes_its_highest_version_again_after_a_snapshot_dropped_it(
     autojump_clock: MockClock,
 ) -> None:
     """By a snapshot of an older release; a busy gateway has no other reason to renew its lease."""
@@ -118,7 +118,7 @@ async def test_what_a_gateway_reads_is_said_again_where_it_was_forgotten(
         assert me.highest_version == NEWEST
 
 
-async def test_a_dead_gateway_that_was_alone_gives_its_node_id_up_after_its_lease(
+async def test_a_dead_lone_gateway_frees_its_node_id_after_its_lease(
     autojump_clock: MockClock,
 ) -> None:
     log = MemoryLog()
@@ -144,7 +144,7 @@ async def test_a_live_gateway_keeps_its_node_id(autojump_clock: MockClock) -> No
         nursery.cancel_scope.cancel()
 
 
-async def test_who_waits_for_a_node_id_says_what_to_do_once_and_that_it_waits_seldom(
+async def test_a_gateway_that_waits_for_its_node_id_logs_advice_once(
     autojump_clock: MockClock,
 ) -> None:
     log = MemoryLog()

@@ -49,7 +49,7 @@ async def test_good_neighbours_of_a_stretch_that_failed_go_on(
         assert len(segments_of(world, "t")) > 5
 
 
-async def test_what_was_mended_is_merged(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_mended_object_is_merged(autojump_clock: trio.testing.MockClock) -> None:
     async with fetch_world() as [world]:
         await world.create("t", 1)
         await write_some(world, 3, partitions=1)

@@ -80,7 +80,7 @@ class DamagingLog(OutageLog):
         await super().save_snapshot(position, chunks)
 
 
-async def test_a_snapshot_that_cannot_be_read_back_trims_nothing_and_stops_nobody(
+async def test_an_unreadable_snapshot_trims_nothing_and_stops_no_gateway(
     autojump_clock: MockClock,
 ) -> None:
     async with cluster(SETTINGS) as world:

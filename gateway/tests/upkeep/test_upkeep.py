@@ -54,7 +54,7 @@ async def test_a_step_that_fails_is_counted_and_named() -> None:
 @pytest.mark.parametrize(
     "error", [GatewayFenced("x"), ReleaseTooOld("x"), StateBroken("x"), ValueError("harmless")]
 )
-async def test_what_says_to_stop_is_not_held_up_in_a_group_either(error: Exception) -> None:
+async def test_upkeep_passes_on_a_stop_inside_an_exception_group(error: Exception) -> None:
     group = ExceptionGroup("several", [StoreUnavailable("x"), ExceptionGroup("more", [error])])
     upkeep = Upkeep()
     if isinstance(error, ValueError):
@@ -64,7 +64,7 @@ async def test_what_says_to_stop_is_not_held_up_in_a_group_either(error: Excepti
             await upkeep.attempt("mow", lambda: fails(group))
 
 
-async def test_what_never_ends_is_begun_again(autojump_clock: MockClock) -> None:
+async def test_a_background_task_that_fails_is_started_again(autojump_clock: MockClock) -> None:
     upkeep, begun = Upkeep(), list[float]()
 
     async def run() -> None:
@@ -194,7 +194,7 @@ async def test_a_topic_whose_retention_cannot_be_planned_keeps_no_other(
 
 
 @pytest.mark.parametrize("step", ["_renew_once", "_tell_settings", "_expire_gateways"])
-async def test_what_is_due_with_the_lease_fails_alone(
+async def test_each_step_beside_the_lease_renewal_fails_alone(
     step: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: set[str] = set()

@@ -34,7 +34,7 @@ class Busy(Store):
             self.now_bytes -= length
 
 
-async def test_what_is_on_its_way_is_bounded_in_bytes(autojump_clock: MockClock) -> None:
+async def test_lent_ranges_in_flight_are_bounded_in_bytes(autojump_clock: MockClock) -> None:
     store, cache = Busy(), RangeCache[object](512 * MIB)
     lender = ObjectLender(store, cache)
     for number in range(12):
@@ -70,7 +70,9 @@ class Weighed(Store):
         return body
 
 
-async def test_who_waits_for_a_second_block_holds_no_first_one(autojump_clock: MockClock) -> None:
+async def test_a_read_that_waits_for_a_second_block_holds_no_first_one(
+    autojump_clock: MockClock,
+) -> None:
     store, cache = Weighed(), RangeCache[object](8 * MIB)
     lender = ObjectLender(store, cache)
     store.seconds = 1.0
@@ -103,7 +105,7 @@ async def test_with_little_memory_nothing_is_read_for_all() -> None:
     assert await lender.read(ObjectAsk("large", 0, 9, 2 * MIB)) is None
 
 
-async def test_all_who_wait_for_a_slow_get_are_told_together(autojump_clock: MockClock) -> None:
+async def test_all_waiters_of_a_slow_get_fail_together(autojump_clock: MockClock) -> None:
     store, cache = Busy(), RangeCache[object](512 * MIB)
     store.seconds = 60.0
     lender = ObjectLender(store, cache)

@@ -15,7 +15,7 @@ NODES = st.lists(st.integers(0, 10_000), min_size=1, max_size=12, unique=True).m
 
 
 @given(TOPIC_IDS, st.integers(0, 300), NODES)
-def test_nobody_holds_more_than_a_quarter_above_the_mean(
+def test_no_gateway_leads_more_than_a_quarter_above_the_mean(
     topic_id: bytes, count: int, node_ids: list[int]
 ) -> None:
     chosen = recommend(topic_id, count, node_ids)
@@ -40,7 +40,7 @@ def test_few_partitions_move_when_a_gateway_goes(topic_id: bytes, gateways: int)
 
 
 @given(TOPIC_IDS, st.integers(1, 100), NODES)
-def test_none_moves_when_a_topic_grows_within_its_bounds(
+def test_no_partition_moves_when_a_topic_grows_within_its_bounds(
     topic_id: bytes, count: int, node_ids: list[int]
 ) -> None:
     grown = count

@@ -151,7 +151,9 @@ async def test_a_consumer_is_moved_by_its_fetch_and_then_by_its_metadata(
     assert {leader for leader, _ in told} == {3}
 
 
-async def test_who_is_served_where_it_is(autojump_clock: object) -> None:
+async def test_consumers_without_a_usable_zone_are_served_where_they_are(
+    autojump_clock: object,
+) -> None:
     async with zoned() as (_, running):
         here = running[1].world.connect()
         await here.produce("t", 0, records_batch(b"v"))
@@ -167,7 +169,9 @@ async def test_who_is_served_where_it_is(autojump_clock: object) -> None:
         assert served.records
 
 
-async def test_nobody_is_sent_to_what_is_no_replica(autojump_clock: object) -> None:
+async def test_a_consumer_is_never_sent_to_a_gateway_that_is_no_replica(
+    autojump_clock: object,
+) -> None:
     """The Java client would come back at once, again and again."""
     async with zoned(default_replication_factor="1") as (_, running):
         here = running[1].world.connect()
@@ -196,7 +200,7 @@ async def test_zones_as_long_as_a_book_are_not_kept(autojump_clock: object) -> N
     assert zone == "b" * 255
 
 
-async def test_a_session_is_told_where_to_go_each_time(autojump_clock: object) -> None:
+async def test_a_session_names_the_preferred_replica_each_time(autojump_clock: object) -> None:
     async with zoned() as (_, running):
         here = running[1].world.connect()
         first = await fetched(here, "c", session_epoch=0)

@@ -30,7 +30,7 @@ async def one_corrupt_run(zones: Zones) -> World:
 
 
 @pytest.mark.parametrize("zone_names", [["a", "b"], ["a", "a"]])
-async def test_nobody_is_blamed_for_an_object_that_is_corrupt_in_the_store(
+async def test_no_gateway_is_blamed_for_an_object_that_is_corrupt_in_the_store(
     zone_names: list[str],
 ) -> None:
     async with zone_world(zone_names) as zones:
@@ -46,7 +46,7 @@ async def test_nobody_is_blamed_for_an_object_that_is_corrupt_in_the_store(
         assert sum(each.lender.counters.gets for each in zones.worlds) == 1
 
 
-async def test_many_doubts_are_told_within_the_patience_of_one() -> None:
+async def test_many_doubts_are_settled_within_the_patience_of_one() -> None:
     async with zone_world(["a", "a"]) as zones:
         writer, reader = zones.worlds
         await writer.create("t", 1)

@@ -177,7 +177,7 @@ async def test_a_gateway_that_is_silent_costs_a_third_of_a_second_once(
         assert not zones.store.reads
 
 
-async def test_who_answered_just_now_may_be_busy_for_longer(autojump_clock: MockClock) -> None:
+async def test_a_gateway_that_just_answered_may_take_longer(autojump_clock: MockClock) -> None:
     async with zone_world(["a", "a"]) as zones:
         other = await cold_tail(zones)
         assert records_of(await other.fetch("t", 0)) == [(0, "x")]
@@ -245,7 +245,7 @@ async def write_more_and_read(zones: Zones, owner: World, other: World) -> None:
     assert records_of(await other.fetch("other", 0)) == [(0, "y")]
 
 
-async def test_one_that_gives_damaged_bytes_is_left_alone_for_longer_each_time(
+async def test_a_gateway_that_gives_damaged_bytes_is_avoided_for_longer_each_time(
     autojump_clock: MockClock,
 ) -> None:
     async with zone_world(["a", "a"]) as zones:
@@ -278,7 +278,7 @@ async def test_a_zone_is_one_by_its_names_and_its_id() -> None:
             assert len(zones.store.reads) == gets
 
 
-async def test_what_a_gateway_misses_the_store_is_asked_for() -> None:
+async def test_ranges_that_the_owner_misses_are_read_from_the_store() -> None:
     async with zone_world(["a", "a"]) as zones:
         other = await cold_tail(zones)
         [key] = (each.key for each in await zones.store.list(""))
@@ -312,7 +312,7 @@ async def test_two_that_take_each_other_for_the_owner_ask_each_other_once() -> N
         assert sum(zones.network.statuses.values()) == 2
 
 
-async def test_a_gateway_that_is_alone_reads_each_object_once_too(
+async def test_a_lone_gateway_reads_each_object_once(
     autojump_clock: MockClock,
 ) -> None:
     async with zone_world(["a", "b"]) as zones:
@@ -348,7 +348,7 @@ async def test_gateways_that_cannot_ask_each_other_read_no_more_than_they_need()
         assert [length < 1000 for _, _, length in zones.store.reads] == [True]
 
 
-async def test_nobody_is_asked_by_a_gateway_that_is_alone_in_its_zone() -> None:
+async def test_a_lone_gateway_of_a_zone_asks_no_other() -> None:
     async with zone_world(["a", "b"]) as zones:
         other = await cold_tail(zones)
         assert records_of(await other.fetch("t", 0)) == [(0, "x")]
@@ -356,7 +356,7 @@ async def test_nobody_is_asked_by_a_gateway_that_is_alone_in_its_zone() -> None:
         assert not zones.network.statuses
 
 
-async def test_what_may_be_asked_for() -> None:
+async def test_a_gateway_lends_only_ranges_of_its_clusters_objects() -> None:
     async with zone_world(["a", "a"]) as zones:
         await cold_tail(zones)
         [info] = await zones.store.list("")
@@ -379,7 +379,7 @@ async def test_what_may_be_asked_for() -> None:
         assert await status(ObjectAsk(foreign, 0, 10, size)) == 404
 
 
-async def test_what_is_lent_is_bounded_until_it_is_sent() -> None:
+async def test_lent_bytes_are_bounded_until_they_are_sent() -> None:
     async with zone_world(["a", "a"]) as zones:
         await cold_tail(zones)
         [info] = await zones.store.list("")

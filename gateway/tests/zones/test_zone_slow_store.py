@@ -25,7 +25,7 @@ class Narrow(Store):
 
 
 @pytest.mark.parametrize("zone_names", [["a", "b"], ["a", "a"]])
-async def test_a_slow_store_serves_who_would_have_read_for_all(
+async def test_a_slow_store_serves_the_owner_of_a_zone_read(
     zone_names: list[str], autojump_clock: MockClock
 ) -> None:
     async with zone_world(zone_names, store=Narrow()) as zones:

@@ -83,7 +83,7 @@ def test_client_ids_that_are_too_many_are_counted_together() -> None:
     assert advice(others, {"a"}, "a").startswith("There are too many client ids")
 
 
-def test_client_ids_made_at_random_do_not_hide_who_crosses() -> None:
+def test_random_client_ids_do_not_hide_clients_that_cross_zones() -> None:
     traffic = ZoneTraffic(finder("a", "b"), "a")
     for number in range(2 * MAX_CLIENTS):
         traffic.book(Peer("h", 1, "A", client_id=f"{number},zone=a", produced_bytes=2))
@@ -169,14 +169,14 @@ async def test_the_page_is_there_once_the_gateway_is() -> None:
     assert text_of(report).endswith("All gateways are of one zone: nothing crosses zones here.")
 
 
-def test_where_there_is_one_zone_nobody_has_to_say_it() -> None:
+def test_a_cluster_of_one_zone_needs_no_zone_of_its_clients() -> None:
     traffic = ZoneTraffic(finder("a"), "a")
     traffic.book(Peer("h", 1, "A", client_id="app", produced_bytes=1))
     report = zone_report(traffic, {"a"}, moved=0, without_gateway=0)
     assert text_of(report).endswith("All gateways are of one zone: nothing crosses zones here.")
 
 
-def test_zones_that_look_like_one_are_told() -> None:
+def test_zone_names_that_look_alike_are_reported() -> None:
     zones = {"az-1", "az-2", "AZ2", "az-12"}
     report = zone_report(ZoneTraffic(finder("az-1"), "az-1"), zones, moved=0, without_gateway=0)
     text = text_of(report)
@@ -184,7 +184,7 @@ def test_zones_that_look_like_one_are_told() -> None:
     assert text.count("look like one") == 1
 
 
-def test_what_clients_say_does_not_reach_the_terminal_raw() -> None:
+def test_names_of_clients_reach_the_terminal_escaped() -> None:
     traffic = ZoneTraffic(finder("a"), "a")
     traffic.book(Peer("h", 1, "A", client_id="x\x1b[2J,zone=b\x07", produced_bytes=1))
     report = zone_report(traffic, {"a"}, moved=0, without_gateway=0)
@@ -221,7 +221,7 @@ def test_a_gateway_is_asked_without_a_proxy_of_the_web(
         ("127.0.0.1:1", "tidegate: no gateway's admin listener answers at 127.0.0.1:1"),
     ],
 )
-def test_where_nobody_answers_it_says_so(
+def test_the_zone_report_says_that_no_gateway_answers(
     admin: str, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_zones([admin], as_json=False) == NOT_TOLD

@@ -65,7 +65,7 @@ def peer(found: ZoneFinder, host: str = "192.0.2.1", listener: str = "A") -> Pee
         ("", ""),
     ],
 )
-def test_what_a_client_id_says(client_id: str, zone: str) -> None:
+def test_a_client_id_names_its_zone(client_id: str, zone: str) -> None:
     assert said_in_client_id(client_id) == zone
 
 
@@ -116,7 +116,7 @@ def test_zones_that_only_a_map_names_are_known() -> None:
     assert found.of(peer(found), "zone=az-e-0") == ("az-e", Source.CLIENT_ID)
 
 
-def test_a_zone_that_nobody_knows_hides_none_that_is() -> None:
+def test_an_unknown_zone_does_not_hide_a_known_one() -> None:
     found = finder("a", "b", zone_listener_map="L:c", zone_cidr_map="d@192.0.2.0/24")
     other, mapped, near = peer(found, "203.0.113.1"), peer(found, listener="L"), peer(found)
     assert found.of(near, "app,zone=prod") == ("d", Source.ADDRESS)
@@ -293,7 +293,7 @@ def test_an_ipv4_client_of_a_socket_for_both_is_one() -> None:
         ({"proxy.protocol.listeners": "B"}, "proxy.protocol.listeners names B, which is not in"),
     ],
 )
-def test_wrong_settings_are_told_in_a_sentence(settings: dict[str, str], sentence: str) -> None:
+def test_wrong_zone_settings_get_a_sentence(settings: dict[str, str], sentence: str) -> None:
     with pytest.raises(SettingsError) as caught:
         check_listeners(zone_maps(BrokerSettings(settings)), BrokerSettings(settings), ["A"])
     assert str(caught.value).startswith(sentence)

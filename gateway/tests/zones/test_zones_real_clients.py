@@ -91,7 +91,7 @@ def test_clients_stay_in_their_zones(tmp_path: Path) -> None:
         assert told.stdout.endswith("No client crosses zones here.\n")
 
 
-def test_wrong_settings_are_told_at_the_start(tmp_path: Path) -> None:
+def test_wrong_zone_settings_end_the_start_with_a_sentence(tmp_path: Path) -> None:
     for setting, sentence in [
         ("zone.listener.map=EXTERNAL:a", "zone.listener.map names EXTERNAL, which is not in"),
         ("zone.cidr.map=a@10.0.0.0/8<>b@10.0.0.0/8", "10.0.0.0/8 is in zone a and in zone b;"),

@@ -58,7 +58,7 @@ def test_every_kind_is_drawn_and_some_seeds_have_no_pipeline() -> None:
         assert not drawn or plan.pipelines.drivers
 
 
-def test_a_driver_with_a_wrong_clock_runs_alone() -> None:
+def test_a_driver_with_a_wrong_clock_runs_without_others() -> None:
     for seed in range(300):
         plan = draw_pipelines(Random(seed), is_calm=False, with_wrong_clocks=True)
         assert not plan.skew_seconds

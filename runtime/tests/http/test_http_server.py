@@ -111,7 +111,9 @@ async def test_bad_requests_get_an_error_status(
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT"])
-async def test_a_client_that_goes_is_let_go(sent: bytes, autojump_clock: MockClock) -> None:
+async def test_the_http_server_drops_a_client_that_disconnects(
+    sent: bytes, autojump_clock: MockClock
+) -> None:
     assert statuses(await answers(sent)) in ([], [400])
 
 

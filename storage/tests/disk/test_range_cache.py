@@ -113,7 +113,7 @@ def test_the_bound_holds_and_no_value_is_ever_wrong(
     assert cache.used_bytes == 0
 
 
-def test_who_asks_for_it_hears_of_all_that_leave() -> None:
+def test_on_leave_is_called_for_every_value_that_leaves() -> None:
     left: list[str] = []
     cache = RangeCache[str](30, on_leave=left.append)
     for name in ("a", "b", "c"):
@@ -127,7 +127,7 @@ def test_who_asks_for_it_hears_of_all_that_leave() -> None:
     assert left == ["b", "c", "d", "a"]
 
 
-def test_what_is_demoted_leaves_first() -> None:
+def test_a_demoted_value_leaves_first() -> None:
     cache: RangeCache[str] = RangeCache(3)
     for key in ("a", "b", "c"):
         cache.put(key, key, 1, hot=False)

@@ -64,7 +64,7 @@ async def test_different_keys_load_at_the_same_time() -> None:
         first.gate.set()
 
 
-async def test_a_failed_load_is_told_to_all_and_not_kept() -> None:
+async def test_a_failed_load_fails_all_its_waiters_and_is_not_kept() -> None:
     cache = RangeCache[str](100)
     load = Loader()
     load.error = KeyError("gone")
@@ -110,7 +110,7 @@ async def test_when_the_leader_is_cancelled_one_follower_takes_over() -> None:
     assert load.calls == 2
 
 
-async def test_a_cancelled_follower_leaves_the_load_alone() -> None:
+async def test_a_cancelled_follower_does_not_disturb_the_load() -> None:
     cache = RangeCache[str](100)
     load = Loader()
     found: list[str] = []
@@ -133,7 +133,7 @@ async def test_a_scan_that_finds_what_others_load_may_leave_it_on_probation(prom
     assert ("key" in cache) == promote
 
 
-async def test_what_was_evicted_during_its_load_is_not_kept() -> None:
+async def test_a_value_evicted_during_its_load_is_not_kept() -> None:
     cache = RangeCache[str](100)
     old, new = Loader("old"), Loader("new")
     found: list[str] = []
@@ -166,7 +166,7 @@ async def _get(cache: RangeCache[str], load: Load, found: list[str], key: str = 
     found.append(await cache.get(key, load))
 
 
-async def test_what_a_load_brings_along_is_waited_for(
+async def test_values_that_a_load_brings_along_are_waited_for(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     cache = RangeCache[str](100)
@@ -197,7 +197,7 @@ async def test_what_a_load_brings_along_is_waited_for(
     assert not any(map(cache.is_coming, "abc"))
 
 
-async def test_what_fails_is_not_the_fault_of_what_would_have_come_along() -> None:
+async def test_a_failed_load_does_not_fail_the_values_that_it_would_have_brought() -> None:
     cache = RangeCache[str](100)
 
     async def fail() -> tuple[str, int]:
@@ -223,7 +223,7 @@ class InHand:
 
 
 @pytest.mark.parametrize("loads", [1, 3])
-async def test_what_a_failed_load_had_in_hand_is_let_go_of_at_once(loads: int) -> None:
+async def test_a_failed_load_releases_its_memory_at_once(loads: int) -> None:
     """The collector of a gateway looks seldom, so that cycles would keep it for long."""
     cache = RangeCache[str](100)
     left: list[weakref.ref[InHand]] = []

@@ -68,7 +68,7 @@ def test_a_built_segment_is_read_back(sizes: list[int], chunk_bytes: int) -> Non
     assert found == [BASE + sum(sizes[:at]) for at in range(len(sizes))]
 
 
-def test_the_tail_alone_gives_the_index() -> None:
+def test_the_tail_of_a_segment_gives_its_index() -> None:
     segment = sealed([3, 4, 5])
     position = HEADER_BYTES + segment.length
     assert read_tail(segment.body[position:], position) == segment.index

@@ -13,7 +13,7 @@ def test_pauses_double_up_to_the_longest() -> None:
     assert seconds[-1] == max(seconds) == LAST_PAUSE_SECONDS
 
 
-def test_only_the_stretch_that_failed_is_paused() -> None:
+def test_only_the_failed_stretch_is_paused() -> None:
     pauses = Pauses()
     pauses.failed((Work.MERGE, 1, 7), 100.0)
     assert pauses.is_paused((Work.MERGE, 1, 7), 104.9)

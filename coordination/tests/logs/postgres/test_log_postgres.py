@@ -86,7 +86,7 @@ async def test_many_may_be_the_first(url: str) -> None:
         await log.aclose()
 
 
-async def test_it_keeps_the_contract_over_tls(
+async def test_the_postgres_log_keeps_the_contract_over_tls(
     postgres_server: PostgresServer, url: str, tmp_path: Path
 ) -> None:
     """The server of the wheel has no TLS, so it ends before it."""

@@ -96,7 +96,7 @@ async def test_an_event_that_finds_no_connection_ends_at_once(
 
 
 @pytest.mark.parametrize("is_noticed", [False, True])
-async def test_other_events_are_rare_until_an_absent_gateway_is_noticed(
+async def test_other_events_are_rare_until_an_absence_is_noticed(
     is_noticed: bool, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
     """Gateways that restart without end would never notice the absence."""

@@ -113,7 +113,7 @@ def test_planted_bugs_of_draining_are_found(
     must_be_found(plant, expected, first_seed, monkeypatch, drains)
 
 
-def test_seeds_with_operators_who_drain_find_nothing() -> None:
+def test_seeds_with_operators_that_drain_find_no_violation() -> None:
     seeds = [seed for seed in range(1, 60) if drains(plan_of(seed))][:3]
     judged = 0
     for seed in seeds:
