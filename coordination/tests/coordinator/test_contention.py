@@ -41,7 +41,7 @@ from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 
 @dataclass
 class RacedLog:
-    """The world's log, as one who comes too late sees it.  races: how many more are lost."""
+    """The world's log for a gateway that appends too late.  races: how many more it loses."""
 
     log: MemoryLog
     rival: Coordinator | None = None
@@ -94,7 +94,7 @@ class Race:
 
 
 async def raced(world: World) -> Race:
-    """Three gateways that append by themselves; the one that loses is not the one to lead."""
+    """Three gateways that append by themselves; `slow` loses races and does not lead."""
     log = RacedLog(world.log)
     first = await world.start(1, contention=Contention())
     second = await world.start(2, contention=Contention())
@@ -139,7 +139,7 @@ async def test_after_three_lost_races_a_gateway_forwards_to_another(
         assert races.handovers == 1
         entries = await world.entries()
         assert {writer for writer, events in entries if events} == {race.leads.incarnation}
-        assert await race.slow.propose(ReserveProducerIds(10)) == 60  # asked for at once
+        assert await race.slow.propose(ReserveProducerIds(10)) == 60  # the leader is asked at once
         assert race.slow.lost_conflicts == ENOUGH
 
 
@@ -159,7 +159,7 @@ async def test_a_gateway_that_handed_over_appends_by_itself_again_later(
 async def test_later_proposals_wait_for_those_handed_over(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even what comes once it may append by itself again, while the answer is waited for."""
+    """Even those that arrive once it may append by itself again, before the answer."""
     monkeypatch.setattr(contention, "FIRST_SECONDS", ASK_SECONDS / 2)
     async with forwarding_world() as world:
         race = await raced(world)
@@ -238,7 +238,7 @@ async def test_the_time_of_forwarding_grows_if_races_are_lost_again(
 async def test_a_gateway_that_has_not_read_to_the_end_reads_before_it_appends(
     autojump_clock: MockClock,
 ) -> None:
-    """Rather than lose a race that is over."""
+    """Else it would lose a race that is over."""
     async with forwarding_world() as world:
         race = await raced(world)
         told, answered, firsts = trio.Event(), trio.Event(), list[int]()
@@ -257,8 +257,8 @@ async def test_a_gateway_that_has_not_read_to_the_end_reads_before_it_appends(
         assert race.slow.lost_conflicts == 0
 
 
-async def test_whose_an_event_is_shows(autojump_clock: MockClock) -> None:
-    """What has no number shares no entry behind what has one."""
+async def test_an_event_shows_its_author(autojump_clock: MockClock) -> None:
+    """After a numbered proposal, one without a number begins an entry of its own."""
     async with forwarding_world() as world:
         race = await raced(world)
         author = race.slow.incarnation
@@ -282,7 +282,7 @@ async def test_whose_an_event_is_shows(autojump_clock: MockClock) -> None:
 async def test_a_gateway_that_appends_for_others_numbers_its_own_proposals(
     autojump_clock: MockClock,
 ) -> None:
-    """So that all of it may travel in one entry."""
+    """Its own proposals and those of others can then share an entry."""
     async with forwarding_world() as world:
         race = await raced(world)
         race.log.races = ENOUGH

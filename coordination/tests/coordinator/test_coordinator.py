@@ -69,7 +69,7 @@ async def replayed(log: MetadataLog) -> ClusterState:
 
 @dataclass(frozen=True)
 class CreateTopic:
-    """A proposal as small as it gets."""
+    """The smallest proposal with an event."""
 
     name: str
     reads: frozenset[str] = field(default=frozenset({TOPICS}), init=False)
@@ -132,7 +132,7 @@ async def test_two_gateways_race_and_agree(autojump_clock: trio.testing.MockCloc
 
 
 @pytest.mark.parametrize("seed", range(30))
-async def test_unknown_outcomes_are_repeated_not_guessed(
+async def test_appends_with_unknown_outcomes_are_repeated(
     seed: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     log = MemoryLog()
@@ -153,7 +153,7 @@ async def test_unknown_outcomes_are_repeated_not_guessed(
 
 
 @pytest.mark.parametrize("delay", range(12))
-async def test_entries_of_other_gateways_are_noticed(
+async def test_a_gateway_notices_entries_of_other_gateways(
     delay: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     log = MemoryLog()
@@ -165,7 +165,7 @@ async def test_entries_of_other_gateways_are_noticed(
                 await trio.lowlevel.checkpoint()
         await trio.sleep(0.5)
         assert len(other.state.topics.by_name) == 20
-        # Not by the fallback look once in a while, but by the log's own wake-up.
+        # The log's own wake-up reports it, not the fallback look once a second.
         grew = trio.Event()
         other.listen(lambda touched: grew.set())
         await one.propose(CreateTopic("last"))
@@ -207,7 +207,7 @@ async def test_a_proposal_larger_than_an_entry_fails_alone(
         assert await coordinator.propose(CreateTopic("t"))
 
 
-async def test_a_silent_log_ends_waits_at_their_deadline(
+async def test_callers_of_a_silent_log_fail_at_their_deadline(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     coordinator = make(FaultyLog(MemoryLog(), LogFaults(read_error=1, lost_append=1), Random(0)))
@@ -220,7 +220,7 @@ async def test_a_silent_log_ends_waits_at_their_deadline(
         assert trio.current_time() - started == pytest.approx(60)
 
 
-async def test_the_same_key_supersedes_and_another_is_refused(
+async def test_a_registration_supersedes_its_own_key_and_another_key_is_refused(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = MemoryLog()
@@ -232,7 +232,9 @@ async def test_the_same_key_supersedes_and_another_is_refused(
         assert list(other.state.gateways.live) == [2]
 
 
-async def test_an_ended_incarnation_stops(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_gateway_whose_incarnation_ended_stops(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     log = MemoryLog()
     old, new = make(log, 1), make(log, 2)
     async with running(new):
@@ -289,7 +291,7 @@ async def test_a_silent_log_or_a_leaping_clock_expires_no_lease(
         assert one.state.log_time_ms == log_time
 
 
-async def test_a_gateway_that_speaks_through_another_at_the_last_moment_lives(
+async def test_a_forwarded_proposal_at_the_last_moment_keeps_its_authors_lease(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     clock = Clock(1_000_000.0)
@@ -315,7 +317,7 @@ def repr_bytes(answer: object) -> bytes:
     return repr(answer).encode()
 
 
-async def test_a_gateway_that_writes_no_more_is_ended(
+async def test_the_lease_of_a_gateway_that_stops_writing_expires(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     clock = Clock(1_000_000.0)

@@ -22,10 +22,10 @@ LEASE_SECONDS = 30.0
 
 
 class HeldLog(MemoryLog):
-    """Answers no read while it is held, and no append while those are.
+    """A log that answers no read while it is held, and no append until `appends` is set.
 
     pages: how many reads of one entry it still answers; None for all, as a whole.
-    loses_answer: of the next append, which comes true.
+    loses_answer: of the next append, which is done.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class HeldLog(MemoryLog):
 
 
 async def two_gateways(coordinator: Coordinator) -> None:
-    """Register it, and another one, whose incarnation is 2."""
+    """Register the coordinator's gateway, and another one, whose incarnation is 2."""
     first = await coordinator.propose(registration(1))
     assert isinstance(first, int)
     await coordinator.propose(registration(2))
@@ -76,7 +76,7 @@ def registration(node_id: int) -> Register:
 async def test_a_gateway_that_stood_still_is_not_cut_off_before_the_log_can_answer(
     mock_clock: MockClock,
 ) -> None:
-    """It asks each second, so only a process that was stopped has had no answer for so long."""
+    """It asks each second, so only a process that was stopped has no answer for so long."""
     log = HeldLog()
     coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=trio.current_time)
     async with trio.open_nursery() as nursery:
@@ -96,7 +96,7 @@ async def test_a_gateway_that_stood_still_is_not_cut_off_before_the_log_can_answ
 async def test_after_a_conflict_a_gateway_is_cut_off_until_it_has_read_the_entries(
     mock_clock: MockClock,
 ) -> None:
-    """It learns that its position is taken, and not by what, which may be the end of its lease."""
+    """A conflict does not say which entry took the position; it may have ended the lease."""
     log = HeldLog()
     coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=trio.current_time)
     async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Entries that come damaged from the log: read once more, and never taken for what they are not."""
+"""Entries that arrive damaged from the log are read once more; none is mistaken for another."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Damage = Callable[[bytes], bytes]
 
 
 class DamagingLog(MemoryLog):
-    """Damages the first entry of so many reads; forgets to say that an append was done."""
+    """Damages the first entry of `reads_left` reads; loses the answer of `answers_lost` appends."""
 
     def __init__(self, log: MemoryLog, damage: Damage) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ async def registered(log: MemoryLog, node_id: int) -> AsyncIterator[Coordinator]
         nursery.cancel_scope.cancel()
 
 
-async def test_an_entry_that_came_damaged_once_is_read_again(
+async def test_an_entry_that_arrives_damaged_once_is_read_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = MemoryLog()
@@ -105,10 +105,10 @@ async def test_an_entry_that_stays_damaged_stops_the_gateway(
             await reader.catch_up()
 
 
-async def test_its_own_entry_is_known_though_its_nonce_came_damaged(
+async def test_a_gateway_recognizes_its_own_entry_though_its_nonce_arrives_damaged(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Else it would be decided, and come true, again."""
+    """Else the proposal would be decided and committed again."""
     log = DamagingLog(MemoryLog(), in_the_nonce)
     async with registered(log, 1) as writer:
         log.reads_left = log.answers_lost = 1
@@ -117,7 +117,7 @@ async def test_its_own_entry_is_known_though_its_nonce_came_damaged(
         assert writer.state.producer_ids.next_id == first + 10
 
 
-async def test_nothing_is_acknowledged_where_the_log_holds_other_bytes(
+async def test_no_proposal_is_answered_where_the_log_holds_other_bytes(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = DamagingLog(MemoryLog(), last_byte)

@@ -1,4 +1,4 @@
-"""A gateway that leaves: after its last entry it writes nothing, whatever still waits."""
+"""A gateway that leaves writes nothing after its last entry, though proposals still wait."""
 
 from random import Random
 
@@ -31,7 +31,7 @@ async def registered(nursery: trio.Nursery, log: MemoryLog) -> Coordinator:
 
 
 async def replayed(log: MemoryLog) -> ClusterState:
-    """What a gateway that starts now makes of the log; raises if it cannot."""
+    """Return the state that a starting gateway folds from the log; raises if it cannot fold it."""
     state = ClusterState()
     entries = await log.read(1, 1 << 30)
     assert not isinstance(entries, Trimmed)
@@ -50,7 +50,7 @@ async def test_proposals_after_the_leaving_gateways_last_entry_are_refused(
         coordinator = await registered(nursery, log)
         nursery.start_soon(coordinator.leave)
         await trio.testing.wait_all_tasks_blocked()
-        for _ in range(2):  # the second reads what the first wrote: it would be an entry later
+        for _ in range(2):  # the second reads what the first wrote, so it needs a later entry
             coordinator.submit(ReserveProducerIds(10), blocks.append, failures.append)
         ended: list[list[int]] = []
         coordinator.submit(ExpireGateways(), ended.append, failures.append)
@@ -61,7 +61,7 @@ async def test_proposals_after_the_leaving_gateways_last_entry_are_refused(
     state = await replayed(log)
     assert not state.gateways.live
     assert len(failures) == 2
-    assert ended == [[]]  # what writes nothing is answered
+    assert ended == [[]]  # a proposal without events is answered
     assert blocks == []
     assert state.producer_ids.next_id == 0
 

@@ -39,7 +39,7 @@ async def test_a_proposal_without_a_waiting_caller_is_not_appended_after_an_outa
         with trio.move_on_after(5):
             await coordinator.propose(ReserveProducerIds(1000))
         log.is_away = False
-        # The first was on its way to the log, so it may come true; the others cannot.
+        # The first was on its way to the log, so it may be committed; the others cannot.
         assert await coordinator.propose(ReserveProducerIds(10_000)) == 1
         nursery.cancel_scope.cancel()
 

@@ -14,7 +14,7 @@ from tidegate_coordination.logs.memory import MemoryLog
 
 
 class CountingLog(FaultyLog):
-    """Without faults; calls are what is counted."""
+    """A log without faults that counts its calls."""
 
     def __init__(self, log: MemoryLog) -> None:
         super().__init__(log, LogFaults(), Random(0))

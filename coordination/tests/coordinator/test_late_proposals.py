@@ -1,7 +1,7 @@
 """An abandoned proposal without an answer is not committed after later changes.
 
-The caller may have gone on through another gateway: there the topic was deleted and made anew, or
-its configs were set again.  See decision 22.
+The caller may have continued through another gateway, which deleted and recreated the topic, or set
+its configs again.  See decision 22.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def configs(state: ClusterState) -> object:
 
 @dataclass(frozen=True)
 class Case:
-    """late: proposed in vain.  meanwhile: acknowledged through another gateway, and then holds."""
+    """late: its caller gets no answer.  meanwhile: done through another gateway; must hold."""
 
     late: Any
     meanwhile: Callable[[Coordinator], Awaitable[None]]
@@ -128,7 +128,7 @@ async def test_an_abandoned_proposal_is_not_decided_again_after_a_lost_race(
 
 
 async def test_a_proposal_that_needs_no_caller_is_decided_again(autojump_clock: MockClock) -> None:
-    """Commits and upkeep are submitted, not proposed: their authors need to know of the end."""
+    """Commits and upkeep are submitted, not proposed: their authors need even a late outcome."""
     log = MemoryLog()
     line = FaultyLog(log, LogFaults(), Random(0))
     away, other = make(line, 1), make(log, 2)
@@ -149,7 +149,7 @@ async def test_a_proposal_that_needs_no_caller_is_decided_again(autojump_clock: 
 async def away_and_other(
     world: World, contention: Contention | None
 ) -> tuple[FaultyLog, Coordinator, Coordinator]:
-    """Return the line of a gateway that decides for itself, it, and another that does so, too."""
+    """Return the log of a gateway that decides itself, the gateway, and another like it."""
     line = FaultyLog(world.log, LogFaults(), world.rng)
     away = await world.start(1, log=line, contention=contention)
     other = await world.start(2, leads=False, contention=Contention())
@@ -179,7 +179,7 @@ async def test_an_abandoned_forwarded_proposal_is_not_decided(
 async def test_a_withdrawn_proposal_is_not_decided_by_the_asked_gateway(
     case: Case, autojump_clock: MockClock
 ) -> None:
-    """Two were asked, and both have lost the log; their copies wait there."""
+    """Two gateways were asked, and both lost the log; each holds a copy."""
     async with forwarding_world() as world:
         lines = await lines_of_two_leaders(world)
         author = await world.start(9, leads=False, reaches_log=False)
@@ -190,7 +190,7 @@ async def test_a_withdrawn_proposal_is_not_decided_by_the_asked_gateway(
             line.faults = OUTAGE
         await propose_in_vain(author, case.late)
         await case.meanwhile(other)
-        await trio.sleep(ANSWER_SECONDS)  # what is asked again is withdrawn by now
+        await trio.sleep(ANSWER_SECONDS)  # by now each question says that it is withdrawn
         for line in lines:
             line.faults = LogFaults()
             await trio.sleep(10)
@@ -208,14 +208,14 @@ async def lines_of_two_leaders(world: World) -> list[FaultyLog]:
 
 
 async def test_a_copy_whose_author_is_gone_has_a_deadline(autojump_clock: MockClock) -> None:
-    """The author died while the gateway that it had asked stood still, its question unread."""
+    """The author died while the asked gateway was stopped and had not read the question."""
     async with forwarding_world() as world:
         await world.start(1)
         other = await world.start(5, leads=False, contention=Contention())
         body = codec.encode_proposal(ReserveProducerIds(1))
         before_ms = other._deadline_ms()
         outcomes: list[int] = []
-        # Time that passes shows in the log only as the gateways that live write.
+        # Log time advances only while live gateways write.
         for number, seconds in ((50, 0), (51, 55), (52, 10)):
             for _ in range(seconds):
                 await trio.sleep(1)
@@ -232,7 +232,7 @@ async def test_a_copy_whose_author_is_gone_has_a_deadline(autojump_clock: MockCl
 async def test_a_proposal_that_waited_while_its_gateway_stood_still_has_a_deadline(
     mock_clock: MockClock,
 ) -> None:
-    """It goes on before its caller does, who has waited for too long."""
+    """The loop runs before the caller, whose deadline is over."""
     log = MemoryLog()
     stopped, other = make_on_time(log, 1), make_on_time(log, 2)
     async with running(stopped, other):
@@ -240,7 +240,7 @@ async def test_a_proposal_that_waited_while_its_gateway_stood_still_has_a_deadli
             each.incarnation = await begin(each, node_id, f"key-{node_id}")
         await stopped.catch_up()
         failures: list[Failure] = []
-        for seconds in (30, 31):  # so much is nothing to those that go on
+        for seconds in (30, 31):  # such a jump expires no lease
             mock_clock.jump(seconds)
             await other.propose(Renew())
         before_ms = other._deadline_ms() - 61_000

@@ -1,4 +1,4 @@
-"""A gateway far from the log, beside others that are near and busy, lives as well as they do."""
+"""A gateway far from the log makes progress beside busy gateways near to it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 5.0
 
 @dataclass
 class FarLog(RacedLog):
-    """lag_seconds: of each call, there and back."""
+    """A slow log.  lag_seconds: of each call's round trip."""
 
     lag_seconds: float = 0.0
 
@@ -55,7 +55,7 @@ async def _is_busy(gateway: Coordinator) -> None:
 
 @asynccontextmanager
 async def beside_busy_ones(*, leads: bool) -> AsyncIterator[Coordinator]:
-    """Three gateways; yields the far one, which is, or is not, the one chosen to lead."""
+    """Three gateways; yields the far one.  leads: whether it is the one chosen to lead."""
     async with forwarding_world() as world:
         logs = {each: FarLog(world.log) for each in (1, 2, 3)}
         for node_id, log in logs.items():
@@ -75,7 +75,9 @@ def _make_busy(world: World, node_ids: Iterable[int]) -> None:
 
 
 @pytest.mark.parametrize("leads", [False, True])
-async def test_all_is_answered_in_order_and_soon(leads: bool, autojump_clock: MockClock) -> None:
+async def test_a_slow_gateway_answers_in_order_and_soon(
+    leads: bool, autojump_clock: MockClock
+) -> None:
     told: list[tuple[int, float]] = []
 
     async with beside_busy_ones(leads=leads) as far:
@@ -96,10 +98,10 @@ async def test_all_is_answered_in_order_and_soon(leads: bool, autojump_clock: Mo
 
 
 @pytest.mark.parametrize("leads", [False, True])
-async def test_a_slow_gateway_knows_where_the_log_ends(
+async def test_a_slow_gateway_proves_that_it_has_reached_the_logs_end(
     leads: bool, autojump_clock: MockClock
 ) -> None:
-    """Though no read of it ever finds nothing."""
+    """Though each of its reads finds new entries."""
     async with beside_busy_ones(leads=leads) as far:
         for _ in range(5):
             with trio.fail_after(2 * PATIENCE_SECONDS):
@@ -118,8 +120,10 @@ async def test_a_slow_gateway_can_register(autojump_clock: MockClock) -> None:
             )
 
 
-async def test_a_numbered_proposal_keeps_its_place(autojump_clock: MockClock) -> None:
-    """It has one since this gateway appended for another meanwhile."""
+async def test_a_proposal_that_has_a_number_keeps_its_place_in_a_handover(
+    autojump_clock: MockClock,
+) -> None:
+    """It has a number because this gateway appended for another one meanwhile."""
     async with forwarding_world() as world:
         race = await raced(world)
         told: list[str] = []
@@ -136,7 +140,7 @@ async def test_a_numbered_proposal_keeps_its_place(autojump_clock: MockClock) ->
 async def test_a_starting_gateway_without_a_peers_answer_registers_by_itself(
     leads: bool, autojump_clock: MockClock
 ) -> None:
-    """Though it had left that to others; leads: whether there is one to ask."""
+    """Though it handed over before; leads: whether there is a gateway to ask."""
     async with forwarding_world() as world:
         await world.start(1, leads=leads)
         await world.settle()

@@ -1,4 +1,4 @@
-"""Whether this process stood still a moment ago."""
+"""A process notices that it was stopped a moment ago."""
 
 from __future__ import annotations
 

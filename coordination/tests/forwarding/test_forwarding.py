@@ -1,4 +1,4 @@
-"""Forwarding: one gateway appends for all, and every proposal comes true once."""
+"""Forwarding: one gateway appends for all, and every proposal is committed once."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_an_answer_that_cannot_be_read_ends_its_proposal_with_an_unknown_o
         assert other.state.producer_ids.next_id == 10
 
 
-async def test_the_next_one_is_asked_when_the_leader_is_gone(
+async def test_another_gateway_is_asked_when_the_leader_is_gone(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with forwarding_world() as world:
@@ -155,7 +155,7 @@ async def test_a_draining_gateway_does_not_lead(autojump_clock: trio.testing.Moc
     assert told == [False]
 
 
-async def test_leaving_through_another(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_gateway_leaves_through_another_one(autojump_clock: trio.testing.MockClock) -> None:
     async with forwarding_world() as world:
         leads = await started(world, 3)
         other = next(each for each in world.gateways.values() if each is not leads)
@@ -165,7 +165,9 @@ async def test_leaving_through_another(autojump_clock: trio.testing.MockClock) -
             await other.propose(Renew())
 
 
-async def test_claims_are_the_authors(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_forwarded_claim_belongs_to_its_author(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with forwarding_world() as world:
         await started(world, 3)
         for each in world.gateways.values():
@@ -188,14 +190,16 @@ async def test_a_gateway_that_only_reads_the_log_never_appends(
             await only_forwards.propose(ReserveProducerIds(5))
         world.links.down = set()
         await trio.sleep(30)
-        # Its author waits no more, and may have gone on elsewhere: nothing comes of it.
+        # Its author waits no more, and may have continued elsewhere: it fails.
         assert only_forwards.state.producer_ids.next_id == 5
         assert await only_forwards.propose(ReserveProducerIds(5)) == 5
         writers = {writer for writer, _ in await world.entries()}
     assert only_forwards.incarnation not in writers
 
 
-async def test_questions_that_are_refused(autojump_clock: trio.testing.MockClock) -> None:
+async def test_questions_that_cannot_be_decided_are_refused(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with forwarding_world() as world:
         await started(world, 1)
         service = world.links.services[1]
@@ -204,7 +208,7 @@ async def test_questions_that_are_refused(autojump_clock: trio.testing.MockClock
         sent = [Sent(7, "Renew", b"\xff"), Sent(8, "Renew", b"\x80"), Sent(9, "NoSuchKind", b"")]
         told = await service.answer(Ask(VERSION, "cluster", 77, 0, 0, 0, sent))
         assert [each.outcome for each in told.answers] == [1, 2, 6]
-        # Numbers begin at 1, and are not asked for again once they are acknowledged.
+        # Numbers begin at 1, and an acknowledged number is not asked for again.
         sent = [Sent(0, "Renew", b"\x80"), Sent(3, "Renew", b"\x80"), Sent(2, "Renew", b"\x80")]
         told = await service.answer(Ask(VERSION, "cluster", 1, 2, 0, 0, sent))
         assert [each.outcome for each in told.answers] == [3, 0, 3]
@@ -217,7 +221,7 @@ async def test_questions_that_are_refused(autojump_clock: trio.testing.MockClock
 
 
 def test_a_proposal_acknowledged_in_an_entry_is_not_decided_in_it() -> None:
-    """One connection's bytes may be read after the next one's, and both travel in one entry."""
+    """Questions on two connections may arrive in the wrong order and share an entry."""
     state = ClusterState()
     state.gateways.fold_registered(GatewayRegistered(1, 1, "key", "az1", (), "0", 0), 0)
     view = View(state, 1, 0, 0)
@@ -227,7 +231,7 @@ def test_a_proposal_acknowledged_in_an_entry_is_not_decided_in_it() -> None:
     assert earlier == Decided((), NotDecided.ACKNOWLEDGED)
 
 
-async def test_a_refusal_that_was_asked_for_twice_is_given_twice(
+async def test_a_refusal_that_is_asked_for_again_is_repeated(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with forwarding_world() as world:
@@ -242,7 +246,7 @@ async def test_a_refusal_that_was_asked_for_twice_is_given_twice(
         assert not state.topics.by_name
 
 
-async def test_a_copy_that_waits_is_not_queued_again(
+async def test_a_proposal_that_is_asked_for_again_is_queued_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with forwarding_world() as world:
@@ -280,7 +284,7 @@ async def test_proposals_are_answered_while_peers_keep_asking_for_the_logs_end(
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_forwarded_proposals_are_committed_once_and_in_order(
+async def test_every_proposal_is_committed_once_and_in_order(
     seed: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with forwarding_world(seed) as world:
@@ -349,7 +353,7 @@ def _unexpected(failure: Failure) -> None:
     raise AssertionError(failure)
 
 
-async def test_a_registration_that_comes_late_ends_no_life(
+async def test_a_late_copy_of_a_registration_ends_no_incarnation(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with forwarding_world() as world:

@@ -1,4 +1,4 @@
-"""What travels between gateways of different releases stays readable."""
+"""Gateways of different releases can read each other's proposals and answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FACTS = Path(__file__).parents[1] / "facts" / "forwarded_proposals.json"
 
 
 def shape(kind: Any) -> str:
-    """Describe a type as it travels: its parts, and those of enumerations by their values."""
+    """Describe a type as it travels: its fields, and enumerations by their values."""
     if isinstance(kind, type) and issubclass(kind, Enum):
         return f"{kind.__name__}({', '.join(repr(each.value) for each in kind)})"
     fields = getattr(kind, "__annotations__", {}) if isinstance(kind, type) else {}
@@ -69,8 +69,8 @@ def test_every_proposal_can_be_sent() -> None:
     assert found - {Numbered, Failing} == set(codec.KINDS)
 
 
-def test_shapes_are_as_they_were() -> None:
-    """Fields may be added at the end, with a default; nothing else may change, nor texts."""
+def test_the_wire_shapes_of_proposals_are_unchanged() -> None:
+    """Fields may be added at the end, with a default; no other change is compatible."""
     known = json.loads(FACTS.read_text())
     assert {each.__name__: described(each) for each in codec.KINDS} == known
 
@@ -97,7 +97,7 @@ def test_shapes_are_as_they_were() -> None:
         ),
     ],
 )
-def test_an_encoded_question_decodes_to_itself(proposal: Any, answer: object) -> None:
+def test_proposals_and_answers_survive_encoding_and_decoding(proposal: Any, answer: object) -> None:
     kind = codec.kind_of(proposal)
     assert kind is not None
     body = codec.encode_proposal(proposal)

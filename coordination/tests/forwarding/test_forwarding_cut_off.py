@@ -1,4 +1,4 @@
-"""Forwarding: a gateway without the log does not take what others answer for the log's answers."""
+"""Forwarding: answers of other gateways do not count as answers of the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GATEWAYS = range(1, 6)
 
 
 async def follow(coordinator: Coordinator) -> None:
-    """Ask the log all the time, as a gateway does."""
+    """Read the log without a pause, as a gateway does."""
     while True:
         with suppress(CoordinatorUnavailable):
             await coordinator.catch_up()

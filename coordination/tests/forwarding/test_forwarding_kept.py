@@ -1,4 +1,4 @@
-"""Forwarding: what an author is told holds, also where copies of its question wait elsewhere."""
+"""Forwarding: an answer stays valid, also while another gateway holds a copy of the proposal."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ X = [NewTopic(b"B" * 16, "x")]
 
 
 async def ask(world: World, node_id: int, sent: Sent) -> Told:
-    """Have a gateway asked by incarnation 1."""
+    """Ask a gateway in the name of incarnation 1."""
     return await world.links.services[node_id].answer(Ask(VERSION, CLUSTER, 1, 0, 0, 0, [sent]))
 
 
@@ -58,7 +58,7 @@ def _unexpected(failure: Failure) -> None:
 
 
 async def test_a_refusal_that_its_author_got_is_kept(autojump_clock: MockClock) -> None:
-    """Two leaders were asked, and lost the log; the first of them refuses when it is back."""
+    """Two leaders were asked, and lost the log; the first refuses once it reaches the log again."""
     async with forwarding_world() as world:
         logs = {each: FaultyLog(world.log, LogFaults(), world.rng) for each in (1, 2)}
         for node_id, log in logs.items():
@@ -91,7 +91,7 @@ async def test_a_refusal_that_its_author_got_is_kept(autojump_clock: MockClock) 
 
 
 class Held(MemoryLog):
-    """Answers no read while it is held."""
+    """A log that answers no read until goes_on is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Held(MemoryLog):
 async def test_a_refusal_decided_before_other_gateways_were_asked_is_kept(
     autojump_clock: MockClock,
 ) -> None:
-    """It is on its way, and not kept, when its author says that it has asked others meanwhile."""
+    """The refusal is decided but not kept when its author says that it asked others meanwhile."""
     delete = codec.encode_proposal(DeleteTopics([TopicKey("x")]))
     async with forwarding_world() as world:
         world.log = held = Held()
@@ -163,7 +163,7 @@ async def test_a_failure_that_its_author_got_is_kept(
 async def test_a_failure_at_its_authors_own_gateway_is_kept(
     autojump_clock: MockClock,
 ) -> None:
-    """Another gateway was asked, and did not answer; the author takes it back."""
+    """Another gateway was asked and did not answer; the author decides the proposal itself."""
     async with forwarding_world() as world:
         author = await world.start(1)
         dead = await world.start(2, leads=False)

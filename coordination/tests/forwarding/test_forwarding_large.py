@@ -1,4 +1,4 @@
-"""Forwarding of what is large: peers refuse questions over a bound, whatever they hold."""
+"""Forwarding of large proposals: gateways refuse questions over a bound."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def commit(size_bytes: int) -> CommitOffsets:
 
 @asynccontextmanager
 async def one_that_only_forwards() -> AsyncIterator[tuple[World, Coordinator]]:
-    """A world with such a gateway, and one that appends for it."""
+    """A world with a gateway that only forwards, and one that appends for it."""
     async with forwarding_world() as world:
         await world.start(1)
         yield world, await world.start(9, leads=False, reaches_log=False)
 
 
 def submit_all(coordinator: Coordinator, *sizes: int) -> list[int]:
-    """Return the numbers of the answers as they come, to commits of these sizes."""
+    """Submit commits of these sizes; return the list of their numbers as they are answered."""
     answered: list[int] = []
 
     def note(number: int, _: object) -> None:
@@ -58,7 +58,7 @@ async def test_a_proposal_that_no_peer_accepts_fails_and_delays_none_after_it(
 async def test_a_proposal_larger_than_a_question_travels_in_one_of_its_own(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """It is refused, but by the rules: no question was."""
+    """The rules refuse the proposal; the leader accepts the question."""
     async with one_that_only_forwards() as (_, coordinator):
         answered = submit_all(coordinator, 5000, MAX_PROPOSAL_BYTES - 1000, 5000)
         await coordinator.propose(Renew())
@@ -69,7 +69,7 @@ async def test_a_proposal_larger_than_a_question_travels_in_one_of_its_own(
 async def test_proposals_too_large_for_a_slow_link_are_committed_in_parts(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """2 MiB wait, and 1 MiB can be sent in time."""
+    """2 MiB wait, and the link carries 1 MiB in time."""
     async with one_that_only_forwards() as (world, coordinator):
         world.links.bytes_per_second = 512 << 10
         answered = submit_all(coordinator, *[32 << 10] * 64)

@@ -1,4 +1,4 @@
-"""Forwarding: what a gateway asks for together is decided in that order, or left together."""
+"""Forwarding: the proposals of a question are decided in order, up to the first not accepted."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_no_proposal_overtakes_one_that_is_not_accepted(
         assert numbers == [50]
 
 
-async def test_registrations_take_room_while_they_wait(
+async def test_waiting_registrations_count_towards_the_bound(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     endpoints = (Endpoint("PLAINTEXT", "h", 1),)
@@ -59,7 +59,7 @@ async def test_registrations_take_room_while_they_wait(
         await world.start(1)
         sent = [Sent(each, "Register", body) for each in (1, 2, 3)]
         asked = Ask(VERSION, CLUSTER, 0, 0, 0, 0, sent)
-        for _ in range(2):  # what has been answered has left
+        for _ in range(2):  # answered ones take no room
             told = await world.links.services[1].answer(asked)
             assert [each.outcome for each in told.answers] == [
                 Outcome.ANSWERED,

@@ -1,4 +1,4 @@
-"""Forwarding: what nobody waits for any more, and may still come true."""
+"""Forwarding: proposals whose callers no longer wait, and that may still be committed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def propose_in_vain(coordinator: Coordinator) -> None:
 async def test_a_sent_proposal_is_asked_for_even_without_a_waiting_caller(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """It may have come true, so its number is not said to be done with."""
+    """It may have been committed, so its number is not acknowledged."""
     async with forwarding_world() as world:
         await world.start(1)
         coordinator = await world.start(9, leads=False, reaches_log=False)
@@ -46,7 +46,7 @@ async def test_a_sent_proposal_is_asked_for_even_without_a_waiting_caller(
 async def test_a_proposal_that_another_gateway_may_still_decide_is_not_overtaken(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """It was sent to one that lost its log; the author took it back, and lost its own as well."""
+    """It was sent to a gateway that lost the log; its author took it back and lost the log."""
     async with forwarding_world() as world:
         logs = {each: FaultyLog(world.log, LogFaults(), world.rng) for each in (1, 2)}
         for each, log in logs.items():
@@ -62,7 +62,7 @@ async def test_a_proposal_that_another_gateway_may_still_decide_is_not_overtaken
 
         answers: list[int] = []
         author.submit(Renew(), cut, _unexpected)
-        await trio.testing.wait_all_tasks_blocked()  # what comes now travels together
+        await trio.testing.wait_all_tasks_blocked()  # later proposals travel together
         async with trio.open_nursery() as nursery:
             nursery.start_soon(propose_in_vain, author)
             await trio.testing.wait_all_tasks_blocked()
@@ -74,7 +74,7 @@ async def test_a_proposal_that_another_gateway_may_still_decide_is_not_overtaken
         await world.settle()
         numbers = [event.number for _, events in await world.entries() for event in events]
     assert numbers[:3] == [1, 2, 3]
-    assert answers == [0]  # of the one before it nothing came: it was withdrawn
+    assert answers == [0]  # the proposal before it was withdrawn and failed
 
 
 def _unexpected(failure: Failure) -> None:

@@ -13,7 +13,7 @@ from tidegate_coordination.rules.proposal import Proposal
 
 
 def filled(count: int, body: bytes = b"body") -> tuple[Outbox, list[Outgoing]]:
-    """An outbox, and what waits in it."""
+    """Return an outbox, and the proposals that wait in it."""
     outbox = Outbox()
     added = [outgoing(outbox.take_number(), body) for _ in range(count)]
     for each in added:

@@ -1,4 +1,4 @@
-"""A gateway that registers through another one is not dated by that one's uptime."""
+"""The uptime of a gateway that appends does not date a gateway that registers through it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLOCK_MS, UPTIME_MS, LATE_UPTIME_MS = 10**9, 10**8, 5_000
 
 
 def entry(state: ClusterState, after_ms: int, *events: Any, leap_ms: int = 0) -> None:
-    """One of the first gateway; leap_ms: how far its wall clock is off."""
+    """Fold an entry of the first gateway; leap_ms: how far its wall clock is off."""
     writer = 1 if state.position else 0
     clock_ms = CLOCK_MS + after_ms + leap_ms
     made = Entry(1, b"n" * 12, writer, clock_ms, tuple(events), UPTIME_MS + after_ms)
@@ -24,7 +24,7 @@ def registered(number: int) -> GatewayRegistered:
 
 
 def test_log_time_advances_while_a_gateway_registers_through_another() -> None:
-    """The host of the one that appends has been up for longer than its own."""
+    """The host of the appending gateway has been up for longer than the author's."""
     state = ClusterState()
     entry(state, 0, registered(1))
     entry(state, 1, registered(2))
@@ -37,7 +37,7 @@ def test_log_time_advances_while_a_gateway_registers_through_another() -> None:
 
 
 def test_a_leaping_wall_clock_is_ignored_if_a_gateway_registers_by_itself() -> None:
-    """A wall clock that leaps meanwhile counts for nothing."""
+    """Lease time follows the uptime, not the wall clock."""
     state = ClusterState()
     entry(state, 0, registered(1))
     entry(state, 1000, GatewayRenewed(0), leap_ms=5000)

@@ -43,10 +43,10 @@ LATE_SECONDS = 60.0
 
 @dataclass(slots=True)
 class Links:
-    """Between all gateways.  faults: how often (0 to 1) something befalls a question, by kind.
+    """The links between all gateways.  faults: how often (0 to 1) each kind befalls a question.
 
-    newer: kinds of proposals that are answered as no release here can read.
-    bytes_per_second: what a question can be as large as, for each second that it may take.
+    newer: kinds of proposals whose answers no release here can read.
+    bytes_per_second: the largest question, for each second that it may take.
     """
 
     rng: Random
@@ -155,7 +155,7 @@ class World:
         return ForwardLog([opened], self.log.capabilities)
 
     async def settle(self) -> None:
-        """Let everybody read what was written."""
+        """Let all gateways read to the log's end."""
         for each in self.gateways.values():
             await each.catch_up()
 
@@ -178,7 +178,7 @@ def forwarder(coordinator: Coordinator) -> Forwarder:
 
 @asynccontextmanager
 async def forwarding_world(seed: int = 0) -> AsyncIterator[World]:
-    """A world without gateways yet."""
+    """A world that has no gateways yet."""
     rng = Random(seed)
     async with trio.open_nursery() as nursery:
         yield World(nursery, Links(rng, nursery), rng)

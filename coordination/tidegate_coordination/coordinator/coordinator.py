@@ -7,8 +7,8 @@ the replica, appends one entry, folds it, and answers (committer.py).  Proposals
 meanwhile travel in the next entry, so the busier the gateway, the larger the entries.
 
 - A lost race (CONFLICT) means that the replica had not read to the log's end: read the tail, fold
-  it, decide again.  A proposal that its caller has withdrawn meanwhile fails: the caller was told
-  that the log did not answer, and may have turned to another gateway (decision 22).
+  it, decide again.  A proposal that its caller has withdrawn meanwhile fails: the caller got the
+  answer that the log is silent, and may have turned to another gateway (decision 22).
 - An append whose outcome is unknown is repeated with the same bytes until the log tells the
   outcome.  The nonce distinguishes this gateway's entry from another's at the same position.
 - An answer without events (a refusal, a duplicate) is given only once the replica is proven to have

@@ -1,4 +1,4 @@
-"""An entry under construction: proposals are decided one by one, as long as they may share it."""
+"""An entry under construction: it decides proposals one by one, as long as they may share it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ _log = structlog.get_logger("tidegate.coordinator")
 
 
 class CannotCommit(Exception):
-    """Nothing comes of the proposal; what is in the draft already may be appended."""
+    """The proposal fails; the proposals before it in the draft may be appended."""
 
 
 class Draft(Generic[Whose]):
     """See the module's head.
 
     writer: incarnation; 0 before it is registered.  may_write: False once the writer has left.
-    max_bytes: of the entry.  answers: whose, and what they are once the entry is folded.
+    max_bytes: of the entry.  answers: of each proposal its `whose` and its answer, which holds once
+    the entry is folded.
     """
 
     def __init__(
@@ -49,9 +50,10 @@ class Draft(Generic[Whose]):
         self._trial = Trial(state)
 
     def may_hold(self, proposal: Proposal[Any]) -> bool:
-        """Tell whether one more may share the entry.
+        """Return whether one more proposal may share the entry.
 
-        What has no number would pass for its neighbour's behind one that has: see events.Proposed.
+        After a numbered proposal, one without a number would count as the same author's: see
+        events.Proposed.
         """
         if self._is_numbered and not isinstance(proposal, Numbered):
             return False
@@ -60,8 +62,8 @@ class Draft(Generic[Whose]):
     def add(self, proposal: Proposal[Any], whose: Whose) -> bool:
         """Decide a proposal; False if it has to begin an entry of its own.
 
-        There is no room for it left, or it fails behind the others of this draft: their events may
-        be what it fails for.  Then add no more, for what it left in the overlay must go.
+        The entry has no room for it, or it fails after the others of this draft, whose events may
+        be the cause.  Then add no more: the draft's overlay may hold parts of the proposal.
 
         Raises:
           CannotCommit: see there; add no more, as above.
@@ -100,7 +102,7 @@ class Draft(Generic[Whose]):
         return decided, encoded
 
     def _check_version(self, decided: Decided[Any]) -> None:
-        """See that an older release meets nothing that it cannot read, whatever a rule forgot."""
+        """Refuse events that an older release cannot read, even if a rule forgot to."""
         needed = needed_for(decided.events)
         if needed > allowed_to(decided.events, self._view.state.metadata_version):
             raise RuntimeError(f"this needs {FEATURE_NAME} {needed}")
@@ -109,11 +111,11 @@ class Draft(Generic[Whose]):
 def _log_failure(proposal: Proposal[Any], error: Exception) -> None:
     """Log why a proposal could not be decided.
 
-    A bug met by one client's request must not cost the others their gateway: deciding changes
-    nothing but the overlay, so only this proposal fails.  Nor may it come into the log, where it
+    A bug that one client's request meets must not stop the gateway for the others: deciding changes
+    only the overlay, so only this proposal fails.  Its events must not reach the log, where they
     would stop every gateway (decision 24).
     """
     if isinstance(error, NumbersRunOut):
         _log.error("numbers have run out", proposal=type(proposal), error=str(error))
     else:
-        _log.error("a proposal could not be decided", proposal=type(proposal), exc_info=error)
+        _log.error("could not decide a proposal", proposal=type(proposal), exc_info=error)

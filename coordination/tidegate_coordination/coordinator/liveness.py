@@ -15,9 +15,9 @@ CUT_OFF_SHARE: Final = 2 / 3
 
 
 class Liveness:
-    """What is known of the log's answers; see LogAccess.
+    """Since when the log owes an answer; see LogAccess.
 
-    A question that another gateway has not answered counts as one to the log.
+    A question to another gateway counts as one to the log until it is answered.
     """
 
     def __init__(self, replica: Replica, route: Route) -> None:

@@ -28,10 +28,10 @@ Answer = TypeVar("Answer")
 async def load_state(
     log: MetadataLog, *, deadline_seconds: float, highest_version: int = NEWEST
 ) -> ClusterState:
-    """Return the state at the log's present end: the newest snapshot, and the entries behind it.
+    """Return the state at the log's present end: the newest snapshot, and the entries after it.
 
     Raises:
-      TooSlowError: not in time, perhaps since the log is away.
+      TooSlowError: not in time, perhaps because the log does not answer.
       LogMisconfigured: entries are missing.
       ReleaseTooOld: the cluster's metadata.version is above highest_version.
     """
@@ -70,12 +70,12 @@ async def _read_on(log: MetadataLog, state: ClusterState) -> ClusterState:
 async def _from_newer_snapshot(
     log: MetadataLog, state: ClusterState, log_begins_at: int
 ) -> ClusterState:
-    """Another gateway may have taken a newer snapshot meanwhile, and trimmed below it."""
+    """Return the state of a newer snapshot: another gateway may have saved one and trimmed."""
     newer = _followed(log, await _from_snapshot(log, state.highest_version))
     if state.cluster_id and newer.cluster_id != state.cluster_id:
         raise LogMisconfigured(
-            f"the log of cluster {state.cluster_id} was moved away, and what is there"
-            f" now is that of cluster {newer.cluster_id!r}"
+            f"the log of cluster {state.cluster_id} was moved away, and its place now holds"
+            f" the log of cluster {newer.cluster_id!r}"
         )
     if newer.position <= state.position:
         raise LogMisconfigured(
@@ -111,22 +111,22 @@ def reading(log: MetadataLog, position: int) -> Callable[[], Awaitable[list[LogE
 
 
 async def patiently(attempt: Callable[[], Awaitable[Answer]], *away: type[Exception]) -> Answer:
-    """Repeat what could not be done because something is away; the caller has a deadline."""
+    """Repeat an attempt while it raises one of `away`; the caller sets a deadline."""
     said = SaidAgain()
     while True:
         try:
             return await attempt()
         except away as error:
             if said.is_due(str(error), trio.current_time()):
-                _log.warning("waiting for what does not answer", error=str(error))
+                _log.warning("the metadata log does not answer; trying again", error=str(error))
             await trio.sleep(RETRY_SECONDS)
 
 
 def check_cluster(state: ClusterState, wanted_id: str) -> None:
-    """See that the log is that of the cluster this gateway was set up for; "" is any.
+    """Check that the log is whole and of the wanted cluster; "" for any cluster.  Writes nothing.
 
     Raises:
-      LogMisconfigured: it is another's, or not whole yet.  Nothing was written.
+      LogMisconfigured: it is another cluster's, or a restore or a move has not filled it yet.
     """
     if state.timelines.is_restoring:
         raise LogMisconfigured(

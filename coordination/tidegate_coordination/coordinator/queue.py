@@ -63,7 +63,7 @@ class ProposalQueue:
     def _fail(self, waiting: Waiting[Any], text: str, draft: Draft[Waiting[Any]]) -> None:
         """Let a proposal fail.  If other gateways may hold copies of it, the log keeps the failure.
 
-        Else a copy could be committed after its author was told that the proposal failed.
+        Else a copy could be committed after its author learned that the proposal failed.
         """
         proposal = waiting.proposal
         if isinstance(proposal, Numbered) and proposal.keeps_failures and draft.may_write:

@@ -1,8 +1,8 @@
-"""Whether this process stood still a moment ago: it was stopped.
+"""Notices that this process was stopped (SIGSTOP, a paused container) and continues now.
 
-What it then finds on its connections may be as old as that, and the clients that sent it may have
-gone on through other gateways (decision 22).  A machine that was suspended is not noticed: on Linux
-Trio's clock stands still meanwhile.
+Requests that it then reads may be as old as the stop, and their clients may have continued through
+other gateways (decision 22).  It does not notice a suspended machine: on Linux Trio's clock stands
+still meanwhile.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import trio
 
 TICK_SECONDS: Final = 1.0
 ENOUGH_SECONDS: Final = 2.0
-"""So late is a tick of a process that stood still; a busy event loop is seldom."""
+"""A tick as late as this means that the process stood still; a busy loop is seldom so late."""
 AFTER_SECONDS: Final = 2.0
-"""For so long afterwards what is read may be from before."""
+"""For so long after a standstill, bytes that are read may be from before it."""
 
 
 class Standstill:
@@ -33,9 +33,9 @@ class Standstill:
 
     @property
     def is_recent(self) -> bool:
-        """Tell whether what was read just now may be old."""
+        """Whether bytes that were read just now may be from before a standstill."""
         if self._looked_at is not None:
-            self._look()  # the watch itself may have its turn later
+            self._look()  # the watch may run only later
         return trio.current_time() < self._recent_until
 
     def _look(self) -> None:

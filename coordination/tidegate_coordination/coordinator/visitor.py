@@ -1,7 +1,7 @@
-"""An incarnation that is no gateway: it writes to the log for a while, and no client sees it.
+"""Visitors: incarnations that are no gateways.  They write to the log, and clients see none.
 
-It has a node id below zero, a lease, and an end after which nothing of it can become true: the
-driver of the pipeline is one, and a command that repairs a topic.
+A visitor has a node id below zero and a lease.  Once it has ended, its late proposals are refused.
+The driver of the pipeline is a visitor, and so is a command that repairs a topic.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = structlog.get_logger("tidegate.visitor")
 async def register_visitor(
     coordinator: Coordinator, kind: str, *, rng: Random, software_version: str
 ) -> None:
-    """Begin an incarnation; kind: what its instance key begins with.
+    """Begin an incarnation; kind: the prefix of its instance key.
 
     Raises:
       CoordinatorUnavailable: the log does not answer.
@@ -67,9 +67,9 @@ async def keep_lease(coordinator: Coordinator) -> None:
 
 
 async def end_visit(coordinator: Coordinator) -> None:
-    """End the incarnation.  What it came for is done, so a silent log is no failure."""
+    """End the incarnation.  The visitor's work is done, so a silent log is no failure."""
     with trio.move_on_after(LEAVE_SECONDS):
         try:
             await coordinator.leave()
         except (CoordinatorUnavailable, ProposalFailed) as error:
-            _log.warning("left without saying so; the lease will see to it", error=str(error))
+            _log.warning("could not write the leave entry; the lease will expire", error=str(error))

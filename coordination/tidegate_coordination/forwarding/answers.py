@@ -26,7 +26,7 @@ def deliver(outgoing: Outgoing, body: bytes) -> None:
     try:
         result = codec.decode_answer(outgoing.kind, body)
     except codec.Unreadable as error:
-        _log.error("an answer cannot be read: is it of a newer release?", error=str(error))
+        _log.error("cannot read an answer; it may be a newer release's", error=str(error))
         outgoing.waiting.fail(CoordinatorUnavailable(f"the outcome is unknown: {error}"))
     else:
         outgoing.waiting.deliver(result)
@@ -38,4 +38,5 @@ def failure_of(answer: Answered) -> ProposalFailed:
         return ProposalFailed(
             "the gateways that reach the metadata log are of an older release: upgrade them first"
         )
-    return ProposalFailed(answer.body.decode(errors="replace") or "its author had given it up")
+    text = answer.body.decode(errors="replace")
+    return ProposalFailed(text or "its author no longer waited for it")

@@ -34,7 +34,7 @@ _log = structlog.get_logger("tidegate.forwarding")
 
 @dataclass(slots=True)
 class ForwardingCounters:
-    """What was forwarded, for metrics."""
+    """Questions and proposals that were forwarded, for metrics."""
 
     asked: int = 0
     proposals: int = 0
@@ -80,7 +80,7 @@ class Asker:
     async def wait_for_leader(self) -> None:
         """Wait a moment for a gateway to appear that can be asked."""
         self.unheard_since = self.unheard_since or trio.current_time()
-        _log.warning("no gateway is known that reaches the metadata log; trying again")
+        _log.warning("no known gateway reaches the metadata log; trying again")
         await trio.sleep(PAUSE_SECONDS * 10)
         self._decider.work.look_again()
 
@@ -107,7 +107,7 @@ class Asker:
             return
         self.unheard_since = None
         if not await self._reach(told.position):
-            _log.warning("the log has not what was answered", node_id=leader.node_id)
+            _log.warning("the log lacks what the leader answered for", node_id=leader.node_id)
             await self._suspect(leader)
             return
         await self._settle(leader, {each.number: each for each in told.answers})

@@ -1,8 +1,8 @@
 """Proposals and their answers <-> bytes (msgpack), for the network and for the log.
 
 A proposal is a map of its fields by name, so that a newer release may add fields with defaults; its
-kind is the name of its class.  An answer is what its `decide` is declared to return.  Nothing here
-is made by hand: what a class declares is its wire format, and test_forwarding_codec.py pins it.
+kind is the name of its class.  An answer has the type that `decide` is declared to return.  The
+fields that a class declares are its wire format, and test_forwarding_codec.py pins them.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class UnknownKind(Exception):
-    """A proposal of a kind that this release does not know: decide it somewhere else."""
+    """A proposal of a kind that this release does not know; another gateway may decide it."""
 
 
 class Unreadable(ValueError):
-    """Bytes that are no proposal of their kind, or no answer to one."""
+    """Bytes that are not a proposal of their kind, or not an answer to one."""
 
 
 class _Codec:
@@ -135,12 +135,12 @@ def decode_proposal(kind: str, data: bytes) -> Proposal[Any]:
     values = {each.name: getattr(shape, each.name) for each in codec.fields}
     proposal = codec.kind(**values)
     if isinstance(proposal, wal.CommitWal) and not all(map(_is_possible, proposal.batches)):
-        raise Unreadable("a batch that no WAL object holds")
+        raise Unreadable("a batch has numbers that no WAL object can hold")
     return cast("Proposal[Any]", proposal)
 
 
 def _is_possible(batch: wal.BatchFacts) -> bool:
-    """Whether a batch is one that the state has room for, whoever sent it."""
+    """Whether the numbers of a batch fit into the columns of the state."""
     sizes = (batch.partition, batch.position, batch.length, batch.record_count)
     times = (batch.max_timestamp, batch.producer_id)
     return all(0 <= each <= _INT32 for each in sizes) and all(

@@ -1,9 +1,10 @@
-"""When a gateway that may append by itself had better leave that to another.
+"""When a gateway that can append hands its proposals over to another gateway.
 
-A log that takes many writers is fastest when each appends for itself, as long as they seldom meet.
-Whoever loses several races in a row is too slow among too many: it hands its proposals over, to the
-gateway that all who do so choose, so that fewer race (docs/architecture.md, "Forwarding").  After a
-while it tries by itself again; the while doubles each time that soon proves too early.
+With many writers, a log is fastest if each gateway appends for itself, as long as they seldom race.
+A gateway that loses several races in a row is too slow among too many.  It hands its proposals
+over, and all such gateways choose the same leader, so fewer race (docs/architecture.md,
+"Forwarding").  After a while it appends by itself again; each time that it soon loses again, the
+while doubles.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MOST_DOUBLINGS: Final = 5
 class Contention:
     """The races of one gateway.
 
-    enough: how many it loses in a row.  handovers: how often it left it to others, for metrics.
+    enough: so many lost in a row make it hand over.  handovers: how often it did, for metrics.
     """
 
     def __init__(self, enough: int = ENOUGH) -> None:
@@ -32,15 +33,15 @@ class Contention:
 
     @property
     def holds(self) -> bool:
-        """Tell whether another one should append."""
+        """Whether another gateway should append for this one now."""
         return trio.current_time() < self._until
 
     def won(self) -> None:
-        """Note an append that came first."""
+        """Note an append that got its position."""
         self._lost = 0
 
     def lost(self) -> bool:
-        """Note one that did not; True where that was one too many."""
+        """Note a lost race; return whether the gateway should hand over."""
         self._lost += 1
         if self._lost < self._enough:
             return False
@@ -48,7 +49,7 @@ class Contention:
         return True
 
     def leave_it(self) -> None:
-        """Begin to leave it to another."""
+        """Hand over: begin the while in which another gateway appends."""
         self.handovers += 1
         now = trio.current_time()
         was_too_early = now < self._until + self._seconds

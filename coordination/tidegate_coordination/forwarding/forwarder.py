@@ -63,7 +63,7 @@ class Forwarder:
 
     @property
     def counters(self) -> ForwardingCounters:
-        """What was forwarded, for metrics."""
+        """Questions and proposals that were forwarded, for metrics."""
         return self._asker.counters
 
     @property

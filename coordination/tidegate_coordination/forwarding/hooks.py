@@ -1,8 +1,8 @@
-"""What plug-ins do once a gateway appends for others, and once it does so no more.
+"""Functions of plug-ins that are called when a gateway begins or stops to append for others.
 
-An entry point of group `tidegate.leadership_hooks` is a function `hook(leads: bool) -> None`; a
-stranger's package may add one.  It is called in the event loop, so it must not wait.  To lead is a
-hint: two gateways may be told so at once, and whoever appends is decided by compare-and-set.
+An entry point of group `tidegate.leadership_hooks` is a function `hook(leads: bool) -> None`; any
+installed package may add one.  It is called in the event loop, so it must not wait.  Leading is a
+hint: two gateways may lead at once, and the log's compare-and-set decides between their appends.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Hook = Callable[[bool], None]
 
 
 class HookUnusable(Exception):
-    """The sentence says which, and why."""
+    """An installed hook cannot be used; the sentence says which, and why."""
 
 
 def load_hooks() -> list[Hook]:
     """Return the hooks of all packages that are installed, by name.
 
     Raises:
-      HookUnusable: one cannot be imported, or called.
+      HookUnusable: one cannot be imported, or is not a function.
     """
     found = entry_points(group=ENTRY_POINT_GROUP)
     return [_load(each) for each in sorted(found, key=lambda each: (each.name, each.value))]
@@ -35,7 +35,7 @@ def _load(found: EntryPoint) -> Hook:
     try:
         hook = found.load()
     except (ImportError, AttributeError) as error:
-        raise HookUnusable(f"{what} cannot be imported: {error}; mend or remove it") from error
+        raise HookUnusable(f"{what} cannot be imported: {error}; reinstall or remove it") from error
     if not callable(hook):
-        raise HookUnusable(f"{what} is no function; mend or remove it")
+        raise HookUnusable(f"{what} is not a function; reinstall or remove it")
     return cast(Hook, hook)

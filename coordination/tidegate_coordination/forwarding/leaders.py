@@ -1,8 +1,8 @@
-"""Who appends for all: a hint that everybody works out for themselves.
+"""The leading gateway, which appends for others: a hint that each gateway computes for itself.
 
-Rendezvous hashing over the live gateways that others can reach and that reach the log, those that
-drain left out while there are others.  Gateways may disagree for a while, and then two append: the
-log's compare-and-set sees to the rest.
+Rendezvous hashing over the live gateways that reach the log and that others can reach; draining
+ones count only if there are no others.  Gateways may disagree for a while, and then two lead: the
+log's compare-and-set decides between their appends.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ..state.cluster import ClusterState
 from ..state.gateways import Gateway
 
 PEER_LISTENER: Final = "PEER"
-"""The listener that gateways which may lead advertise to each other."""
+"""The listener that a gateway advertises to the others if it may lead."""
 
 ONLY_FORWARDS_LISTENER: Final = "PEER_ONLY_FORWARDS"
-"""That of a gateway which does not reach the log, and must not be asked to append."""
+"""The listener of a gateway that does not reach the log and cannot append."""
 
 PEER_LISTENERS: Final = frozenset({PEER_LISTENER, ONLY_FORWARDS_LISTENER})
-"""They speak HTTP; all others are for clients."""
+"""They speak HTTP; all other listeners are for clients."""
 
 
 def candidates(state: ClusterState) -> list[Gateway]:
@@ -31,7 +31,7 @@ def candidates(state: ClusterState) -> list[Gateway]:
 
 
 def leader(state: ClusterState, suspects: Collection[int] = ()) -> Gateway | None:
-    """Return who should append, of those that are no suspects (incarnations); None for nobody."""
+    """Return the gateway that should append; None for none.  suspects: incarnations to skip."""
     able = {each.node_id: each for each in candidates(state) if each.incarnation not in suspects}
     if not able:
         return None

@@ -1,4 +1,4 @@
-"""Who leads, as one gateway sees it, and whether that is itself."""
+"""The leader as one gateway sees it, and whether it is this gateway itself."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _log = structlog.get_logger("tidegate.forwarding")
 
 
 class Leadership:
-    """The leader by rendezvous among those that are no suspects.
+    """The leader by rendezvous among the gateways that are no suspects.
 
-    reaches_log: whether this gateway may be the one.  leading: None until it is known.  count: how
-    often it began to lead.
+    reaches_log: whether this gateway may lead.  leading: whether it does; None until it is known.
+    count: how often it began to lead.
     """
 
     def __init__(self, state: ClusterState, *, reaches_log: bool) -> None:
@@ -42,7 +42,7 @@ class Leadership:
         self._hooks.append(hook)
 
     def other(self, me: int) -> Gateway | None:
-        """Return who leads if it is another one than this incarnation; None for nobody else."""
+        """Return the leader if it is another gateway than incarnation `me`; else None."""
         suspects = self.suspects.held()
         key = (self._state.gateways.version, suspects, me)
         if key != self._key:
@@ -53,7 +53,7 @@ class Leadership:
         return found if found is not None and found.incarnation != me else None
 
     def another(self, me: int) -> Gateway | None:
-        """Return who leads, or would if this incarnation were not there."""
+        """Return the leader among the gateways other than incarnation `me`."""
         return leader(self._state, {*self.suspects.held(), me})
 
     def _choose(self, me: int, suspects: tuple[int, ...]) -> Gateway | None:
@@ -67,7 +67,7 @@ class Leadership:
         is_news = leads or self.leading is not None
         self.leading = leads
         if is_news:
-            _log.info("appends for others now" if leads else "appends for others no more")
+            _log.info("began to append for others" if leads else "stopped appending for others")
             self.count += leads
             for hook in self._hooks:
                 self._tell(hook, leads)
@@ -75,5 +75,5 @@ class Leadership:
     def _tell(self, hook: Hook, leads: bool) -> None:
         try:
             hook(leads)
-        except Exception:  # a stranger's, which shall cost nobody anything
+        except Exception:  # a plug-in must not stop the gateway
             _log.exception("a leadership hook failed", hook=repr(hook), leads=leads)

@@ -1,4 +1,4 @@
-"""What gateways say to each other about proposals; the protocol's version 1.
+"""The messages between gateways about proposals; the protocol's version 1.
 
     POST /v1/proposals    body: Ask    200: Told
 
@@ -16,9 +16,9 @@ import msgspec
 VERSION: Final = 1
 PROPOSALS_PATH: Final = "/v1/proposals"
 MAX_ASK_BYTES: Final = 8 << 20
-# A larger one is refused: a proposal that is over MAX_ASK_BYTES travels alone.
+# A larger question is refused.  A proposal over MAX_ASK_BYTES travels alone.
 MAX_QUESTION_BYTES: Final = 2 * MAX_ASK_BYTES
-# And one that leaves no room for the question around it is never sent.
+# A larger proposal is never sent: it would leave no room for the question around it.
 MAX_PROPOSAL_BYTES: Final = MAX_QUESTION_BYTES - 4096
 MAX_ANSWER_BYTES: Final = 32 << 20
 
@@ -26,9 +26,9 @@ MAX_ANSWER_BYTES: Final = 32 << 20
 class Sent(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One proposal.  number: from 1 on.  body: see codec.encode_proposal.
 
-    again: it was sent before, to whomever, and not answered.
-    is_withdrawn: its author waits for it no more: unless it was decided, nothing may come of it.
-    before_ms: nor once log time is behind that; 0 for no limit.
+    again: it was sent before, to any gateway, and not answered.
+    is_withdrawn: its author no longer waits for it: it must fail unless it was decided already.
+    before_ms: it must fail once log time is later than that; 0 for no limit.
     """
 
     number: int
@@ -55,15 +55,15 @@ class Ask(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Outcome(IntEnum):
-    """What became of a proposal.  Any that is not known is taken for UNKNOWN."""
+    """What became of a proposal.  A number that is none of these counts as UNKNOWN."""
 
     ANSWERED = 0  # body: see codec.decode_answer
-    FAILED = 1  # nothing came of it and nothing will; body: why, UTF-8
+    FAILED = 1  # it changed nothing and never will; body: why, UTF-8
     ENDED = 2  # its author's incarnation has ended
-    ACKNOWLEDGED = 3  # its author had said that it asks no more
-    UNKNOWN = 4  # it may have come true: ask again, here or elsewhere
+    ACKNOWLEDGED = 3  # its author said that it asks no more for this number
+    UNKNOWN = 4  # it may have been committed: ask again, here or elsewhere
     LEFT = 5  # this gateway has left the cluster: ask elsewhere
-    NEWER = 6  # this gateway's release does not know its kind: nothing came of it
+    NEWER = 6  # this gateway's release does not know its kind: it changed nothing
 
 
 class Answered(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -75,7 +75,7 @@ class Answered(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Told(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """position: of the log, at which all that is answered here had come true."""
+    """Answers to a question.  position: the log up to there holds all that is answered here."""
 
     version: int
     position: int
@@ -91,7 +91,7 @@ Message = TypeVar("Message", Ask, Told)
 
 
 class NotSpoken(ValueError):
-    """Not a message of this protocol, or of a version that is not spoken here."""
+    """Not a message of this protocol, or one of a version that this gateway does not speak."""
 
 
 def encode(message: Ask | Told) -> bytes:
@@ -124,6 +124,6 @@ def _checked(decoder: msgspec.msgpack.Decoder[Message], data: bytes) -> Message:
         raise NotSpoken(f"not a message of the forwarding protocol: {error}") from error
     if message.version != VERSION:
         raise NotSpoken(
-            f"version {message.version} of the forwarding protocol was sent, {VERSION} is spoken"
+            f"version {message.version} of the forwarding protocol: this gateway speaks {VERSION}"
         )
     return message

@@ -1,11 +1,11 @@
-"""What one gateway has others decide: in order, under numbers, a question's worth at a time.
+"""Proposals that one gateway sends to others: in order, under numbers, in questions.
 
     add() --> waiting --take()--> asking --its answer--> end()
                  ^                  |
                  +--ask_for_less()--+
 
-Of what was sent it is not known whether it came true, so it keeps its number until that is known.
-Once its caller has withdrawn it, others are asked to see that it fails, unless it came true before.
+A proposal that was sent may have been committed, so it keeps its number until its outcome is known.
+Once its caller has withdrawn it, the question asks that it fails unless it was decided before.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNNUMBERED: Final = 0
 
 @dataclass(eq=False, slots=True)
 class Outgoing:
-    """A proposal, with the number it has for others."""
+    """A proposal, and the number under which other gateways know it."""
 
     number: int
     kind: str
@@ -35,12 +35,12 @@ class Outgoing:
 
     @property
     def was_sent(self) -> bool:
-        """Tell whether another gateway may have heard of it."""
+        """Whether another gateway may have got it."""
         return self.asked.again
 
 
 class Outbox:
-    """See the module's head.  asking: what the question under way asks, or the next one will."""
+    """See the module's head.  asking: the proposals of the question under way, or of the next."""
 
     def __init__(self) -> None:
         self.asking: list[Outgoing] = []
@@ -50,16 +50,16 @@ class Outbox:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing is to be asked."""
+        """Whether there is nothing to ask."""
         return not self.asking and not self._waiting
 
     @property
     def acknowledged(self) -> int:
-        """Return the number up to which nothing will be asked again."""
+        """The number up to which this gateway asks no more."""
         return next(iter(self._unanswered), self._next_number) - 1
 
     def take_number(self) -> int:
-        """Return a number of which an answer is wanted, until end()."""
+        """Return a new number; its answer is wanted until end()."""
         number = self._next_number
         self._next_number += 1
         self._unanswered[number] = None
@@ -70,15 +70,15 @@ class Outbox:
         self._unanswered.pop(number, None)
 
     def add(self, outgoing: Outgoing) -> None:
-        """Let a proposal wait behind all that do."""
+        """Add a proposal after all that wait."""
         self._waiting.append(outgoing)
 
     def add_first(self, several: Iterable[Outgoing]) -> None:
-        """Let proposals wait, in their order, before all that do."""
+        """Add proposals, in their order, before all that wait."""
         self._waiting.extendleft(reversed(list(several)))
 
     def withdraw(self, waiting: Waiting[Any]) -> None:
-        """Forget a proposal, if no other gateway ever heard of it; else ask that it fails."""
+        """Drop a proposal if no other gateway can have got it; else ask that it fails."""
         for among in (self.asking, self._waiting):
             for outgoing in among:
                 if outgoing.waiting is waiting:
@@ -89,9 +89,9 @@ class Outbox:
                     return
 
     def take(self, encode: Callable[[Proposal[Any]], bytes]) -> list[Outgoing]:
-        """Fill a question with what waits; return what no gateway takes, which has ended.
+        """Fill a question with waiting proposals; return those too large for any, which ended.
 
-        Asked for again and again it would hold up all behind it.
+        They would be asked for again and again, and delay all after them.
         """
         too_large: list[Outgoing] = []
         size_bytes = 0
@@ -109,12 +109,12 @@ class Outbox:
         return too_large
 
     def ask_for_less(self) -> None:
-        """Leave the second half for later: a line may be too slow for all that waited."""
+        """Leave the second half for later: the link may be too slow for the whole question."""
         half = (len(self.asking) + 1) // 2
         self.add_first(self.asking[half:])
         del self.asking[half:]
 
     def hand_back(self) -> list[Outgoing]:
-        """Return what was to be asked, to be decided here."""
+        """Empty the question; return its proposals, which this gateway decides itself."""
         asking, self.asking = self.asking, []
         return asking

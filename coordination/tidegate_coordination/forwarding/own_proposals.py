@@ -38,7 +38,7 @@ class OwnProposals:
         self.add_unnumbered(outgoing.waiting, outgoing.kind)
 
     def add_unnumbered(self, waiting: Waiting[Any], kind: str) -> None:
-        """Queue a proposal without a number; no other gateway ever learns of it."""
+        """Queue a proposal without a number; no other gateway ever gets it."""
 
         def answer(result: object) -> None:
             self._end(waiting)

@@ -9,11 +9,11 @@ from .messages import Ask, Told
 
 
 class PeerUnavailable(Exception):
-    """A gateway gave no answer, or none that can be used; what was asked may come true yet."""
+    """A gateway gave no usable answer; its proposals may still be committed."""
 
 
 class Peers(Protocol):
-    """How other gateways are asked."""
+    """Sends questions to other gateways."""
 
     async def ask(self, gateway: Gateway, question: Ask, timeout_seconds: float) -> Told:
         """Ask a gateway to decide proposals.

@@ -1,7 +1,7 @@
-"""The side that decides for others: their proposals go the way of its own.
+"""Decides proposals of other gateways, in the queue of this gateway's own.
 
-What is asked here is never sent on, so no chain of gateways can form a loop.  It need not be the
-leader: whoever reaches the log may be asked.
+It never sends them on, so gateways cannot forward in a circle.  Any gateway that reaches the log
+may be asked; it need not be the leader.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class ProposalService:
         self.served = 0
 
     async def answer(self, ask: Ask) -> Told:
-        """Decide what is asked, in order, and say what became of it.
+        """Decide the proposals of a question, in order; return what became of each.
 
-        What is not decided in time is answered UNKNOWN, and not decided here any more until it is
-        asked again: its author may wait for it no more (decision 22).
+        After ANSWER_SECONDS, answer UNKNOWN for the undecided proposals and withdraw them until
+        they are asked for again: their author may no longer wait for them (decision 22).
 
         Raises:
           OtherCluster: see there.
@@ -55,7 +55,7 @@ class ProposalService:
         if ask.cluster_id != state.cluster_id:
             raise OtherCluster(
                 f"a gateway of cluster {ask.cluster_id} asked one of cluster {state.cluster_id}:"
-                " see the addresses of metadata.log"
+                " check the addresses of metadata.log"
             )
         self.served += len(ask.proposals)
         round_ = _Round(len(ask.proposals))
@@ -63,7 +63,7 @@ class ProposalService:
         for sent in proposals:
             if not self._submit(ask, sent, round_):
                 break
-        for sent in proposals:  # decided now, they would overtake the one before them
+        for sent in proposals:  # they must not overtake the one that was not taken
             round_.note(sent.number, Outcome.UNKNOWN, b"")
         try:
             with trio.move_on_after(ANSWER_SECONDS):
@@ -77,7 +77,7 @@ class ProposalService:
         return Told(VERSION, state.position, answers)
 
     def _let_go(self, ask: Ask, round_: _Round) -> None:
-        """Forget what was not decided, and is not asked for by a later question."""
+        """Withdraw the undecided proposals, except those that a later question asks for."""
         for sent in ask.proposals:
             held = self._waiting.get((ask.incarnation, sent.number))
             if held is None or held.round_ is not round_:
@@ -86,7 +86,7 @@ class ProposalService:
                 held.end()
 
     def _submit(self, ask: Ask, sent: Sent, round_: _Round) -> bool:
-        """Take a proposal; False if it is left to be asked for again."""
+        """Take a proposal; False if its author has to ask for it again."""
         note = partial(round_.note, sent.number)
         try:
             proposal = codec.decode_proposal(sent.kind, sent.body)
@@ -97,7 +97,7 @@ class ProposalService:
             if not ask.incarnation or not sent.again:
                 note(Outcome.FAILED, str(error).encode())
                 return True
-            proposal = Failing(str(error))  # a newer release may hold it, and decide it
+            proposal = Failing(str(error))  # a gateway of a newer release may hold and decide it
         held = self._waiting.get((ask.incarnation, sent.number)) if ask.incarnation else None
         if held is not None:
             held.ask_again(sent, round_)
@@ -145,7 +145,8 @@ class ProposalService:
             elif held.is_let_go:
                 settle(Outcome.UNKNOWN, b"")
             else:
-                # Others were asked while this refusal was on its way, and could decide otherwise.
+                # The author asked others while this refusal was decided, and they could decide
+                # otherwise: decide again, and keep the answer in the log.
                 held.waiting = self._coordinator.submit_here(numbered, deliver, fail)
 
         def fail(failure: Failure) -> None:
@@ -163,10 +164,10 @@ class ProposalService:
     def _submit_unnumbered(
         self, proposal: Proposal[Any], size_bytes: int, note: Callable[[Outcome, bytes], None]
     ) -> None:
-        """Who has no incarnation may begin one, and nothing else."""
+        """Accept only Register from an author that is not registered."""
         if not isinstance(proposal, Register) or not proposal.before:
             return note(Outcome.ENDED, b"")
-        self._waiting_bytes += size_bytes  # again for each time it is asked
+        self._waiting_bytes += size_bytes  # each copy counts
 
         def settle(outcome: Outcome, body: bytes) -> None:
             self._waiting_bytes -= size_bytes
@@ -180,7 +181,7 @@ class ProposalService:
     def _fail(self, note: Callable[[Outcome, bytes], None], failure: Failure) -> None:
         if not isinstance(failure, ProposalFailed):
             return note(Outcome.UNKNOWN, b"")
-        # One that left writes no more, but others do.
+        # A gateway that has left writes no more, but another gateway can decide.
         outcome = Outcome.LEFT if self._coordinator.has_left else Outcome.FAILED
         note(outcome, str(failure).encode())
 
@@ -192,7 +193,7 @@ def _told(answer: bytes) -> tuple[Outcome, bytes]:
 
 @dataclass(slots=True)
 class _Held:
-    """A proposal that waits.  end: forgets it; round_: the last question that asked for it."""
+    """A waiting proposal.  end: forgets it; round_: the last question that asked for it."""
 
     end: Callable[[], None]
     round_: _Round
@@ -201,11 +202,11 @@ class _Held:
 
     @property
     def is_let_go(self) -> bool:
-        """Tell whether no question asks for it any more."""
+        """Whether no question asks for it any more."""
         return self.waiting is not None and self.waiting.is_withdrawn
 
     def ask_again(self, sent: Sent, round_: _Round) -> None:
-        """Others may hold it by now, so that even a refusal must be kept, and so must a failure."""
+        """Ask again.  Other gateways may hold it now, so the log keeps a refusal or a failure."""
         self.round_ = round_
         self.asked.again = True
         self.asked.is_withdrawn |= sent.is_withdrawn

@@ -1,7 +1,8 @@
 """The log as a gateway shows it to others that read through it.
 
-A reader may be ahead of this gateway, having asked another one.  Behind what this gateway has read
-the log may have been moved away, so it reads that first: then it knows where to look.
+A reader may have read further than this gateway, through another one.  The log may have been moved
+at a position that this gateway has not read, so it catches up first: then it knows which log to
+read.
 """
 
 from __future__ import annotations
@@ -66,4 +67,4 @@ class ShownLog:
 
 
 def _refuse() -> NoReturn:
-    raise LogMisuse("a log that is shown to others is changed by this gateway alone")
+    raise LogMisuse("other gateways may only read through this gateway; it alone changes the log")

@@ -1,4 +1,4 @@
-"""Gateways that gave no answer, and are left alone for a while that grows."""
+"""Gateways that gave no answer, and are not asked for a while that grows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ MOST_DOUBLINGS: Final = 4
 
 
 class Suspects:
-    """By incarnation, so that the next life of a gateway begins without a past.
+    """By incarnation, so a gateway that registers again is no suspect.
 
-    The while grows, or of many that are silent the first would be asked again before the last.
+    The while doubles with each failure, up to 2 ** MOST_DOUBLINGS times first_seconds.  Else, with
+    many silent gateways, the first would be asked again before the last.
     """
 
     def __init__(self, first_seconds: float) -> None:
@@ -21,18 +22,18 @@ class Suspects:
         self._failures: dict[int, int] = {}
 
     def holds(self, incarnation: int) -> bool:
-        """Tell whether a gateway should not be asked now."""
+        """Return whether a gateway should not be asked now."""
         return self._until.get(incarnation, float("-inf")) > trio.current_time()
 
     def held(self) -> tuple[int, ...]:
-        """Return those that should not be asked now."""
+        """Return the incarnations that should not be asked now."""
         now = trio.current_time()
         if any(until <= now for until in self._until.values()):
             self._until = {who: until for who, until in self._until.items() if until > now}
         return tuple(self._until)
 
     def suspect(self, incarnation: int) -> float:
-        """Note that it failed; return for how many seconds it is left alone.
+        """Note a failure; return for how many seconds the gateway is not asked.
 
         Questions that were under way together and failed together count once.
         """
@@ -44,5 +45,5 @@ class Suspects:
         return self._until[incarnation] - trio.current_time()
 
     def trust(self, incarnation: int) -> None:
-        """Note that it answered well."""
+        """Note a good answer."""
         self._failures.pop(incarnation, None)
