@@ -1,9 +1,9 @@
-"""Produce requests whose client waits no longer (timeout_ms).
+"""Times produce requests out (timeout_ms).
 
-Such a request is answered REQUEST_TIMED_OUT; what it sent may still be committed, and a retry of it
-is recognised by its sequence numbers.  Looked at once in CHECK_SECONDS, which is as exact as
-Kafka's.  So is any request that waits while the gateway is cut off from the metadata log: another
-gateway may know sooner.
+A late request is answered REQUEST_TIMED_OUT.  Its batches may still be committed, and a retry is
+recognised by its sequence numbers.  Requests are checked once in CHECK_SECONDS, as exactly as in
+Kafka.  While the gateway is cut off from the metadata log, it times all waiting requests out:
+another gateway may learn the outcome sooner.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Expirable(Protocol):
     """A request that waits."""
 
     def time_out(self) -> None:
-        """Answer now what is not answered yet."""
+        """Answer REQUEST_TIMED_OUT for all unsettled batches."""
         ...
 
 
@@ -42,11 +42,11 @@ class ProduceDeadlines:
         return len(self._deadlines)
 
     def add(self, request: Expirable, timeout_ms: int) -> None:
-        """The request waits, from now on: what it waited for before, it was not to blame for."""
+        """Start the time-out of a request now: earlier waits were not its own."""
         self._deadlines[request] = trio.current_time() + max(timeout_ms, 0) / 1000
 
     def remove(self, request: Expirable) -> None:
-        """The request is answered, or was never added."""
+        """Forget a request that is answered; it may never have been added."""
         self._deadlines.pop(request, None)
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""How often the store may be written to: a token bucket that makes large objects free.  Pure.
+"""Bounds the writes to the store: a token bucket that makes large objects free.  Pure.
 
 A seal costs max(0, 1 - size / efficient_bytes) tokens; the bucket refills with tokens_per_second
 and holds a minute of them.  So an idle gateway acknowledges after one PUT, a busy one fills
@@ -15,7 +15,7 @@ HELD_SECONDS = 60.0
 
 @dataclass(slots=True)
 class PutBudget:
-    """tokens_per_second 0: requests cost nothing, there is no budget.  Times are in seconds."""
+    """tokens_per_second 0: no budget, because requests cost nothing.  Times are in seconds."""
 
     tokens_per_second: float
     efficient_bytes: int
@@ -24,11 +24,11 @@ class PutBudget:
 
     @property
     def is_limited(self) -> bool:
-        """Tell whether requests cost anything."""
+        """Return whether there is a budget."""
         return self.tokens_per_second > 0
 
     def cost(self, size_bytes: int) -> float:
-        """Return what sealing an object of that size takes."""
+        """Return the tokens that sealing an object of that size costs."""
         if not self.tokens_per_second:
             return 0.0
         return max(0.0, 1.0 - size_bytes / self.efficient_bytes)
@@ -39,7 +39,7 @@ class PutBudget:
         return missing / self.tokens_per_second if missing > 0 else 0.0
 
     def take(self, size_bytes: int, now: float) -> None:
-        """Pay for a seal.  One that could not wait longer (linger) leaves a debt."""
+        """Pay for a seal.  A seal that could not wait longer (linger) leaves a debt."""
         self._refill(now)
         self._tokens -= self.cost(size_bytes)
 

@@ -1,12 +1,12 @@
-"""Looking inside a batch, where a topic's settings force it.
+"""Checks the records of a batch, if a topic's settings require it.
 
 - `compression.type` other than producer: records are compressed again with the topic's codec.
 - a compacted topic refuses records without a key.
-- `message.timestamp.before.max.ms`: the header does not tell the oldest time stamp.
+- `message.timestamp.before.max.ms`: the header does not hold the oldest time stamp.
 - `record.validation=full`: every record is read, as Kafka does.
 
-Records are decompressed with a bound, off the event loop, and looked at one by one: a few kilobytes
-of batch can hold millions of them.
+Records are decompressed with a bound, off the event loop, and checked one by one: a batch of a few
+kilobytes can hold millions of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .refusals import MAX_RECORD_ERRORS, BatchRefused
 
 MAX_DECOMPRESSED_BYTES: Final = 256 << 20
 MAX_RECORDS: Final = 2_000_000
-"""Of one batch that must be looked into: some seconds of work."""
+"""The most records of one batch that is checked: some seconds of work."""
 NO_LIMIT: Final = 2**63 - 1
 CODECS: Final = {
     "uncompressed": Codec.NONE,
@@ -54,7 +54,7 @@ class RecordChecks:
     now_ms: Callable[[], int]
 
     def is_never_needed(self, settings: TopicSettings) -> bool:
-        """Tell whether is_needed() is False for all batches."""
+        """Return whether is_needed() is False for all batches."""
         return not (
             self.always
             or settings.is_compacted
@@ -63,7 +63,7 @@ class RecordChecks:
         )
 
     def is_needed(self, settings: TopicSettings, header: BatchHeader) -> bool:
-        """Tell whether check() must be called for a batch."""
+        """Return whether check() must be called for a batch."""
         return (
             self.always
             or settings.is_compacted
@@ -114,7 +114,7 @@ def _level(settings: TopicSettings, codec: int) -> int | None:
 
 
 def _checked(settings: TopicSettings, batch: memoryview, now_ms: int) -> Iterator[Record]:
-    """Yield the records; after the last one, or many wrong ones, refuse them if any was wrong."""
+    """Yield the records; after the last one, or after many wrong ones, raise if any was wrong."""
     wrong = _Wrong(settings, now_ms)
     records = decode_records(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
     for index, record in enumerate(records):
@@ -125,7 +125,7 @@ def _checked(settings: TopicSettings, batch: memoryview, now_ms: int) -> Iterato
 
 @dataclass(slots=True)
 class _Wrong:
-    """What is wrong with the records of a batch."""
+    """The errors of a batch's records."""
 
     settings: TopicSettings
     now_ms: int
@@ -133,7 +133,7 @@ class _Wrong:
     untimely: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
     def look(self, index: int, record: Record) -> None:
-        """Note what is wrong with a record."""
+        """Note the error of a record."""
         if record.offset != index:
             text = f"record {index} has offset delta {record.offset}"
             raise BatchRefused(ErrorCode.INVALID_RECORD, text)

@@ -10,7 +10,7 @@ MAX_RECORD_ERRORS = 100
 
 
 class BatchRefused(Exception):
-    """A batch must not be stored; answered for its partition alone.
+    """A batch must not be stored; only its partition gets the error.
 
     record_errors: (index in the batch, text), at most MAX_RECORD_ERRORS of them (KIP-467).
     """

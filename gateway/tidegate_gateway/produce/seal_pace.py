@@ -1,17 +1,17 @@
 """When to seal the open WAL object.  Pure: times are passed in, in seconds of one clock.
 
 Each object costs the event loop, the store and the log about as much as a hundred requests, so a
-busy gateway should make few of them; one that is idle should wait for nothing.  Five things
-can make a seal wait, and a full object waits for none of them:
+busy gateway should make few of them, and an idle one should not wait.  Five reasons can delay a
+seal; a full object is never delayed:
 
-- an object is on its way and was sealed a moment ago: objects begin a part of a PUT's duration
-  apart, so what clients send meanwhile travels together;
-- the answers of one went out just now, while others waited: clients that got them send the next
-  requests at once, and those travel with what waits, not behind it;
-- a request is just being received: what was taken before it waits a little, for the same reason;
-- the store's requests cost money, and at the rate of late the object will be large enough to be
-  free before `linger`: it is filled, as long as bytes keep coming.  Clients that wait for their
-  answers send nothing then, and are not kept waiting;
+- an object was sealed a moment ago and is in flight: objects begin a part of a PUT's duration
+  apart, so requests of that time share an object;
+- the answers of an object went out just now, while other requests waited: clients that got them
+  send their next requests at once, and these join the waiting ones;
+- a request is being received: the requests before it wait a little, for the same reason;
+- the store's requests cost money, and at the present rate the object will be large enough to be
+  free before `linger`: it fills for as long as bytes arrive.  Clients that wait for answers send
+  nothing then, so they are not delayed;
 - the request budget is used up (put_budget.py), up to `linger`.
 """
 
@@ -23,19 +23,19 @@ from math import exp
 from ..network.inflow import Inflow
 from .put_budget import PutBudget
 
-# An object takes some milliseconds of CPU: no more than a hundred or so of them a second.
+# An object costs some milliseconds of CPU: at most about a hundred of them a second.
 LEAST_SECONDS = 0.008
 MOST_SECONDS = 0.025
 PACE_SHARE = 0.25
-# No bytes for this part of a PUT's duration: they have stopped coming.  While another object is on
-# its way a pause is more likely a client's that streams, and STREAM times as long.
+# If no byte arrives for this part of a PUT's duration, the stream has stopped.  While another
+# object is in flight, a streaming client may pause, for up to STREAM times as long.
 QUIET_SHARE = 0.125
 STREAM = 3
-# What is left of a wait that rounding cut short is none: a clock may not tell it from now.
+# A shorter wait counts as none: the clock may not distinguish it from now.
 SHORTEST_SECONDS = 1e-6
 LEAST_QUIET_SECONDS = 0.001
 MOST_QUIET_SECONDS = 0.005
-# How fast the measured PUT duration and byte rate follow.
+# The weight of a new value in the measured PUT duration and byte rate.
 PUT_WEIGHT = 0.2
 RATE_SECONDS = 0.5
 
@@ -58,18 +58,18 @@ class SealPace:
     _answered_at: float = -1.0
 
     def opened(self, now: float) -> None:
-        """The first batch of an object was appended."""
+        """Note the first batch of an object."""
         self._opened_at = now
 
     def sealed(self, size_bytes: int, now: float) -> None:
-        """An object was sealed: pay for it, and learn the rate at which bytes come."""
+        """Pay for a sealed object, and measure the rate of bytes."""
         self.budget.take(size_bytes, now)
         passed = max(now - self._sealed_at, LEAST_SECONDS)
         self._rate += (size_bytes / passed - self._rate) * (1 - exp(-passed / RATE_SECONDS))
         self._sealed_at = now
 
     def answered(self, now: float) -> None:
-        """The answers of an object went out while this one was open."""
+        """Note that the answers of an object went out while this one was open."""
         self._answered_at = now
 
     def stored(self, seconds: float) -> None:
@@ -78,9 +78,9 @@ class SealPace:
         self.put_seconds += (seconds - self.put_seconds) * weight
 
     def pause_seconds(self, size_bytes: int, now: float, *, is_alone: bool) -> float:
-        """Return how long to wait before the object is sealed, or looked at again; 0 for now.
+        """Return how long to wait before the object is sealed or asked about again; 0: seal now.
 
-        is_alone: no object sealed before it is still on its way.
+        is_alone: no earlier object is in flight.
         """
         pace = min(max(self.put_seconds * PACE_SHARE, LEAST_SECONDS), MOST_SECONDS)
         floor = 0.0 if is_alone else self._sealed_at + pace - now

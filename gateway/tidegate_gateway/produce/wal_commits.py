@@ -1,8 +1,8 @@
 """From a stored WAL object to the answers of its batches: one proposal, one outcome for each batch.
 
-An object whose commit is refused as a whole is abandoned: an event fixes that it is never
-committed, so that the gateway may refuse its batches with a retriable error, and the object can be
-collected.
+If the commit of an object is refused as a whole, the gateway abandons the object: an event rules
+out its commit.  Then the gateway may refuse its batches with a retriable error, and the object can
+be collected.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _ABANDONED = BatchOutcome(Refusal.ABANDONED, -1, -1, -1)
 
 
 class BatchToken(Protocol):
-    """Whoever waits for a batch to be committed."""
+    """The request that waits for a batch's commit."""
 
     def settle(self, outcome: BatchOutcome) -> None:
         """Take the batch's outcome.  Must not wait and must not raise."""
         ...
 
     def abort(self) -> None:
-        """Close the connection: the outcome cannot be told, and later answers wait behind it."""
+        """Close the connection: the outcome is unknown, and later answers must not overtake it."""
         ...
 
 
 Appended: TypeAlias = tuple[tuple[int, ...], BatchToken]
-"""What the open object keeps of a batch: BatchFacts from record_count on, and who waits."""
+"""The open object's facts of a batch: BatchFacts from record_count on, and its token."""
 
 
 def appended(header: BatchHeader, token: BatchToken) -> Appended:
-    """Return what the open object keeps of a batch."""
+    """Return the facts that the open object keeps of a batch."""
     crc, _, _, _, timestamp, producer_id, epoch, base_sequence, record_count = header[4:]
     last = base_sequence if producer_id < 0 else last_sequence(base_sequence, record_count)
     return (record_count, timestamp, crc, producer_id, epoch, base_sequence, last), token
@@ -84,13 +84,13 @@ class WalCommits:
         self._on_end = on_end
 
     def commit(self, wal: SealedWal) -> None:
-        """Propose to commit a stored object; its batches are settled when the answer comes."""
+        """Propose to commit a stored object; the answer settles its batches."""
         try:
             proposal = self._proposal(wal)
-            # Where another gateway decides, waiting fetches wake before the answer is here.
+            # If another gateway decides, waiting fetches may wake before the answer arrives.
             self._on_stored(proposal.name, wal.body)
         except Exception as error:
-            # Nothing was proposed, so nothing can come of it.
+            # The proposal was never made, so the object cannot be committed.
             self._upkeep.note("commit a WAL object", error)
             return self.abandon(wal)
 
@@ -100,10 +100,10 @@ class WalCommits:
 
         def fail(failure: Failure) -> None:
             if not isinstance(failure, ProposalFailed):
-                # It may be committed: producers that wait get REQUEST_TIMED_OUT at their deadline.
+                # The outcome is unknown: waiting producers get REQUEST_TIMED_OUT at their deadline.
                 _log.error("it is not known whether a WAL object is committed", error=str(failure))
                 return self._on_end(wal)
-            # Nothing was committed; once its id is abandoned the object can be collected.
+            # The object is not committed; once its id is abandoned it can be collected.
             _log.error("a WAL object could not be committed", error=str(failure))
             self.abandon(wal)
 
@@ -138,7 +138,7 @@ class WalCommits:
             _, token = cast(Appended, batch.token)
             try:
                 token.settle(outcome)
-            except Exception as error:  # of one client: the others are answered
+            except Exception as error:  # an error of one client: the others get their answers
                 self._upkeep.note("answer a client that waits for a commit", error)
                 token.abort()
         self._on_end(wal)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class WalCounters:
-    """What the writer has done, for metrics.  Times are trio's, of the last success; None: none."""
+    """The writer's figures for metrics.  Times are trio's, of the last success; None: none yet."""
 
     objects: int = 0
     bytes: int = 0

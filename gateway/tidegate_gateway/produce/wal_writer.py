@@ -1,18 +1,19 @@
 """Produce path, second half: open WAL object -> object store -> coordinator -> answers.
 
-append() is synchronous: the order of calls is the order of offsets.  `run` seals the open object
-when it is full, or when an upload slot is free, something waits, and the request budget allows.
+append() is synchronous: the order of calls is the order of offsets.  `run` seals the open object if
+it is full; or if it holds a batch, an upload slot is free, and the request budget allows it.
 Uploads run in parallel; commits (wal_commits.py) are handed to the coordinator in the order of
 sealing, and many of them travel in one log entry.
 
-A PUT is repeated with the same key until its deadline; then its WAL id is abandoned by an event (so
-a late success can never be committed, and the object can be collected), its batches are refused
-with a retriable error, and the order goes on without it.  So it does where an object's commit could
-not be made out.
+A PUT is repeated with the same key until its deadline.  Then an event abandons its WAL id, so that
+a late success can never be committed and the object can be collected; its batches are refused with
+a retriable error, and later objects are committed without it.  The same happens if the commit of an
+object cannot be decided.
 
-Where another's object has the key, the log lost its end and gave this incarnation out twice, or
-another cluster has the same prefix.  That object stays as it is, for salvage; the batches are
-refused with a retriable error, and `run` raises: a gateway that starts again has a new incarnation.
+If the key already holds another gateway's object, the log lost its end and gave this incarnation
+twice, or another cluster has the same prefix.  That object stays as it is, for salvage; the batches
+are refused with a retriable error, and `run` raises: after a restart the gateway has a new
+incarnation.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ _log = structlog.get_logger("tidegate.wal")
 PUT_ATTEMPTS = 3
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 3.0
-# What one batch takes of a log entry, at most: its run and its producer state (see events.py).
+# The most bytes that one batch takes in a log entry: its run and its producer state (see events/).
 EVENT_BYTES_PER_BATCH = 120
-# An object of this size costs nothing of the budget, a smaller one up to one token (decision 5).
+# An object of this size costs no token of the budget, a smaller one up to one (decision 5).
 EFFICIENT_OBJECT_BYTES = 7 << 20
 _WHY_TAKEN = (
     "the metadata log lost its end, or another cluster has the same prefix, so this gateway stops:"
@@ -62,7 +63,9 @@ _WHY_TAKEN = (
 
 
 class KeyTaken(Exception):
-    """Another's object has the key of one of ours.  The sentence says what it means."""
+    """Another gateway's object has the key of one of this gateway's.  The text says what that
+    means.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class WalSettings:
 
 @dataclass(slots=True, eq=False)
 class _Sealed:
-    """A sealed object on its way."""
+    """A sealed object that is being stored or committed."""
 
     wal: SealedWal
     stored: bool = False
@@ -93,13 +96,12 @@ class WalWriter:
     """Gathers batches of all connections into shared objects.
 
     Args:
-      inflow: when produce requests come in.
-      key_of: object key of a WAL identity.
-      is_append_time: tells if a topic has LogAppendTime.
+      inflow: when produce requests arrive.  key_of: object key of a WAL identity.
+      is_append_time: whether a topic has LogAppendTime.
       on_stored: called with the identity and body of an object once it is stored, before its commit
           can wake a reader, so that readers find it in a cache.
       after_answers: called once after the answers of a commit were filled in.
-      upkeep: counts what was not foreseen.
+      upkeep: counts unexpected errors.
     """
 
     def __init__(
@@ -156,7 +158,7 @@ class WalWriter:
 
     @property
     def has_room(self) -> bool:
-        """Tell whether append() may be called."""
+        """Return whether append() may be called."""
         return not self._is_full()
 
     async def wait_for_room(self) -> None:
@@ -183,9 +185,8 @@ class WalWriter:
             self._work.set()
 
     def pin(self, arena: Arena) -> None:
-        """Keep an arena until the open object, which refers to it, is sealed.
-
-        Call it with every append() of bytes that lie in one: nothing may happen in between.
+        """Keep an arena until the open object, which refers to it, is sealed.  Call it with every
+        append() of bytes in an arena, without a pause in between.
         """
         if not self._pinned or self._pinned[-1] is not arena:
             arena.pin()
@@ -203,7 +204,8 @@ class WalWriter:
         """Seal, store and commit objects; forever.
 
         Raises:
-          KeyTaken: another's object has the key of one of ours, whose batches are refused.
+          KeyTaken: another gateway's object has the key of one of this gateway's, whose batches are
+          refused.
         """
         async with trio.open_nursery() as nursery:
             while True:
@@ -216,7 +218,7 @@ class WalWriter:
     async def drain(self) -> None:
         """Wait until everything appended before this call has been answered.
 
-        Clients that are still connected may go on; what they send later is not waited for.
+        Connected clients may continue; drain() does not wait for their later batches.
         """
         end = self._counter + bool(self._open.size_bytes)
         while self._counter < end or any(counter < end for counter in self._unsettled):
@@ -230,7 +232,7 @@ class WalWriter:
                 pause = self._pause_seconds()
                 if pause <= 0:
                     return
-                # Only an object that need not wait any longer is a reason to look again before.
+                # Only an object that need not wait any longer ends the pause early.
                 self._wake_at_bytes = self._pace.efficient_bytes
                 with trio.move_on_after(pause):
                     await self._work.wait()
@@ -240,9 +242,8 @@ class WalWriter:
             self._work = trio.Event()
 
     def _may_seal(self) -> bool:
-        """Tell whether there is something to seal, and a slot and memory for it.
-
-        Where the log is away, or one upload holds up the order, sealed objects would else pile up.
+        """Return whether there is a batch to seal, and a slot and memory for its object.  While the
+        log is away, or one upload delays the order, sealed objects would else pile up.
         """
         size_bytes = self._open.size_bytes
         fits = self._in_flight_bytes + size_bytes <= self._settings.max_in_flight_bytes
@@ -290,7 +291,8 @@ class WalWriter:
                 self._pace.stored(seconds)
                 self.counters.put_seconds += seconds
         except ObjectExists as error:
-            # Its id is never proposed.  Were it abandoned, another's object would be deleted.
+            # The id is never proposed.  If it were abandoned, the other gateway's object would be
+            # deleted.
             self._in_flight.remove(sealed)
             self._commits.refuse(sealed.wal)
             raise KeyTaken(_WHY_TAKEN + self._key_of(sealed.wal.identity)) from error
@@ -307,7 +309,8 @@ class WalWriter:
         delay = FIRST_RETRY_SECONDS
         while True:
             try:
-                # One that hangs is tried again; the store tells an equal object from another's.
+                # A PUT that hangs is repeated; the store distinguishes an equal object from another
+                # one.
                 with trio.move_on_after(self._settings.put_timeout_seconds / PUT_ATTEMPTS):
                     await put_idempotent(self._store, key, sealed.wal.body)
                     return
@@ -315,7 +318,7 @@ class WalWriter:
                 _log.warning("object store does not answer", key=key)
                 continue
             except (StoreUnavailable, StoreMisconfigured) as error:
-                # Credentials that expired can be mended by a person while this goes on.
+                # A person may renew expired credentials while the PUT is repeated.
                 self.counters.put_retries += 1
                 _log.warning("object store did not take a WAL object", key=key, error=str(error))
             except ObjectExists:
@@ -337,7 +340,7 @@ class WalWriter:
                 self._commits.abandon(sealed.wal)
 
     def _end(self, wal: SealedWal) -> None:
-        """The clients of an object have their answers, or will time out."""
+        """The clients of an object got their answers, or time out later."""
         self._unsettled.discard(wal.identity.counter)
         self._in_flight_bytes -= len(wal.body)
         if self._open.size_bytes:

@@ -1,4 +1,4 @@
-"""What the request budget means for writes, in a sentence: it is what people meet first on S3."""
+"""Explains the latency of small writes under the request budget, which users of S3 see first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..settings.broker_settings import BrokerSettings
 
 
 def write_pace(settings: BrokerSettings) -> str:
-    """Return how long small writes take once the budget is used up; "" where there is none."""
+    """Return a sentence about small writes once the budget is used up; "" without a budget."""
     budget = settings.float("wal.put.budget.per.second")
     if not budget or not requests_cost_money(settings.text("object.store")):
         return ""

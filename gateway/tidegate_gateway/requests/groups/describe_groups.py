@@ -40,7 +40,7 @@ class DescribeGroups:
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-        """Describe each group once: the answer can be much larger than the question."""
+        """Describe each group once: the answer can be much larger than the request."""
         turns = Turns()
         described: list[DescribedGroup] = []
         group_ids = list(dict.fromkeys(request.groups))

@@ -1,16 +1,17 @@
 """FindCoordinator: versions 0-6.
 
-A group belongs to the gateway that holds its claim, or, when no live gateway does, to the one its
-id hashes to among those that answer and have the asker's listener.  Where the holder lacks it, the
-group cannot be reached from there, so all gateways should have all listeners.  A gateway that is
-cut off from the metadata log names others as far as it knows them: clients that ask only the
-address they were given (kafka-go) get no further else.
+A group belongs to the gateway that holds its claim.  If no live gateway holds it, the group's id
+hashes to one of the gateways that answer and have the client's listener.  If the holder lacks that
+listener, its clients cannot reach the group, so all gateways should have all listeners.  A gateway
+that is cut off from the metadata log names the others that it knows: clients that ask only their
+given address (kafka-go) would else be stuck.
 
 Differs from Kafka: there are no transactions yet, so a transactional id is refused.  The Java
-client, which asks with version 3 or later, shows our text at a code that it does not expect here,
-such as UNSUPPORTED_VERSION, and none at TRANSACTIONAL_ID_AUTHORIZATION_FAILED, so that people look
-for ACLs.  librdkafka, which asks with versions up to 2, takes that one alone as fatal, with our
-text; at any other it asks again for ever.  A share group's key gets INVALID_REQUEST.
+client asks with version 3 or later.  It shows this gateway's text for a code that it does not
+expect here, such as UNSUPPORTED_VERSION; for TRANSACTIONAL_ID_AUTHORIZATION_FAILED it shows none,
+and people look for ACLs. librdkafka asks with versions up to 2.  Only
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED is fatal to it, with the text; any other code it retries for
+ever.  A share group's key gets INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _log = structlog.get_logger("tidegate.groups")
 SEVERAL_SINCE = 4
 GROUP = 0
 TRANSACTION = 1
-# librdkafka asks with lower ones; see the module's head.
+# librdkafka asks with lower versions; see the module's head.
 TEXT_SHOWN_SINCE = 3
 NO_NODE = -1
 
@@ -82,7 +83,7 @@ class FindCoordinator:
         )
 
     async def _ensure_offsets_topic(self) -> None:
-        """Groups do without the topic, so a log that is away fails nobody here."""
+        """Groups need no topic, so the request succeeds even while the log is away."""
         try:
             await self.offsets_topic.ensure()
         except (CoordinatorUnavailable, ProposalFailed) as error:
@@ -138,10 +139,8 @@ class FindCoordinator:
         )
 
     def _server(self, group_id: str, among: Mapping[int, Gateway]) -> Gateway | None:
-        """Return whom to name.
-
-        While this gateway is cut off, that is another one that it hears: it does not learn whose
-        lease is over.
+        """Return the gateway to name.  A gateway that is cut off names another one that answers it,
+        because it cannot see whose lease has expired.
         """
         found = server(self.coordinator.state, group_id, among)
         if not self.coordinator.is_cut_off:

@@ -1,4 +1,4 @@
-"""Kafka's codes for what groups refuse."""
+"""Kafka's codes for the refusals of groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CODES = {
     Refusal.INCONSISTENT_PROTOCOL: ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
     Refusal.MEMBER_ID_REQUIRED: ErrorCode.MEMBER_ID_REQUIRED,
     Refusal.GROUP_FULL: ErrorCode.GROUP_MAX_SIZE_REACHED,
-    # Kafka answers UNKNOWN_SERVER_ERROR; this one tells people what is wrong, and is fatal too.
+    # Kafka answers UNKNOWN_SERVER_ERROR; this code names the problem, and is fatal, too.
     Refusal.ASSIGNMENT_TOO_LARGE: ErrorCode.MESSAGE_TOO_LARGE,
     Refusal.NOT_COORDINATOR: ErrorCode.NOT_COORDINATOR,
     Refusal.UNAVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -1,7 +1,7 @@
 """JoinGroup: versions 0-9.
 
-Waits for the rebalance, as in Kafka.  Differs from Kafka: what all members of a group send is
-bounded (GroupSettings.max_join_bytes, 512 KiB); beyond that a member is refused with
+Waits for the rebalance, as in Kafka.  Differs from Kafka: the protocols of all members of a group
+together are bounded (GroupSettings.max_join_bytes, 512 KiB); a member beyond that bound gets
 GROUP_MAX_SIZE_REACHED.
 """
 

@@ -1,7 +1,7 @@
 """LeaveGroup: versions 0-5.
 
-When the group became empty, that is in the metadata log before the answer, so it can be deleted at
-once.
+If the group became empty, the metadata log holds that before the answer, so the group can be
+deleted at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ListGroups: versions 0-5.
 
-Every gateway lists the groups that it serves, or would serve if somebody asked; tools ask all of
-them and join the answers.  All groups are classic.
+Every gateway lists the groups that it serves or would serve on request; tools ask all gateways and
+join the answers.  All groups are classic.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ListGroups:
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
-        """List what the filters let through; an empty filter lets all through."""
+        """List the groups that pass the filters; an empty filter passes all."""
         try:
             await self.coordinator.catch_up()
         except CoordinatorUnavailable:

@@ -2,8 +2,8 @@
 
 Offsets are in the metadata log before the answer.  Differs from Kafka: retention_time_ms (v2-4) is
 ignored, offsets.retention.minutes counts; the string of metadata is bounded in bytes of UTF-8; and
-offsets of more than OFFSETS_AT_ONCE partitions are committed in parts, so that no commit holds up
-the others, nor is too large for an entry of the log.
+offsets of more than OFFSETS_AT_ONCE partitions are committed in parts, so that no commit delays
+others or is too large for a log entry.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NO_TOPIC = b""
 
 
 class _Row(NamedTuple):
-    """One partition of the request; code: what is known before it is proposed."""
+    """One partition of the request; code: its error before any proposal."""
 
     offset: OffsetToCommit
     code: ErrorCode
@@ -59,7 +59,7 @@ class OffsetCommit:
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
-        """Commit what can be committed."""
+        """Commit the partitions without an error."""
         by_id = call.version >= TOPIC_IDS_SINCE
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
@@ -124,7 +124,7 @@ class OffsetCommit:
     async def _commit(
         self, request: OffsetCommitRequest, rows: list[_Row], unknown: ErrorCode
     ) -> list[ErrorCode]:
-        """Commit even when nothing is left to commit: the member is checked all the same."""
+        """Commit even if no partition is left, because the member must be checked."""
         answer = await self.groups.commit(
             request.group_id,
             MemberIdentity(request.member_id, request.group_instance_id),

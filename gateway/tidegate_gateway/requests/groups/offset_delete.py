@@ -1,6 +1,7 @@
 """OffsetDelete: version 0 (KIP-496).
 
-Offsets of topics that a member subscribes to stay.  What was never committed counts as deleted.
+Offsets of topics that a member subscribes to stay.  An offset that was never committed counts as
+deleted.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from ...network.call import Call
 from ...network.turns import Turns
 from .group_errors import refusal_code
 
-# Else the event of very many would not fit an entry of the log.  What is gone stays gone if a part
-# behind it is refused, and the client may ask again.
+# Else the event of very many offsets would not fit a log entry.  If a later part is refused, the
+# earlier deletions stand, and the client may repeat the request.
 OFFSETS_AT_ONCE: Final = 2_000
 _CODES = {
     OffsetDeletionRefusal.NOT_HOLDER: ErrorCode.NOT_COORDINATOR,
@@ -49,7 +50,7 @@ class OffsetDelete:
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-        """Delete what may be deleted."""
+        """Delete the offsets that may be deleted."""
         if not request.group_id:
             return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         try:

@@ -1,7 +1,7 @@
 """OffsetFetch: versions 1-10.
 
-Differs from Kafka: any gateway answers, not the group's alone, from a replica that has read the
-metadata log to its end; require_stable changes nothing while there are no transactions.
+Differs from Kafka: any gateway answers, not only the group's, from a replica that has read the
+metadata log to its end; without transactions require_stable changes nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class OffsetFetch:
         try:
             await self.coordinator.catch_up()
         except CoordinatorUnavailable:
-            # Not COORDINATOR_NOT_AVAILABLE: Java consumers below 3.9 give up at that one here.
+            # Not COORDINATOR_NOT_AVAILABLE: Java consumers below 3.9 treat it as fatal here.
             code = ErrorCode.NOT_COORDINATOR
         by_id = call.version >= TOPIC_IDS_SINCE
         turns = Turns()
@@ -84,7 +84,7 @@ class OffsetFetch:
     ) -> list[OffsetFetchResponseTopics]:
         rows: list[OffsetFetchResponseTopics] = []
         for topic_id in list(self._offsets(group_id)):
-            # Others may have run since the last one.
+            # Other tasks may have run since the last turn.
             of_topic = self._offsets(group_id).get(topic_id, {})
             topic = self.coordinator.state.topics.by_id.get(topic_id)
             if topic is not None and of_topic:
@@ -121,7 +121,7 @@ class OffsetFetch:
 def _without_repeats(
     groups: Iterable[OffsetFetchRequestGroup],
 ) -> Iterator[OffsetFetchRequestGroup]:
-    """Leave out the second question for all offsets of a group, whose answer has no bound."""
+    """Drop repeated requests for all offsets of a group: each answer is unbounded."""
     whole: set[str] = set()
     for each in groups:
         if each.topics is None:

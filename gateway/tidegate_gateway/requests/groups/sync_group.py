@@ -1,6 +1,6 @@
 """SyncGroup: versions 0-5.
 
-The leader's assignment is in the metadata log before anybody gets a part of it.
+The leader's assignment is in the metadata log before any member gets its part.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SyncGroup:
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
-        """Take or give the assignment, and wait."""
+        """Store or return the assignment, and wait."""
         wanted = SyncRequest(
             member_id=request.member_id,
             instance_id=request.group_instance_id,

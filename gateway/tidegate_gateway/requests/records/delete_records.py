@@ -70,7 +70,9 @@ class DeleteRecordsHandler:
         return response
 
     async def _delete(self, deletions: list[Deletion]) -> list[int | DeletionRefusal]:
-        """Delete below offsets that are known now: what is acknowledged later must stay."""
+        """Delete below offsets that are known now: records that are acknowledged later must
+        stay.
+        """
         look = Look(self.coordinator)
         await look.take({each.topic for each in deletions})
         known = await self._with_offsets(look, deletions)  # of all, before any is waited for
@@ -83,7 +85,7 @@ class DeleteRecordsHandler:
         return answers
 
     async def _with_offsets(self, look: Look, deletions: list[Deletion]) -> list[Deletion]:
-        """Put the ends of partitions in the place of HIGH_WATERMARK."""
+        """Replace HIGH_WATERMARK by the ends of the partitions."""
         turns = Turns()
         known: list[Deletion] = []
         for each in deletions:
@@ -96,7 +98,9 @@ class DeleteRecordsHandler:
         return known
 
     def _end(self, topic: Topic | None, index: int) -> int:
-        """Return where a partition ends; 0 for none, for one that is made later must stay whole."""
+        """Return the end of a partition; 0 if it does not exist, so that a later one loses no
+        record.
+        """
         if topic is None or not 0 <= index < len(topic.partition_numbers):
             return 0
         partition = self.coordinator.state.partitions.get(topic.partition_numbers[index])

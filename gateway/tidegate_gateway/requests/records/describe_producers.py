@@ -2,7 +2,7 @@
 
 Differs from Kafka: any gateway answers for any partition; last_timestamp is the log's time of the
 producer's last write, not the time stamp of its records; a partition that is asked for twice is
-answered once.  There are no transactions, so no producer has a coordinator, or one that is open.
+answered once.  Without transactions no producer has a coordinator or an open transaction.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class DescribeProducersHandler:
 
 
 def _asked(request: DescribeProducersRequest) -> dict[str, dict[int, None]]:
-    """Return each partition once: a few bytes must not ask many times for 100,000 producers."""
+    """Return each partition once: a request of few bytes must not list 100,000 producers many
+    times.
+    """
     asked: dict[str, dict[int, None]] = {}
     for topic in request.topics:
         asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))

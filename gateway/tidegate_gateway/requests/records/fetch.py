@@ -1,22 +1,24 @@
 """Fetch: versions 4-18.
 
 Partitions are served in the order asked, whole batches only, the one that holds the offset first.
-Data that is there is answered at once; else the fetch waits for the metadata log to grow.
+If a partition has records, the fetch is answered at once; else it waits for the metadata log to
+grow.
 
-A consumer that says its rack and is of another zone is sent to a gateway there (KIP-392), which
-answers at once and without records, as Kafka does; see read_steering.py.  A gateway that drains
-answers NOT_LEADER_OR_FOLLOWER, so that consumers look for the leader anew; so does one that is cut
-off from the metadata log, once its wait is over, for partitions of which it knows no more.
+A consumer whose rack is another zone is sent to a gateway there (KIP-392).  That answer comes at
+once and without records, as in Kafka; see read_steering.py.  A draining gateway answers
+NOT_LEADER_OR_FOLLOWER, so that consumers look for the leader again.  A gateway that is cut off from
+the metadata log answers it after the wait, for partitions of which it knows no more records.
 
 Differs from Kafka: an answer never ends in a cut batch; an OFFSET_OUT_OF_RANGE names high watermark
-and log start; a fetch with a replica id is refused, since gateways do not follow each other, and
-changes nothing (CVE-2018-1288).
+and log start; a fetch with a replica id is refused and changes nothing (CVE-2018-1288), since
+gateways do not follow each other.
 
-A client that says the epoch of its last record, and read beyond the end of that epoch, is told the
-end (KIP-595).  Consumers ask OffsetForLeaderEpoch for it, once a new epoch fences them (KIP-320).
+If a client names the epoch of its last record, and that record lies beyond the epoch's end, the
+answer holds the end (KIP-595).  Consumers ask OffsetForLeaderEpoch for it, once a new epoch fences
+them (KIP-320).
 
-INCONSISTENT_TOPIC_ID cannot arise: a topic is looked up by its id alone, so one that was deleted
-and created again is UNKNOWN_TOPIC_ID.
+INCONSISTENT_TOPIC_ID cannot arise: a topic is looked up by its id alone, so a topic that was
+deleted and created again is UNKNOWN_TOPIC_ID.
 """
 
 from __future__ import annotations
@@ -51,10 +53,10 @@ from ...zones.read_steering import Elsewhere, ReadSteering
 from .fetch_answer import Look
 
 TOPIC_IDS_FROM: Final = 13
-# Before that clients did not know them, and would take them for final.
+# Clients of older versions do not know storage errors, and treat them as fatal.
 STORAGE_ERRORS_FROM: Final = 6
 READ_COMMITTED: Final = 1
-# One of them may bring only the index of a segment.
+# One round may load only the index of a segment.
 _LOAD_ROUNDS: Final = 4
 LOOKED_AT_ONCE: Final = 2_000
 
@@ -82,12 +84,12 @@ class Fetch:
 
     @property
     def sends_away(self) -> bool:
-        """Whether clients should turn to others."""
+        """Whether clients should turn to other gateways."""
         coordinator = self.coordinator
         return coordinator.state.gateways.sends_away(coordinator.incarnation)
 
     def on_change(self, touched: set[int]) -> None:
-        """Wake the fetches that wait for what changed; a listener of the coordinator."""
+        """Wake the fetches that wait for a changed partition; a listener of the coordinator."""
         self.waiters.on_change(touched)
         if self.sends_away:
             self.waiters.wake_all()
@@ -125,14 +127,14 @@ class Fetch:
         now: float,
         elsewhere: Elsewhere | None,
     ) -> Look:
-        """Look until there is enough, something is wrong, or the time is over."""
+        """Look until the fetch has min_bytes or an error, or its time is over."""
         max_wait_ms = min(request.max_wait_ms, self.settings.max_wait_ms)
         min_bytes = min(request.min_bytes, request.max_bytes, self.settings.max_bytes)
         deadline = now + max_wait_ms / 1000
         reading = _Reading(self, request, version, context.wanted, min_bytes, elsewhere)
         while True:
             look = await reading.read()
-            # What is there and could not be loaded yet is not what a fetch should wait for.
+            # A fetch must not wait for records that exist and are only not loaded yet.
             is_enough = (
                 look.bytes_read >= reading.min_bytes
                 or look.is_cut_short
@@ -156,8 +158,9 @@ class Fetch:
 class _Reading:
     """One fetch, over all its looks.
 
-    min_bytes: what is enough, as of the last look.  _room_bytes: how large the reply may become.
-    _proof: that the replica was at the log's end; False when the log could not be read.
+    min_bytes: with so many bytes the fetch is answered, as of the last look.  _room_bytes: the
+      largest reply.
+    _proof: whether the replica was at the log's end; False if the log could not be read.
     """
 
     __slots__ = (
@@ -201,7 +204,7 @@ class _Reading:
         rounds = loading_bytes = 0
         memory = self._fetch.reply_memory
         self._room_bytes = memory.reply_bytes
-        # Half of it, for the next batch may be one that does not fit.
+        # Half of the room, because the next batch may not fit.
         self.min_bytes = min(self._min_bytes, self._room_bytes // 2)
         try:
             while True:
@@ -221,16 +224,15 @@ class _Reading:
                 loaded = await self._fetch.read_ahead.load(misses)
                 known.update(loaded)
                 if ReadProblem.MISSING in loaded.values():
-                    # Our replica may not know yet that they were deleted or moved elsewhere.
+                    # The replica may not know yet that the objects were deleted or merged.
                     await self._catch_up()
         finally:
-            # The reply is made, and booked by its connection, before anybody else looks.
+            # The reply is built, and booked by its connection, before another fetch looks.
             memory.used_bytes -= loading_bytes
 
     async def _glance(self) -> Look:
-        """Look at many partitions in turns, and read nothing.
-
-        The look that counts waits for nobody (fetch_waiters.py).  It finds most as they are now.
+        """Look at many partitions in turns, and read nothing.  The deciding look after it runs
+        without a pause (fetch_waiters.py), and finds most partitions unchanged.
         """
         reader = self._fetch.reader
         look = self._look_with(ReadPass(reader.ready, reader.index_of, {}, 0, bytes_read=1))
@@ -284,7 +286,7 @@ class _Reading:
 def _by_topic(
     pairs: Iterable[tuple[Wanted, PartitionData]], version: int
 ) -> list[FetchableTopicResponse]:
-    """Put neighbours of one topic together."""
+    """Merge neighbouring answers of one topic."""
     topics: list[FetchableTopicResponse] = []
     last: str | bytes | None = None
     for wanted, data in pairs:
@@ -307,7 +309,7 @@ def _replica_id(request: FetchRequest) -> int:
 
 
 def _refuse_replica(request: FetchRequest) -> FetchResponse:
-    """Answer as Kafka does to one who may not follow."""
+    """Answer as Kafka answers a replica that may not follow."""
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topics = [
         FetchableTopicResponse(

@@ -1,4 +1,4 @@
-"""One look of a fetch: what all its partitions answer at one moment."""
+"""One look of a fetch: the answers of all its partitions at one moment."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _UNPROVEN: Final = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
-"""What a replica that is behind may not say."""
+"""Only a replica at the log's end may answer these errors."""
 
 
 class Look:
     """See the module's head.
 
-    seen: partition number -> end looked at.  is_doubtful: says what only a replica that is at the
-    log's end may say.  moves: how many partitions are to be read elsewhere.  _read_up: the number
-    of each partition that has nothing to read; -1 of the others.
+    seen: partition number -> end looked at.  is_doubtful: holds an answer that only a replica at the
+    log's end may give.  moves: how many partitions are to be read elsewhere. _read_up: the number of
+    each partition that has nothing to read; -1 for the others.
     """
 
     __slots__ = (
@@ -95,7 +95,9 @@ class Look:
 
     @property
     def is_cut_short(self) -> bool:
-        """Tell whether more is there than it gives, since that is not in memory."""
+        """Return whether a partition has more records than the answer holds, because they are not
+        in memory.
+        """
         return self._plan.is_cut_short
 
     @property
@@ -109,20 +111,22 @@ class Look:
         return self._plan.unread
 
     def misses(self, min_bytes: int, *, is_first: bool) -> list[Miss]:
-        """Return what is to be loaded; after a first load only if there is nothing to say yet."""
+        """Return the ranges to load; after a first load only if the answer is still empty."""
         if not is_first and (self.has_error or self.bytes_read >= max(min_bytes, 1)):
             return []
         return self._plan.misses(min_bytes)
 
     def let_go(self) -> None:
-        """Hold no records any more: there will be another look, however late."""
+        """Release all records: another look will follow, perhaps much later."""
         self._plan.known = {}
         if self._plan.bytes_read:
             for answer in self.answers:
                 answer.records = b""
 
     def repeat(self, earlier: Look, at: int) -> bool:
-        """Answer the partition at that place as before if it has not changed; most have not."""
+        """Repeat the last answer of the partition at that place if it has not changed; most have
+        not.
+        """
         number = earlier._read_up[at]
         partition = self._state.partitions.get(number)
         answer = earlier.answers[at]
@@ -149,7 +153,8 @@ class Look:
             return
         found = _check(request, partition)
         if self._sends_away:
-            # Retriable, and consumers look for the leader anew: the metadata name another by now.
+            # This error is retriable, and consumers look for the leader again: metadata already
+            # names another.
             found = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if isinstance(found, EpochEndOffset):
             self._tell_diverging(request.partition, found, partition)
@@ -177,7 +182,7 @@ class Look:
         try:
             pieces = _pieces(records, self._min_file_bytes)
         except FileChanged:
-            # It is read from elsewhere when the client asks again, which is at once.
+            # The client asks again at once, and the records are then read from another place.
             self._fail(request.partition, ErrorCode.KAFKA_STORAGE_ERROR, partition)
             return
         self.seen[partition.number] = end
@@ -198,22 +203,23 @@ class Look:
         )
 
     def _tell_diverging(self, index: int, end: EpochEndOffset, partition: Partition) -> None:
-        """Nothing is read before the client has cut what it holds: it must know at once."""
+        """The client must first truncate, so no record is read and the answer goes out at once."""
         self.has_error = True
         answer = _failed(index, _OK, partition)
         answer.diverging_epoch = end
         self.answers.append(answer)
 
     def without_storage_errors(self) -> None:
-        """Answer NOT_LEADER_OR_FOLLOWER instead: it is as retriable, and older."""
+        """Answer NOT_LEADER_OR_FOLLOWER instead: it is retriable, too, and older clients know
+        it.
+        """
         for answer in self.answers:
             if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
                 answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def disown_ends(self) -> None:
-        """Send who has read all that is known here to others; nothing may follow.
-
-        There may be more, of which only they know.
+        """Send a consumer that has read all records known here to other gateways; call nothing
+        after it.  Only they know of newer records.
         """
         for at, number in enumerate(self._read_up):
             partition = self._state.partitions.get(number)
@@ -253,7 +259,7 @@ def _failed(index: int, code: ErrorCode, partition: Partition | None) -> Partiti
 
 
 def epoch_error(current_leader_epoch: int, partition: Partition) -> ErrorCode:
-    """Return what is wrong with the epoch a client knows; -1 is none."""
+    """Return the error of the epoch that a client knows; -1 means that it knows none."""
     if current_leader_epoch in (_NO_EPOCH, partition.leader_epoch):
         return ErrorCode.NONE
     is_newer = current_leader_epoch > partition.leader_epoch
@@ -263,8 +269,9 @@ def epoch_error(current_leader_epoch: int, partition: Partition) -> ErrorCode:
 def _check(request: FetchPartition, partition: Partition) -> ErrorCode | EpochEndOffset:
     """Return the error of a partition's request, in Kafka's order of checks.
 
-    Or where the epoch of the client's last record ended, if it read beyond.  The present epoch has
-    no end that is proven here: beyond it is out of range, where Kafka calls that diverging, too.
+    Or return the end of the epoch of the client's last record, if that record lies beyond it.  The
+    present epoch has no proven end here: an offset beyond it is out of range, where Kafka answers a
+    diverging epoch, too.
     """
     present, fetched = partition.leader_epoch, request.last_fetched_epoch
     if request.current_leader_epoch not in (_NO_EPOCH, present):
@@ -279,9 +286,8 @@ def _check(request: FetchPartition, partition: Partition) -> ErrorCode | EpochEn
 
 
 def _pieces(pieces: list[Piece], min_file_bytes: int) -> list[Buffer]:
-    """Read small parts of files.
-
-    Of the others the codec asks but for their length; the transport knows what they are.
+    """Read small parts of files.  Of larger parts the codec needs only the length; the transport
+    sends them.
     """
     return [
         piece.read()

@@ -1,12 +1,12 @@
 """InitProducerId: versions 0-5, without transactions.
 
-Ids come in blocks from the coordinator and are unique for ever; what is left of a block when the
-gateway stops is never used, nor what is left an hour after it came: the log knows the age of a
-block, not of its ids, and a new id must not count as old.  Of an old one the state may have
-expired, so any first batch is taken, and a gap in front of it would not be noticed.
+Ids come in blocks from the coordinator and are unique for ever.  The rest of a block is never used
+once the gateway stops, or an hour after the block was reserved: the log knows the age of a block,
+not of its ids, and a new id must not count as old.  The state of an old id may have expired; then
+the gateway accepts any first batch, and would not notice a gap before it.
 
-A transactional id is refused with a code that all clients take as fatal, should one come so far: it
-asks for its coordinator first (find_coordinator.py).
+A transactional id is refused with a code that all clients treat as fatal.  Clients ask for its
+coordinator first (find_coordinator.py), so few get here.
 """
 
 from __future__ import annotations
@@ -33,15 +33,12 @@ from ...unserved import TRANSACTIONS
 
 BLOCK: Final = 1000
 MAX_HOLD_SECONDS: Final = 3600.0
-# Of the time after which producers' states expire: ids are young for the rest of it at least.
+# Share of producer.id.expiration.ms: an id stays young for at least the rest of it.
 _HOLD_SHARE: Final = 1 / 24
 
 
 class ProducerIds:
-    """This gateway's block of producer ids.
-
-    hold_seconds: how long ids of one are given out.
-    """
+    """This gateway's block of producer ids.  hold_seconds: how long ids of one block are given out."""
 
     def __init__(self, coordinator: Coordinator, hold_seconds: float = MAX_HOLD_SECONDS) -> None:
         self._coordinator = coordinator
@@ -51,17 +48,17 @@ class ProducerIds:
         self._reserving = trio.Lock()
 
     async def take(self) -> int:
-        """Return a producer id nobody has had.
+        """Return a producer id that was never used.
 
         Raises:
           CoordinatorUnavailable: no block could be reserved.
-          ProposalFailed: there are none left.
+          ProposalFailed: no id is left.
         """
         if not self._has_one:
             async with self._reserving:
                 if not self._has_one:
                     await self._reserve()
-                return self._give()  # however long that took
+                return self._give()  # however long the reservation took
         return self._give()
 
     @property
@@ -79,7 +76,7 @@ class ProducerIds:
 
 
 def hold_seconds(expiration_ms: int) -> float:
-    """Return how long ids of a block may be given out where states expire after so long."""
+    """Return how long ids of a block may be given out, for an expiration of states in ms."""
     return min(MAX_HOLD_SECONDS, expiration_ms / 1000 * _HOLD_SHARE)
 
 

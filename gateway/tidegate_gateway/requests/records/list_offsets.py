@@ -1,7 +1,7 @@
 """ListOffsets: versions 1-11.
 
-All is answered once the replica is proven to be at the log's end: what was acknowledged anywhere
-before the request came is in the answer.  By time it is exact to the record (time_search.py).
+The answer waits until the replica is proven to be at the log's end: it covers all records that any
+gateway acknowledged before the request.  A search by time is exact to the record (time_search.py).
 
 Differs from Kafka: nothing is tiered, so earliest local (-4) is earliest, and latest tiered (-5)
 and earliest pending upload (-6) are -1, as in Kafka without remote storage.
@@ -59,7 +59,7 @@ _SINCE: Final = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-# What time or a person mends while the client asks again.
+# Errors that time or a person mends while the client repeats the request.
 _PASSING: Final = (NoSuchObject, StoreMisconfigured, StoreUnavailable, UnknownVersion)
 _EPOCHS_FROM: Final = 4
 _NO_EPOCH: Final = -1
@@ -70,9 +70,8 @@ _log = structlog.get_logger("tidegate.list_offsets")
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """A question that needs records read: by time, or for the largest time stamp (-3).
-
-    end_offset: the answer must lie below it.
+    """A search that has to read records: by time, or for the largest time stamp (-3). end_offset:
+    the answer must lie below it.
     """
 
     answer: ListOffsetsPartitionResponse
@@ -119,9 +118,8 @@ class ListOffsets:
         return True
 
     async def _search_all(self, searches: Sequence[_Search]) -> None:
-        """Search several partitions at a time; what is not done at the deadline may be asked again.
-
-        Each task takes the next search that nobody took.
+        """Search several partitions at a time; at the deadline the other searches get a retriable
+        error.  Each task takes the next free search.
         """
         if not searches:
             return
@@ -156,7 +154,7 @@ class ListOffsets:
 
 
 class _Answers:
-    """Answers what the state alone can tell; the rest becomes searches."""
+    """Answers from the state alone where it can; other partitions become searches."""
 
     def __init__(
         self, state: ClusterState, request: ListOffsetsRequest, version: int, *, is_proven: bool

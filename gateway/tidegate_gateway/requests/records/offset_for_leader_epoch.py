@@ -1,8 +1,9 @@
 """OffsetForLeaderEpoch: versions 2-4.
 
-The answer is the largest epoch up to the one asked for and where it ends: the present one at the
-high watermark, another where the next began.  By it a consumer notices that a restored log gave
-offsets anew (KIP-320); see state/epochs.py.  An epoch that is not known yet is -1, -1, as in Kafka.
+The answer is the largest epoch up to the requested one, and its end offset: the present epoch ends
+at the high watermark, another where the next one began.  With it a consumer detects that a restored
+log gave offsets again (KIP-320); see state/epochs.py.  An unknown epoch is answered with -1, -1, as
+in Kafka.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ Stage one checks each batch (produce_rules.py) and appends it to the open WAL ob
 of the request; stage two (produce_answers.py) fills the reply slot once all of its batches are
 settled.  One bad batch fails its partition only.
 
-Differs from Kafka: acks=1 waits for the commit like acks=all.  Batches stay as sent; their records
-are looked at only where a topic's settings force it, and then the connection waits for that before
-it reads on, so the order of its batches holds.  A repeat older than its producer's last five
-batches gets DUPLICATE_SEQUENCE_NUMBER where it is certain that it was written.
+Differs from Kafka: acks=1 waits for the commit like acks=all.  Batches stay as sent.  Their records
+are checked only if a topic's settings require it; then the connection reads no further until the
+check is done, so its batches keep their order.  A repeat older than its producer's last five
+batches gets DUPLICATE_SEQUENCE_NUMBER if it was certainly written.
 """
 
 from __future__ import annotations
@@ -59,18 +59,17 @@ from .produce_rules import (
 
 _log = structlog.get_logger("tidegate.produce")
 
-# A client waits about as long by default (request.timeout.ms).
+# About the default of clients' request.timeout.ms.
 ROOM_SECONDS: Final = 30.0
 
-# What it costs to take a batch, in rows (turns.py).
+# The cost of accepting a batch, in rows (turns.py).
 ROWS_A_BATCH: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Received:
-    """A request in stage one: its API version, whose it is, where its bytes lie, who answers it.
-
-    room_by: trio's time until which its batches wait for room.
+    """A request in stage one: its API version, its client, its bytes and its reply.  room_by: trio's
+    time until which its batches wait for room.
     """
 
     version: int
@@ -99,7 +98,7 @@ class Produce:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether clients should turn to others."""
+        """Whether clients should turn to other gateways."""
         coordinator = self.coordinator
         return coordinator.state.gateways.sends_away(coordinator.incarnation)
 
@@ -137,9 +136,8 @@ class Produce:
         pending.stage_one_done(request.timeout_ms)
 
     def _error_here(self) -> tuple[ErrorCode, str] | None:
-        """Return why clients should turn to others: retriable, and they look for the leader anew.
-
-        The metadata name another by then.
+        """Return why clients should turn to other gateways.  The error is retriable; clients look
+        for the leader again, and metadata then names another.
         """
         if self.is_leaving:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway is about to stop"
@@ -187,12 +185,14 @@ class Produce:
         received.pending.add(token)
         self.on_topic_bytes(topic.name, len(batch))
         received.peer.produced_bytes += len(batch)
-        # From here on the open object refers to the arena, whatever becomes of the connection.
+        # From here on the open object refers to the arena, even if the connection ends.
         self.writer.pin(received.arena)
         self.writer.append(topic.topic_id, data.index, batch, batch_header, token)
 
     async def _wait_for_room(self, deadline: float) -> None:
-        """See WalWriter.wait_for_room; a store or log that is away holds nobody up for ever."""
+        """See WalWriter.wait_for_room; while store or log is away, the wait ends at the
+        deadline.
+        """
         with trio.move_on_at(deadline):
             await self.writer.wait_for_room()
         if not self.writer.has_room:

@@ -22,15 +22,17 @@ _REFUSAL_CODES = {
     Refusal.STALE_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
     Refusal.OUT_OF_ORDER_SEQUENCE: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     Refusal.DUPLICATE_SEQUENCE: ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
-    # No offset is left for it, and trying again gives it none.
+    # The partition has no offset left, so a retry cannot succeed.
     Refusal.OFFSETS_RUN_OUT: ErrorCode.INVALID_RECORD,
-    # Nothing was written and nothing will be: the client may send the batch again.
+    # The batch was not written and will not be: the client may send it again.
     Refusal.ABANDONED: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
 
 
 class Pending:
-    """A request whose batches are on their way; answered once, when all are settled or in time."""
+    """A request whose batches are being committed; answered once, when all are settled or time is
+    over.
+    """
 
     __slots__ = (
         "_connection",
@@ -61,34 +63,34 @@ class Pending:
         self.response = ProduceResponse()
 
     def add(self, token: Token) -> None:
-        """One batch more to wait for."""
+        """Count one more unsettled batch."""
         assert self._waiting is not None
         self._waiting.add(token)
 
     def stage_one_done(self, timeout_ms: int) -> None:
-        """All batches have their place; those before the last may be settled already."""
+        """Note that all batches have their place; some may be settled already."""
         self._in_stage_one = False
         if not self._waiting:
             self._answer()
         elif self._slot is not None:
-            # Without an answer (acks=0) there is nobody to tell that it took too long.
+            # With acks=0 the client gets no answer, so no time-out either.
             self._deadlines.add(self, timeout_ms)
 
     def settled(self, token: Token) -> bool:
-        """One batch less; False when the answer has gone out already."""
+        """Count one settled batch; return False if the answer has already gone out."""
         if self._waiting is None:
             return False
         self._waiting.discard(token)
         return True
 
     def answer_if_done(self) -> None:
-        """Send the answer once nothing is waited for, and nothing will be."""
+        """Send the answer once all batches have their place and are settled."""
         if not self._waiting and not self._in_stage_one:
             self._deadlines.remove(self)
             self._answer()
 
     def abort(self) -> None:
-        """Close the connection of who asked."""
+        """Close the connection of the request."""
         self._connection.abort(UNANSWERABLE)
 
     def time_out(self) -> None:
@@ -141,7 +143,7 @@ class Token:
 
 
 def settle_answer(answer: PartitionProduceResponse, outcome: BatchOutcome | None) -> None:
-    """Fill in what became of a partition's batch; None when that is not known in time."""
+    """Fill in the outcome of a partition's batch; None if it is still unknown at the deadline."""
     if outcome is None:
         refuse(answer, ErrorCode.REQUEST_TIMED_OUT, "")
     elif outcome.refusal is None:

@@ -1,12 +1,12 @@
-"""Produce as nearly all requests are, as cheaply as it can be done.
+"""The fast path of Produce, for nearly all requests.
 
-Only requests of which every batch is accepted by the rules (produce_rules.py), and is stored as it
-came, are taken; any other is left to produce.py, untouched, which asks the same rules and answers
-their errors.  So nothing is refused here, and nothing is accepted here that is not accepted there.
+It takes a request only if the rules (produce_rules.py) accept every batch and store it as sent.
+Any other request goes untouched to produce.py, which asks the same rules and answers their errors.
+So the fast path refuses nothing, and accepts only what produce.py accepts.
 
-Stage one (see produce.py) never waits, which spares it all coroutines.  A client that sends one
-partition a request, as librdkafka does, sends the same bytes again and again up to the length of
-the records: those were looked at once, and are a key in a table of routes.
+Stage one (see produce.py) never waits, so it needs no coroutine.  A client that sends one partition
+a request, as librdkafka does, repeats the same bytes up to the length of the records.  These bytes
+are parsed once, and are then a key in a table of routes.
 """
 
 from __future__ import annotations
@@ -46,18 +46,19 @@ from .produce import Produce
 from .produce_answers import UNANSWERABLE, settle_answer
 from .produce_rules import ANSWERED_ACKS, accepted_header, find_topic, writable_topic
 
-# Room is looked for once a request: a larger one could make an object much larger than it may be.
+# Room is checked once a request: a larger request could make an object much too large.
 MAX_FRAME_BYTES: Final = 2 << 20
 MAX_PARTS: Final = 500
 MAX_ROUTES: Final = 10_000
 MAX_ROUTE_BYTES: Final = 500
 _PRODUCE: Final = ApiKey.PRODUCE
-# API key and version together, correlation id; what follows does not change with each request.
+# API key and version together, then the correlation id; the bytes after it repeat from request to
+# request.
 _HEAD = Struct(">ii")
 
 
 class _Route:
-    """What requests that begin with the same bytes have in common."""
+    """The shared facts of requests that begin with the same bytes."""
 
     __slots__ = ("head", "index", "key", "reply", "settings", "timeout_ms", "topic", "version")
 
@@ -74,7 +75,9 @@ class _Route:
 
 
 class _Lone:
-    """A request of one batch, on its way; answered once, when it is settled or in time."""
+    """A request of one batch that is being committed; answered once, when it is settled or time is
+    over.
+    """
 
     __slots__ = ("_connection", "_correlation_id", "_path", "_route", "_slot")
 
@@ -141,7 +144,7 @@ class _Token:
 
 
 class _Request:
-    """A request of several batches; answered once, when all are settled or in time."""
+    """A request of several batches; answered once, when all are settled or time is over."""
 
     __slots__ = ("_connection", "_has_failed", "_path", "_plain", "_slot", "_tokens", "_waiting")
 
@@ -155,18 +158,18 @@ class _Request:
         self._tokens: list[_Token] = []
 
     def abort(self) -> None:
-        """Close the connection of who asked."""
+        """Close the connection of the request."""
         self._connection.abort(UNANSWERABLE)
 
     def token(self) -> _Token:
-        """One batch more to wait for."""
+        """Count one more unsettled batch."""
         token = _Token(self)
         self._tokens.append(token)
         self._waiting += 1
         return token
 
     def settled(self, outcome: BatchOutcome) -> None:
-        """One batch less to wait for."""
+        """Count one settled batch."""
         self._waiting -= 1
         if outcome.refusal is not None:
             self._has_failed = True
@@ -206,7 +209,7 @@ class _Request:
 def _response(
     topics: list[tuple[TopicKey, list[Part]]], outcomes: list[BatchOutcome | None]
 ) -> ProduceResponse:
-    """Return an answer in which something failed."""
+    """Return an answer with at least one error."""
     rest = iter(outcomes)
     response = ProduceResponse()
     for key, parts in topics:
@@ -239,7 +242,9 @@ class PlainProducePath:
         self.deadlines = produce.deadlines
 
     def start(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
-        """Take the request in a frame, or leave it alone and return False."""
+        """Take the request in a frame; return False, and change nothing, if produce.py must take
+        it.
+        """
         if len(frame) > MAX_FRAME_BYTES or not self._produce.writer.has_room:
             return False
         coordinator = self._produce.coordinator
@@ -281,7 +286,7 @@ class PlainProducePath:
         self._learn(connection, frame, plain, batches[0][0])
         request = _Request(self, plain, connection)
         produce = self._produce
-        # From here on the open object refers to the arena, whatever becomes of the connection.
+        # From here on the open object refers to the arena, even if the connection ends.
         produce.writer.pin(arena)
         for topic, partition, batch, header in batches:
             produce.on_topic_bytes(topic.name, len(batch))
@@ -293,7 +298,7 @@ class PlainProducePath:
     def _batches(
         self, plain: PlainProduce, frame: memoryview
     ) -> list[tuple[Topic, int, memoryview, BatchHeader]] | None:
-        """Return the batches with their topics, or None when any is not fine."""
+        """Return the batches with their topics; None if the rules refuse any."""
         produce, version = self._produce, plain.version
         now_ms = produce.now_ms()
         found: list[tuple[Topic, int, memoryview, BatchHeader]] = []
@@ -317,7 +322,7 @@ class PlainProducePath:
     def _learn(
         self, connection: Connection, frame: memoryview, plain: PlainProduce, topic: Topic
     ) -> None:
-        """Remember what this request begins with, for the next one like it."""
+        """Remember the first bytes of this request, for the next request with the same."""
         topics = plain.topics
         if len(topics) > 1 or len(topics[0][1]) > 1:
             return

@@ -1,8 +1,7 @@
 """Which produced batches are accepted: plain code that both produce paths call.
 
 produce.py answers a refused batch with its error.  produce_fast_path.py leaves a request with a
-refused batch to produce.py.  Records are looked at elsewhere, where settings force it
-(record_checks.py).
+refused batch to produce.py. record_checks.py checks records, if settings require it.
 """
 
 from __future__ import annotations
