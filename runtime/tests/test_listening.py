@@ -1,4 +1,4 @@
-"""Listening and accepting: bounds, and what does not end it."""
+"""Listening and accepting: bounds, and errors that do not end the loop."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def accepting(
 
 
 async def greet(accepted: socket.socket) -> None:
-    """Say hello, and stay until the client goes."""
+    """Send hello, and stay until the client disconnects."""
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
     await stream.send_all(b"hello")
     await stream.receive_some(1)
@@ -141,7 +141,7 @@ async def test_closing_a_listener_refuses_new_clients_and_keeps_the_others(
 
 
 async def test_accepting_ends_when_the_listener_is_closed() -> None:
-    """Or the next socket with that number would seem to be waited for already."""
+    """Else Trio's waiter would wait on a reused descriptor."""
     listener = open_listener(ANY_PORT)
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
@@ -178,7 +178,7 @@ async def test_a_client_that_connects_before_listening_is_refused(host: str) -> 
 
 
 def test_the_second_socket_to_listen_on_a_shared_port_gets_an_error() -> None:
-    """While neither listens, a system lets both have it: restarts need that."""
+    """While neither listens, the system lets both bind the port: restarts need that."""
     first = bind_listener(ANY_PORT)
     second = bind_listener(first.address)
     try:

@@ -1,4 +1,4 @@
-"""Which warnings of trouble that lasts are worth a line."""
+"""Which warnings of lasting trouble are worth a line."""
 
 from __future__ import annotations
 

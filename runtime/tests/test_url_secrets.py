@@ -1,4 +1,4 @@
-"""A URL is shown as it was given, less its secrets."""
+"""A URL is shown as given, without its secrets."""
 
 import pytest
 

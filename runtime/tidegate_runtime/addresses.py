@@ -15,9 +15,8 @@ _HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/]*):(?P<port>\d+)
 
 @dataclass(frozen=True, slots=True)
 class ListenerAddress:
-    """Where to listen, or what to advertise.  host: "" for everywhere; without [] for IPv6.
-
-    port: 0 for any that is free.
+    """An address to listen at or to advertise.  host: "" for all interfaces; without [] for IPv6.
+    port: 0 for any free one.
     """
 
     name: str
@@ -26,10 +25,8 @@ class ListenerAddress:
 
 
 def host_port(name: str, text: str) -> tuple[str, int]:
-    """Read `host:port`, the value of the setting `name`.
-
-    Raises:
-      SettingsError: it is something else.
+    """Read `host:port`, the value of the setting `name`.  Raises:
+    SettingsError: the text has another form.
     """
     found = _HOST_PORT.fullmatch(text)
     if found is None or int(found["port"]) > MAX_PORT:
@@ -43,5 +40,5 @@ def url_host(host: str) -> str:
 
 
 def with_port(address: ListenerAddress, port: int) -> ListenerAddress:
-    """Return the address with the port that was really bound."""
+    """Return the address with the bound port."""
     return replace(address, port=port)

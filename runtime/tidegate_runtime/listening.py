@@ -1,13 +1,13 @@
 """Listening sockets, and the loop that accepts from them.
 
-Sockets are bound before anything else is started, so that a port in use is known at once and port 0
-has become a number before the gateway says where it is.  Listening begins with accepting: a client
-that is refused goes on to another gateway, one that is let in and not answered waits for long.
+Sockets are bound before anything else starts, so that a port in use is known at once, and port 0 is
+a number before the gateway advertises it.  Listening begins together with accepting: a refused
+client turns to another gateway, but a connected client without an answer waits for long.
 
-The loop survives what a listening socket can say: a peer that is gone already (ECONNABORTED and the
-network errors Linux passes on through accept), and a process or machine out of file descriptors or
-memory, where it pauses.  At max.connections it stops accepting, and clients wait in the kernel's
-backlog, as they do at Kafka's.
+The loop survives the errors of a listening socket: a peer that has already gone (ECONNABORTED and
+the network errors that Linux passes on through accept), and a process or machine without free file
+descriptors or memory, where it pauses.  At max.connections it stops accepting, and clients wait in
+the kernel's backlog, as they do at Kafka's.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from tidegate_runtime.addresses import ListenerAddress, url_host, with_port
 _log = structlog.get_logger("tidegate.server")
 
 BACKLOG: Final = 1024
-# One listener may not hold up the others, however many clients knock at once.
+# One listener must not delay the others, however many clients connect at once.
 ACCEPTS_A_TURN: Final = 64
 OUT_OF_RESOURCES_SECONDS: Final = 0.1
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _NOT_OURS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP, errno.EFAULT})
 
 Serve = Callable[[socket.socket], Awaitable[None]]
-"""Serves an accepted socket, and closes it, whatever happens."""
+"""Serves an accepted socket, and closes it in any case."""
 
 
 class CannotListen(Exception):
-    """An address cannot be listened at.  The text says which, and why."""
+    """The process cannot listen at an address.  The text says which, and why."""
 
 
 class PortInUse(CannotListen):
-    """Another program listens there.  Say how to choose another port."""
+    """Another program listens there.  Tell the user how to choose another port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Listener:
     sockets: tuple[socket.socket, ...]
 
     def listen(self) -> None:
-        """Let clients connect; somebody is to accept them from now on.
+        """Let clients connect; the caller accepts them from now on.
 
         Raises:
           PortInUse: another program bound the port, too, and listens there.
@@ -66,10 +66,10 @@ class Listener:
             raise _cannot_listen(self.address, error) from error
 
     def close(self) -> None:
-        """Stop listening; the kernel refuses what comes from now on."""
+        """Stop listening; the kernel refuses later connections."""
         for each in self.sockets:
             if each.fileno() >= 0:
-                # Whoever waits here would else be taken to wait for the next socket of that number.
+                # Else Trio's waiter would wait on a reused descriptor.
                 if trio.lowlevel.in_trio_run():
                     trio.lowlevel.notify_closing(each)
                 each.close()
@@ -87,7 +87,7 @@ class ConnectionSlots:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether no connection may be accepted now."""
+        """Return whether no connection may be accepted now."""
         return self.used >= self._maximum
 
     async def wait_free(self) -> None:
@@ -98,7 +98,7 @@ class ConnectionSlots:
             await self._freed.wait()
 
     def take(self, host: str) -> bool:
-        """Take a slot for a connection from host; False when that address has too many."""
+        """Take a slot for a connection from host; return False if that address has too many."""
         if self._used[host] >= self._maximum_per_address:
             return False
         self._used[host] += 1
@@ -116,7 +116,7 @@ class ConnectionSlots:
 
 
 def open_listener(address: ListenerAddress) -> Listener:
-    """Bind and listen, for whoever accepts at once.
+    """Bind and listen; the caller accepts at once.
 
     Raises:
       PortInUse, CannotListen: see bind_listener.
@@ -131,10 +131,10 @@ def open_listener(address: ListenerAddress) -> Listener:
 
 
 def bind_listener(address: ListenerAddress) -> Listener:
-    """Bind all addresses of a host: IPv4 and IPv6.  Who connects is refused until listen().
+    """Bind all addresses of a host: IPv4 and IPv6.  Clients are refused until listen().
 
     Raises:
-      PortInUse: somebody listens there.
+      PortInUse: another process listens there.
       CannotListen: no such host, or not allowed.
     """
     opened: list[socket.socket] = []
@@ -180,7 +180,7 @@ def _bind(family: int, host: str, port: int) -> socket.socket:
     """Do what socket.create_server does, but for listening."""
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # Or a restart would wait for what is left of old connections.
+        # Else a restart would wait for the last packets of old connections.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             takes_ipv4 = host == "::" and socket.has_dualstack_ipv6()
@@ -205,7 +205,7 @@ def _cannot_listen(address: ListenerAddress, error: OSError | UnicodeError) -> C
 
 
 async def accept_forever(listener: Listener, serve: Serve, slots: ConnectionSlots) -> None:
-    """Serve what comes in, a task for each connection, until cancelled.
+    """Serve connections, each in a task, until cancelled.
 
     Connections live in a nursery of this call, so cancelling it ends them too; `Listener.close`
     ends only the accepting.
@@ -232,7 +232,7 @@ async def _accept_from(
 def _accept_some(
     listening: socket.socket, serve: Serve, slots: ConnectionSlots, nursery: trio.Nursery
 ) -> None:
-    """Accept what waits; raises OSError for what accept() says."""
+    """Accept the waiting connections; raises the OSError of accept()."""
     for _ in range(ACCEPTS_A_TURN):
         if slots.is_full:
             return
@@ -254,7 +254,7 @@ async def _serve_one(
     try:
         await serve(accepted)
     except Exception:
-        # A bug met by one client costs that client its connection, and nobody else anything.
+        # A bug costs only its client's connection.
         _log.exception("a connection ended with an error", peer=host)
     finally:
         accepted.close()
@@ -262,12 +262,12 @@ async def _serve_one(
 
 
 async def _after_error(listening: socket.socket, error: OSError) -> None:
-    """Accepting failed; return when it may be tried again."""
+    """Wait after an error of accept(); return when it may be tried again."""
     if error.errno in _OUT_OF_RESOURCES:
         _log.error("cannot accept connections for now", error=error.strerror)
         await trio.sleep(OUT_OF_RESOURCES_SECONDS)
     elif error.errno in _NOT_OURS and listening.fileno() >= 0:
         raise error
     else:
-        # The peer is gone already; accept(2) says to treat these like "try again".
+        # The peer has already gone; accept(2) says to treat these errors like "try again".
         await trio.lowlevel.checkpoint()

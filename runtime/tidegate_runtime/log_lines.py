@@ -1,7 +1,7 @@
-"""How log lines look: to stderr, readable on a terminal, JSON otherwise.
+"""Formats log lines: to stderr, readable on a terminal, JSON otherwise.
 
-Secrets are masked whatever the level, by the name of their field (CVE-2026-33558); requests' bodies
-are never given to the logger in the first place.
+Secrets are masked at every level, by the name of their field (CVE-2026-33558); the logger never
+gets the body of a request.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def _renderers(as_json: bool) -> list[Processor]:
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(serializer=_json_text),
         ]
-    # Not the rich one: it shows local variables, and with them requests and secrets.
+    # Not the rich formatter: it shows local variables, and with them requests and secrets.
     plain = structlog.dev.plain_traceback
     return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
 
 
 def _json_text(event: object, **_: object) -> str:
-    """A line of JSON; what JSON has no word for is shown as Python would."""
+    """Return a line of JSON; a value without a JSON form is shown as Python's repr."""
     return msgspec.json.encode(event, enc_hook=repr).decode()
 
 

@@ -1,4 +1,4 @@
-"""Metrics as Prometheus text, made in a thread of values that were taken before."""
+"""Metrics as Prometheus text, made in a thread from values that were read before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROCESS = ProcessCollector(registry=None)
 
 
 async def render(metrics: Iterable[Metric]) -> bytes:
-    """Return metrics, and those of the process, as text; only that is done in a thread."""
+    """Return metrics, and those of the process, as text; only the text is made in a thread."""
     return await trio.to_thread.run_sync(_text, list(metrics))
 
 
@@ -27,7 +27,7 @@ def _text(metrics: list[Metric]) -> bytes:
 
 
 class _Snapshot:
-    """Metrics whose values were taken before."""
+    """Metrics whose values were read before."""
 
     def __init__(self, metrics: list[Metric]) -> None:
         self._metrics = metrics

@@ -1,4 +1,4 @@
-"""Trouble that lasts: told when it begins, when it changes, and now and then in between."""
+"""Lasting trouble: logged when it begins, when it changes, and at intervals."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _NUMBERS: Final = re.compile(r"\d+(\.\d+)?(ns|µs|ms|s)?")
 
 
 class SaidAgain:
-    """Tells which of the same warnings, made at each try, are worth a line.
+    """Decides which of the same warnings, one for each try, are worth a line.
 
-    Numbers, with units of time, are no change: many texts say how long a try took.
+    A text that differs only in numbers and units of time is unchanged: many texts hold the duration
+    of a try.
     """
 
     def __init__(self) -> None:
@@ -22,10 +23,10 @@ class SaidAgain:
         self._at = -inf
 
     def is_due(self, text: str, now: float) -> bool:
-        """Tell whether to say it now; it is taken for said then.
+        """Return whether to log it now; then it counts as logged.
 
         Args:
-          now: seconds on a clock that never goes back.
+          now: seconds on a monotonic clock.
         """
         text = _NUMBERS.sub("#", text)
         if text == self._text and now - self._at < AGAIN_SECONDS:

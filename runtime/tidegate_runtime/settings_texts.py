@@ -1,6 +1,6 @@
 """Settings as texts by name: the readers of TOML, server.properties and `name=value`.
 
-Plain functions from text to a table; what the texts mean is for others to say.
+Plain functions from text to a table; callers interpret the values.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def read_properties(content: str, source: str) -> Texts:
 
 
 def _logical_lines(content: str) -> Iterator[str]:
-    """Join continued lines; drop comments and empty ones."""
+    """Join continued lines; drop comments and empty lines."""
     started = ""
     for natural in content.splitlines():
         line = natural.lstrip(" \t\f")

@@ -1,4 +1,4 @@
-"""Places as a person reads them: folders, stores and logs, without secrets."""
+"""Names of folders, stores and logs for people, without secrets."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .url_secrets import without_secrets
 
 
 def shown_path(path: Path | None) -> str:
-    """Return a folder as one would type it."""
+    """Return a folder as a user would type it."""
     if path is None:
         return ""
     return str(path) if path.is_absolute() else f"./{path}"
 
 
 def shown_store(url: str) -> str:
-    """Say where objects are, without what must not be shown."""
+    """Return the place of the objects, without secrets."""
     parts = urlsplit(without_secrets(url))
     if parts.scheme == "memory":
         return "memory"
@@ -28,9 +28,8 @@ def shown_store(url: str) -> str:
 
 
 def shown_log(url: str) -> str:
-    """Say where the metadata log is, without what must not be shown.
-
-    It is not its URL: for that see without_secrets().
+    """Return the place of the metadata log, without secrets.  The text is not its URL: for that see
+    without_secrets().
     """
     scheme, _, rest = without_secrets(url).partition(":")
     if scheme == "memory":

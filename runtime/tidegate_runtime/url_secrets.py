@@ -1,10 +1,10 @@
-"""The secrets of a URL, which must not be shown or stored, and the URL without them.  Pure.
+"""Removes the secrets of a URL, which must not be shown or stored.  Pure.
 
-Only this module decides that, for the URLs of metadata logs and object stores alike.  The stripped
-URL opens the same log if the password is given in another way: user and parameters stay, since
-dropping one (sslmode, sslrootcert) would weaken the connection silently.
+Only this module decides which parts are secret, for the URLs of metadata logs and object stores.
+The stripped URL opens the same log if the password is given in another way: user and parameters
+stay, since dropping one (sslmode, sslrootcert) would weaken the connection silently.
 
-A password may hold characters that would end it: in doubt, more is stripped.
+A password may hold characters that seem to end it: in doubt, more is stripped.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import re
 from typing import Final
 from urllib.parse import quote, unquote
 
-# Their URLs are paths, in which any character is one of a name.
+# The URLs of these schemes are paths, in which any character belongs to a name.
 _OF_FILES: Final = ("file", "memory", "sqlite")
 # Everything before the @ is a token.
 _OF_TOKENS: Final = ("http", "https")
 _SECRET: Final = re.compile(
     r"passw|passphrase|secret|token|credential|signature|(access|account|client|server)_?key|^sig$"
 )
-# They name where the secret is.
+# They name the place of the secret.
 _WHERE_IT_IS: Final = re.compile(r"(file|path)$")
 _HOSTS: Final = re.compile(r"([^:\[\]]*|\[[^\[\]]*\])(:\d*)?(,([^:\[\]]*|\[[^\[\]]*\])(:\d*)?)*")
 
 
 def without_secrets(url: str) -> str:
-    """Return the URL as it was given, less passwords and tokens."""
+    """Return the given URL without passwords and tokens."""
     scheme, colon, rest = url.partition(":")
     if not colon or scheme in _OF_FILES:
         return url

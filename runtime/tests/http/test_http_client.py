@@ -1,4 +1,4 @@
-"""The HTTP client: what it keeps, what it gives up, and that it repeats nothing."""
+"""The HTTP client: connections that it keeps or closes; it repeats no request."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 
 
 class Counting:
-    """Answers with the body, and counts; `/slow` takes an hour."""
+    """Answers with the body, and counts requests; `/slow` takes an hour."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -140,7 +140,7 @@ async def test_a_closed_client_ends_its_calls(autojump_clock: MockClock) -> None
 
 
 async def answered_with(sent: bytes, *, calls: int = 1) -> HttpAnswer:
-    """What the client makes of these bytes, sent by a server that reads nothing."""
+    """Return the client's result for these bytes of a server that reads nothing."""
 
     async def connect() -> trio.abc.Stream:
         ours, theirs = memory_stream_pair()

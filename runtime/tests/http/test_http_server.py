@@ -1,4 +1,4 @@
-"""The HTTP server: what it understands, what it refuses, and whom it lets go."""
+"""The HTTP server: requests that it answers, refuses, or disconnects."""
 
 import re
 from functools import partial
@@ -20,7 +20,7 @@ async def echo(request: HttpRequest) -> HttpAnswer:
 
 
 async def answers(sent: bytes, handle: Handle = echo) -> bytes:
-    """All that a client gets that sends this, and then nothing."""
+    """Return all bytes that a client gets that sends this, and then nothing."""
     async with memory_server(handle) as server:
         stream = await server.connect()
         assert isinstance(stream, trio.StapledStream)
@@ -180,7 +180,7 @@ async def test_an_answer_that_is_no_http_closes(autojump_clock: MockClock) -> No
 async def test_the_body_of_a_stranger_is_not_read(
     framing: str, body: str, autojump_clock: MockClock
 ) -> None:
-    """The answer comes though the body does not; then the connection ends."""
+    """The answer arrives without the body; then the connection ends."""
 
     def is_known(head: HttpRequest) -> bool:
         return head.header("X-One") == "secret"
@@ -205,7 +205,7 @@ async def test_the_body_of_a_stranger_is_not_read(
 async def test_the_rest_of_a_refused_request_is_read_before_the_connection_ends(
     autojump_clock: MockClock,
 ) -> None:
-    """Closed before that it would be reset, and the answer lost."""
+    """If the server closed earlier, the connection would be reset and the answer lost."""
     ours, theirs = memory_stream_pair()
     calls: list[str] = []
 

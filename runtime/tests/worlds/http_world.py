@@ -1,4 +1,4 @@
-"""An HTTP server in memory, as the tests of HTTP and of what speaks it have it."""
+"""An HTTP server in memory, for the tests of HTTP and of its users."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,1 +1,1 @@
-"""A small HTTP/1.1 on h11 and Trio, over streams that are passed in."""
+"""A small HTTP/1.1 client and server on h11 and Trio, over streams that are passed in."""

@@ -1,9 +1,9 @@
 """An HTTP/1.1 client of one server, with a few connections that are kept and used again.
 
-It repeats nothing. A request is sent at most once, so after `HttpUnavailable` it may have been
-carried out or not: the caller knows whether it may be repeated. To make that rare, a connection is
-used again only within a few seconds (servers close idle ones, and the request would meet that), and
-when one fails all that wait with it are given up: a restarted server has lost them too.
+The client sends a request at most once.  After `HttpUnavailable` the outcome is unknown; the caller
+knows whether it may repeat the request.  To make that rare, a connection is used again only within
+a few seconds, because servers close idle ones; and if one connection fails, all idle ones are
+closed, because a restarted server has lost them, too.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,21 +22,21 @@ _LOST: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
 
 class HttpUnavailable(Exception):
-    """There was no answer, or none that can be used; what was asked may have happened, or may yet.
+    """There was no usable answer; the request may have taken effect, or may still do so.
 
     The text is for a person.
     """
 
 
 class HttpClient:
-    """Calls may be made at once; those over `max_connections` wait, within their time."""
+    """Calls may run concurrently; beyond `max_connections` they wait, within their time."""
 
     def __init__(self, connect: Connect, *, host: str, max_connections: int = 8) -> None:
         """
         Args:
-            connect: opens one more connection; what it raises beside OSError and
-                trio.BrokenResourceError gets out of `call` as it is.
-            host: what the server is called, in requests and in the texts of errors.
+            connect: opens one more connection; `call` passes on its errors other than OSError and
+              trio.BrokenResourceError.
+            host: the server's name, in requests and in error texts.
         """
         self._connect = connect
         self._host = host
@@ -58,9 +58,9 @@ class HttpClient:
         """Send a request and return its answer, whatever the status.
 
         Raises:
-            HttpUnavailable: the server cannot be reached, is lost, or too slow, or its answer is
-                no HTTP or too large.
-            h11.LocalProtocolError: method, target or headers are no HTTP; nothing was sent.
+            HttpUnavailable: the server cannot be reached, disconnects, or is too slow, or its
+            answer is not HTTP or too large. h11.LocalProtocolError: method, target or headers are
+            not HTTP; nothing was sent.
         """
         request = HttpRequest(method, target, headers, body)
         with trio.move_on_after(timeout_seconds):
@@ -116,7 +116,7 @@ class HttpClient:
 
 
 class _Connection:
-    """One connection, for one exchange after the other."""
+    """One connection, with one exchange after the other."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
@@ -125,14 +125,15 @@ class _Connection:
         self._is_broken = False
 
     async def exchange(self, request: HttpRequest, host: str, max_answer_bytes: int) -> HttpAnswer:
-        """Send, and read what comes back.
+        """Send a request, and read its answer.
 
         Raises: `_LOST`, h11.RemoteProtocolError.
         """
         try:
             await self.stream.send_all(self._sent(request, host))
         except trio.BrokenResourceError:
-            # A server that refuses early closes before it has read all: its answer may be here.
+            # A server that refuses early closes before it has read the whole body; its answer may
+            # have arrived.
             self._is_broken = True
         return await self._answer(max_answer_bytes)
 
@@ -175,8 +176,8 @@ class _Connection:
         return event
 
     def can_go_on(self) -> bool:
-        """Whether another exchange may follow; makes ready for it."""
-        # Bytes that nobody asked for would be taken for the next answer.
+        """Prepare for another exchange; return whether one may follow."""
+        # Unexpected bytes would be read as the next answer.
         unasked, has_ended = self._http.trailing_data
         if unasked or has_ended or self._is_broken:
             return False
@@ -196,5 +197,5 @@ def _answer(head: h11.Response, body: bytes) -> HttpAnswer:
 
 
 def _why(error: BaseException) -> str:
-    """What a person can act on: TLS says it one level down."""
+    """Return the cause that a person can act on: TLS wraps it one level down."""
     return str(error.__cause__ or error) or type(error).__name__

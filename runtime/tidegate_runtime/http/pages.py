@@ -31,14 +31,14 @@ class Pages(Protocol):
     """What a process answers over HTTP."""
 
     async def answer(self, method: str, target: str) -> Answer:
-        """Answer a request; a query behind the path is ignored."""
+        """Answer a request; a query after the path is ignored."""
         ...
 
 
 async def answer_from(
     pages: Mapping[str, Callable[[], Awaitable[Answer]]], method: str, target: str
 ) -> Answer:
-    """Answer with the page of a path; all of them can only be read."""
+    """Answer with the page of a path; all pages are read only."""
     page = pages.get(target.partition("?")[0])
     if page is None:
         return Answer(404, "not found; there are: " + " ".join(pages) + "\n")

@@ -1,8 +1,8 @@
 """One connection of an HTTP/1.1 server: requests in, one answer each, in order.
 
-h11 decides what the bytes mean; this file moves them, with a bound on every request and a deadline
-on every wait but the handler's own: an answer may be slow on purpose (a long poll). A client that
-speaks badly is told so, if it can still hear it, and is let go.
+h11 parses the bytes; this file moves them.  Every request has a bound, and every wait a deadline
+except the handler's own: an answer may be slow on purpose (a long poll).  A client that breaks the
+protocol gets an error, if it can still read it, and is disconnected.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ Handle = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 TakesBody = Callable[[HttpRequest], bool]
 
 MAX_HEAD_BYTES: Final = 16 * 1024
-_RECEIVE_BYTES: Final = 16 * 1024  # h11 bounds only a head that did not come at once
+_RECEIVE_BYTES: Final = 16 * 1024  # h11 bounds only a head that arrives in parts
 _ANSWER_SECONDS: Final = 30.0
 _LINGER_SECONDS: Final = 1.0
 _LINGER_RECEIVES: Final = 16
@@ -44,14 +44,15 @@ async def serve_http(
     idle_seconds: float = 75.0,
     request_seconds: float = 30.0,
 ) -> None:
-    """Answer the requests of one connection, and close it. Nothing but a cancellation gets out.
+    """Answer the requests of one connection, and close it.  Raises nothing but a cancellation.
 
     Args:
-        handle: must end by itself; a client that goes away does not end it. What it raises is
-            logged and answered with 500.
-        max_body_bytes: a larger body is answered with 413, before it is read where it says so.
-        takes_body: tells by a request's head whether its body is read. Where not, as of a
-            stranger, `handle` gets the request without it, to refuse it, and the connection ends.
+        handle: must end by itself, even if the client disconnects.  Its errors are logged and
+          answered with 500.
+        max_body_bytes: a larger body is answered with 413, before it is read if its length is
+          declared.
+        takes_body: decides by a request's head whether its body is read.  If not, as for an unknown
+          client, `handle` gets the request without a body, to refuse it, and the connection ends.
         idle_seconds: the longest wait for the first byte of a request.
         request_seconds: the longest wait for the rest of it.
     """
@@ -65,7 +66,7 @@ async def serve_http(
     except h11.RemoteProtocolError as error:
         await connection.refuse(error)
     except (*_GONE, trio.TooSlowError):
-        pass  # nobody is left to tell, or nobody who listens
+        pass  # the client is gone, or does not read
     except (h11.LocalProtocolError, UnicodeEncodeError):  # the second of a header
         _log.exception("an answer that was no HTTP could not be sent")
     finally:
@@ -82,7 +83,7 @@ class _Connection:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
     async def begins(self, idle_seconds: float) -> bool:
-        """Whether a request begins; False when the client ends, or is silent for too long."""
+        """Return whether a request begins; False if the client closes or is silent for too long."""
         if self._http.trailing_data[0]:
             return True
         with trio.move_on_after(idle_seconds):
@@ -92,7 +93,9 @@ class _Connection:
         return False
 
     async def request(self) -> HttpRequest | None:
-        """Return the request that began, with its body if that is taken; None at the end."""
+        """Return the request that began, with its body if takes_body accepts it; None at the
+        end.
+        """
         head: h11.Request | None = None
         body = bytearray()
         while True:
@@ -115,7 +118,7 @@ class _Connection:
             raise h11.RemoteProtocolError("the body is too large", error_status_hint=_TOO_LARGE)
 
     async def _go_on(self) -> None:
-        """Say that the body is welcome, to a client that waits for it."""
+        """Send "100 Continue" to a client that waits for it."""
         if self._http.they_are_waiting_for_100_continue:
             go_on = h11.InformationalResponse(status_code=100, headers=[])
             await self._stream.send_all(self._http.send(go_on) or b"")
@@ -128,7 +131,7 @@ class _Connection:
     async def answer(self, request: HttpRequest, handle: Handle) -> bool:
         """Answer; return whether another request may follow."""
         answer = await _handled(request, handle)
-        is_last = self._http.their_state is h11.SEND_BODY  # its body was not taken
+        is_last = self._http.their_state is h11.SEND_BODY  # its body was not read
         if is_last:
             answer = replace(answer, headers=(*answer.headers, _CLOSE))
         try:
@@ -154,7 +157,7 @@ class _Connection:
             await self._stream.send_all(b"".join(part or b"" for part in parts))
 
     async def refuse(self, error: h11.RemoteProtocolError) -> None:
-        """Say that a request was none, if that can still be said."""
+        """Answer a malformed request with an error, if the connection still permits it."""
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
         status = error.error_status_hint or 400
@@ -168,7 +171,9 @@ class _Connection:
             return
 
     async def _linger(self) -> None:
-        """Take what the client still sends: closing before that would reset the answer away."""
+        """Read the rest that the client sends: closing earlier would reset the connection and lose
+        the answer.
+        """
         with trio.move_on_after(_LINGER_SECONDS):
             if isinstance(self._stream, trio.abc.HalfCloseableStream):
                 await self._stream.send_eof()
@@ -181,7 +186,7 @@ async def _handled(request: HttpRequest, handle: Handle) -> HttpAnswer:
     try:
         return await handle(request)
     except Exception:
-        # Only the path: a query may hold what is nobody's business.
+        # Log only the path: a query may hold secrets.
         path = request.target.partition("?")[0]
         _log.exception("a request could not be answered", method=request.method, path=path)
         return HttpAnswer(500, b"internal error; see the log of this server\n")

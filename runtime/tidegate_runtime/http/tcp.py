@@ -1,4 +1,4 @@
-"""Connections to a real server: TCP, and TLS where asked."""
+"""Connections to a real server: TCP, with TLS on request."""
 
 import ssl
 from functools import partial

@@ -1,4 +1,4 @@
-"""What server and client speak of: a request and an answer, whole, with their bodies."""
+"""The values of server and client: a whole request and a whole answer, with their bodies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """`target` is as it was sent: a path and perhaps a query, still percent-encoded."""
+    """`target` is the sent text: a path and perhaps a query, still percent-encoded."""
 
     method: str
     target: str
@@ -33,7 +33,7 @@ def _nothing() -> None:
 class HttpAnswer:
     """`headers` are those beside the type and length of the body.
 
-    A server calls `on_sent` once, when the body was sent or could not be.
+    A server calls `on_sent` once, after the body was sent or failed to be.
     """
 
     status: int

@@ -1,1 +1,1 @@
-"""Requests about the cluster: versions, metadata, features, rights."""
+"""Requests about the cluster: versions, metadata, features, ACLs."""

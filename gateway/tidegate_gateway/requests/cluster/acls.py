@@ -1,8 +1,8 @@
-"""DescribeAcls, CreateAcls, DeleteAcls: versions 1-3, where there is no authorizer.
+"""DescribeAcls, CreateAcls, DeleteAcls: versions 1-3, without an authorizer.
 
-There is none yet, so all answer SECURITY_DISABLED, as Kafka does without one; what is asked for is
-not looked at.  Tools know that answer: MirrorMaker 2 goes on without ACLs, where it calls an API
-that is not offered an error at every round.
+Tidegate has no authorizer yet, so all requests get SECURITY_DISABLED, whatever they ask for, as in
+Kafka without one.  Tools know that answer: MirrorMaker 2 continues without ACLs, but logs an error
+at every round if the API is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tidegate_protocol.messages.describe_acls import DescribeAclsRequest, Descri
 from ...network.call import Call
 
 _CODE: Final = ErrorCode.SECURITY_DISABLED
-_TEXT: Final = "There is no authorizer, so there are no ACLs."
+_TEXT: Final = "Without an authorizer there are no ACLs."
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """ApiVersions: versions 0-4.
 
-The answer is built from the table of handlers, so what is announced is what is served.  One feature
-is finalized (KIP-584), under a name of our own: clients that act on Kafka's names find none of them
-(no transactions, no KIP-848 groups yet), and decision 18 says why `metadata.version` is none of
-ours.  A version above ours is answered in version 0 with UNSUPPORTED_VERSION and the list
-(dispatch.py).
+The answer is built from the table of handlers, so a gateway announces exactly the APIs that it
+serves.  One feature is finalized (KIP-584), under a name of Tidegate's own: clients that act on
+Kafka's names find none of them (no transactions, no KIP-848 groups yet).  Decision 18 says why the
+feature is not called `metadata.version`.  A request above version 4 is answered in version 0 with
+UNSUPPORTED_VERSION and the list (dispatch.py).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ApiVersions:
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
-        """Answer the list; request is None where its version is unknown."""
+        """Answer the list; request is None if its version is unknown."""
         if request is None:
             return self._answer(ErrorCode.UNSUPPORTED_VERSION)
         if call.version >= 3:

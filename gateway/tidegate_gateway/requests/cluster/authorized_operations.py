@@ -1,12 +1,11 @@
-"""What a client may do, as Kafka's bit sets: a bit for each operation's number.
-
-Without ACLs everybody may do everything.
+"""The operations that a client may do, as Kafka's bit sets: a bit for each operation's number.
+Without ACLs every client may do everything.
 """
 
 from __future__ import annotations
 
 NOT_ASKED = -(2**31)
-"""The answer of clients that did not ask, and of versions without the field."""
+"""The answer to clients that did not ask, and to versions without the field."""
 
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = range(3, 9)
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = range(9, 13)

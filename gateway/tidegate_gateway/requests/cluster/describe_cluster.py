@@ -1,7 +1,7 @@
 """DescribeCluster: versions 0-2.
 
-Only brokers can be asked for: gateways have no controllers of their own.  No broker is ever fenced;
-a gateway that is not heard of is gone.
+Only brokers can be described: gateways have no controllers.  No broker is ever fenced; a gateway
+whose lease expired is not listed.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Differs from Kafka: there is no KRaft quorum, but a metadata log that all gateways share.  It is
 shown as one: the gateways of the client's listener are the voters, the controller that Metadata
 names is the leader, and the epoch is 0.  The end of the log is the position of its last entry,
-proven for this answer.  What the other gateways have read is not known here; what is committed is
-in the log for all of them, so all are shown at its end, and when they last read is left open (-1).
+proven for this answer.  A gateway does not know how far the others have read.  Committed entries
+are in the log for all of them, so all are shown at its end, and the time of their last read is -1.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class DescribeQuorumHandler:
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-        """Answer about the metadata log, where it alone is asked for."""
+        """Answer about the metadata log, if the request names only that."""
         asked = [
             (each.topic_name, [row.partition_index for row in each.partitions])
             for each in request.topics

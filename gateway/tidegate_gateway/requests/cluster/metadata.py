@@ -1,18 +1,18 @@
 """Metadata: versions 0-13.
 
 Brokers are the live gateways that advertise the client's listener.  Any of them serves any
-partition; a leader only spreads the load and keeps it in the client's zone (see `placement`).
-Leader epochs change only when a log is restored (state/epochs.py): there is nothing to elect.
+partition; leaders only spread the load and keep it in the client's zone (see `placement`).  Leader
+epochs change only when a log is restored (state/epochs.py): no leader is elected.
 
-Partitions have a tagged field of ours from version 9 on, tag 10000: all gateways of the client's
-zone, the recommended one first; left out where its zone is not known or has none.  Clients that do
-not know the field pass it over (KIP-482); KIP-1163 wants one like it.
+From version 9 on partitions have a tagged field of Tidegate's, tag 10000: all gateways of the
+client's zone, the recommended one first.  It is left out if the client's zone is unknown or has no
+gateway.  Clients skip unknown tags (KIP-482); KIP-1163 proposes a similar field.
 
-A name that is not known here is looked for again after a read of the log's end, then created if the
-client and `auto.create.topics.enable` allow it.  Differs from Kafka: a created topic is in the same
-answer.  (Kafka calls it unknown and creates it afterwards.  A client that takes "unknown" for "no
-partitions", as kafka-go's group readers do, would miss that it came to be a moment later.)  What is
-more than one request may create is answered POLICY_VIOLATION.
+An unknown name is looked up again after a read of the log's end, then created if the client and
+`auto.create.topics.enable` allow it.  Differs from Kafka: a created topic is in the same answer.
+(Kafka calls it unknown and creates it afterwards.  A client that reads "unknown" as "no
+partitions", as kafka-go's group readers do, would miss its creation.) Names beyond the number that
+one request may create get POLICY_VIOLATION.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ class PreparedTopics:
         return prepared
 
     def forget_deleted(self, topic_count: int) -> None:
-        """Drop what is kept of deleted topics once it is much."""
+        """Drop the answers about deleted topics once there are many."""
         if len(self._prepared) > 2 * topic_count + 100:
             self._prepared.clear()
 
     async def _prepare(self, topic: Topic, turns: Turns) -> MetadataResponseTopic:
-        """The topic may grow meanwhile, or go: then it is answered as it was."""
+        """If the topic grows or is deleted meanwhile, it is answered as it was."""
         epochs = [self._partitions[each].leader_epoch for each in topic.partition_numbers]
         placements = await self.view.placements_in_turns(topic, turns)
         partitions: list[MetadataResponsePartition] = []
@@ -130,7 +130,7 @@ class MetadataHandler:
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: MetadataRequest) -> MetadataResponse:
-        """Answer about all topics, or those asked for in their order."""
+        """Answer about all topics, or the requested ones in their order."""
         topics = request.topics
         if topics is None or (not topics and call.version < FIRST_VERSION_WITH_NULL_FOR_ALL):
             prepared = self._prepared_for(call)
@@ -161,7 +161,7 @@ class MetadataHandler:
         return prepared
 
     def _forget_former(self, present: ListenerView) -> None:
-        """Zones may be gone, so what was prepared for them would not be replaced."""
+        """A zone may have no gateway left; its prepared answers would never be replaced."""
         version = present.gateways.version
         for seen, prepared in tuple(self._prepared.items()):
             if prepared.view.gateways.version != version:
@@ -185,7 +185,7 @@ class MetadataHandler:
     ) -> set[str]:
         """Read the log's end if anything is unknown; then create what may be created.
 
-        Return the names that were too much for one request.
+        Return the names beyond the number that one request may create.
         """
         turns = Turns()
         for each in asked:
@@ -201,7 +201,8 @@ class MetadataHandler:
         too_many: set[str] = set()
         for each in asked:
             if each.name and each.topic_id == ZERO_UUID and self._is_unknown(each):
-                # Each has a partition at least: what is more is refused in any case.
+                # Each topic has at least one partition, so names beyond the bound are refused in
+                # any case.
                 if len(topics) == MAX_PARTITIONS_PER_REQUEST and each.name not in topics:
                     too_many.add(each.name)
                 elif each.name not in topics:
@@ -225,14 +226,14 @@ class MetadataHandler:
         return NewTopic(topic_id, name)
 
     def _is_unknown(self, asked: MetadataRequestTopic) -> bool:
-        """Names that no topic can have are not worth a look."""
+        """No topic can have such a name, so the log is not read for it."""
         if asked.topic_id != ZERO_UUID:
             return asked.topic_id not in self._state.topics.by_id
         name = asked.name or ""
         return name not in self._state.topics.by_name and illegal_topic_name(name) is None
 
     async def _all(self, prepared: PreparedTopics) -> list[MetadataResponseTopic]:
-        """Answer about all topics that are still there when it is their turn."""
+        """Answer about all topics that still exist at their turn."""
         turns = Turns()
         by_id = self._state.topics.by_id
         answers: list[MetadataResponseTopic] = []
@@ -249,10 +250,9 @@ class MetadataHandler:
         call: Call,
         too_much: Container[str],
     ) -> list[MetadataResponseTopic]:
-        """Answer all as one view shows them, whatever becomes of the gateways meanwhile.
-
-        What stands twice is answered once, as in Kafka: an answer may be 10,000 times as large as
-        the question.  too_much: names that were more than one request may create.
+        """Answer all as one view shows them, even if gateways change meanwhile.  A repeated name is
+        answered once, as in Kafka: an answer may be 10,000 times as large as the request.
+        too_much: names beyond the number that one request may create.
         """
         turns = Turns()
         answers: list[MetadataResponseTopic] = []
@@ -302,13 +302,13 @@ async def _with_operations(topics: list[MetadataResponseTopic]) -> list[Metadata
 
 
 def _is_too_new(asked: MetadataRequestTopic, version: int) -> bool:
-    """Tell whether what is asked for by its id, or has no name, cannot be in this version."""
+    """Return whether this version cannot hold a topic by its id, or one without a name."""
     is_new = asked.topic_id != ZERO_UUID or asked.name is None
     return is_new and version < FIRST_VERSION_WITH_TOPIC_IDS
 
 
 def _code_of_unknown(name: str, state: ClusterState) -> ErrorCode:
-    """A name that collides with a topic's could not be created either (Kafka answers 17)."""
+    """A name that collides with a topic's cannot be created either (Kafka answers 17)."""
     collides = state.topics.by_collision_key.get(collision_key(name)) is not None
     if collides or illegal_topic_name(name) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -1,8 +1,8 @@
-"""UpdateFeatures: versions 0-2 (KIP-584).  There is one feature: see metadata_versions.py.
+"""UpdateFeatures: versions 0-2 (KIP-584).  The only feature is in events/metadata_versions.py.
 
-Differs from Kafka: the feature is `tidegate.metadata.version`, never falls, and any gateway may be
-asked.  As in Kafka since 4.0 a request is done as a whole or not at all, so the error that counts
-is the one of the whole answer.
+Differs from Kafka: the feature is `tidegate.metadata.version`, it never falls, and any gateway may
+be asked.  As in Kafka since 4.0 a request succeeds or fails as a whole, with one error for the
+whole answer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class UpdateFeaturesHandler:
         Raises:
           CoordinatorUnavailable: the outcome is unknown.
         """
-        # What others raised may not have come here yet.
+        # The replica may not yet know a version that another gateway raised.
         await self.coordinator.catch_up()
         names = [each.feature for each in request.feature_updates]
         if len(set(names)) < len(names):
@@ -67,7 +67,7 @@ class UpdateFeaturesHandler:
         return UpdateFeaturesResponse(error_message=None, results=done)
 
     def _why_not(self, update: FeatureUpdateKey) -> str:
-        """Return what is wrong with an update by itself; "" if nothing is."""
+        """Return the error of an update by itself; "" for none."""
         if update.feature != FEATURE_NAME:
             return f"There is no such feature here; there is {FEATURE_NAME}."
         if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):

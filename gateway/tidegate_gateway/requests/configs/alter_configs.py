@@ -1,4 +1,4 @@
-"""AlterConfigs: versions 0-2.  What is not named goes back to its default.
+"""AlterConfigs: versions 0-2.  A setting that the request does not name returns to its default.
 
 Differs from Kafka: see `rules.configs`.
 """

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: many resources, one answer each."""
+"""The common part of AlterConfigs and IncrementalAlterConfigs: many resources, one answer each."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ...topics.looks import Look, is_config_changed
 
 TOPIC = ResourceType.TOPIC.value
 RESOURCES_PER_PROPOSAL = 8
-"""So many resources fit in an entry even if each has all the configs it may have."""
+"""So many resources fit in a log entry even if each sets all its configs."""
 
 
 async def set_configs(
     coordinator: Coordinator, resources: Sequence[ResourceChange], *, validate_only: bool
 ) -> list[ConfigRefused | None]:
-    """Change resources.  result[i] belongs to resources[i]; one that stands twice is refused.
+    """Change resources. result[i] belongs to resources[i]; a repeated resource is refused.
 
     Raises:
       CoordinatorUnavailable: the outcome is unknown.

@@ -2,13 +2,14 @@
 
 Topics, gateways, groups and client metrics subscriptions; every config with its source, synonyms
 and documentation when asked.  Differs from Kafka: a gateway has Tidegate's own settings, too, and
-no loggers; settings that are the cluster's are shown as they hold, whichever gateway was given them
-(decision 23); min.insync.replicas has its default as Kafka's has without KIP-966, which writes a
-dynamic default of all into the log, and then lets nobody remove it: no leader is elected here.
-Only the gateway itself knows the rest of what was set at its start, so others refuse to tell.
+no loggers; settings of the cluster are shown as they hold, whichever gateway was started with them
+(decision 23).  The default of min.insync.replicas is Kafka's without KIP-966: with it Kafka writes
+a dynamic default into its log that cannot be removed, for the sake of elections, which gateways do
+not have.  Only the gateway itself knows its other static settings, so other gateways refuse to
+describe them.
 
-Four bytes of a request can ask for forty kilobytes of answer, so what stands twice is answered
-once, others get their turn between two resources, and there is a bound.
+Four bytes of a request can ask for forty kilobytes of answer, so a repeated resource is answered
+once, other tasks run between two resources, and the answer is bounded.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class DescribeConfigsHandler:
             shown = list(self._effective(resource))
         except _Refusal as refusal:
             result.error_code = refusal.code
-            # It may quote a name that is as long as a string can be, and must fit one itself.
+            # The text may quote a name of the longest string, and must itself fit into one.
             result.error_message = str(refusal)[:MAX_MESSAGE_CHARACTERS]
             return result
         keys = frozenset(resource.configuration_keys or ())
@@ -187,7 +188,7 @@ def _too_much(resource: DescribeConfigsResource) -> DescribeConfigsResult:
 
 
 def _as_default_of_all(effective: Effective, layers: BrokerLayers) -> Effective:
-    """Show only what is set for all gateways, as Kafka does for the empty name."""
+    """Show only the settings of all gateways, as Kafka does for the empty name."""
     name = effective.definition.name
     value = None if effective.definition.is_sensitive else layers.dynamic_default[name]
     source = Source.DYNAMIC_DEFAULT_BROKER

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: versions 0-1.  Only what is named changes (KIP-339).
+"""IncrementalAlterConfigs: versions 0-1.  Only the named settings change (KIP-339).
 
 Differs from Kafka: see `rules.configs`.
 """

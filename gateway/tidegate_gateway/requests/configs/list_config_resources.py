@@ -1,6 +1,6 @@
 """ListConfigResources: versions 0-1.  Version 0 knows client metrics subscriptions only (KIP-1142).
 
-Topics and gateways are listed whether or not anything is set; groups and subscriptions if there is.
+Topics and gateways are always listed; groups and subscriptions only if they have settings.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ListConfigResourcesHandler:
     async def handle(
         self, call: Call, request: ListConfigResourcesRequest
     ) -> ListConfigResourcesResponse:
-        """No types asked for: all."""
+        """A request without types gets all."""
         if call.version == 0:
             types: tuple[int, ...] = (ResourceType.CLIENT_METRICS.value,)
         else:

@@ -39,9 +39,9 @@ _UNPROVEN: Final = frozenset(
 class Look:
     """See the module's head.
 
-    seen: partition number -> end looked at.  is_doubtful: holds an answer that only a replica at the
-    log's end may give.  moves: how many partitions are to be read elsewhere. _read_up: the number of
-    each partition that has nothing to read; -1 for the others.
+    seen: partition number -> end at the last look.  is_doubtful: holds an answer that only a
+    replica at the log's end may give.  moves: how many partitions are to be read elsewhere.
+    _read_up: the number of each partition that has nothing to read; -1 for the others.
     """
 
     __slots__ = (

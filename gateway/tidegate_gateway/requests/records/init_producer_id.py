@@ -38,7 +38,7 @@ _HOLD_SHARE: Final = 1 / 24
 
 
 class ProducerIds:
-    """This gateway's block of producer ids.  hold_seconds: how long ids of one block are given out."""
+    """This gateway's block of producer ids.  hold_seconds: how long a block is used."""
 
     def __init__(self, coordinator: Coordinator, hold_seconds: float = MAX_HOLD_SECONDS) -> None:
         self._coordinator = coordinator

@@ -68,7 +68,7 @@ ROWS_A_BATCH: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class _Received:
-    """A request in stage one: its API version, its client, its bytes and its reply.  room_by: trio's
+    """A request in stage one: its version, its client, its bytes and its reply.  room_by: trio's
     time until which its batches wait for room.
     """
 

@@ -1,9 +1,9 @@
 """AlterPartitionReassignments: versions 0-1 (KIP-455, KIP-860).
 
-Differs from Kafka: placement follows from the gateways that live (placement.py), and any gateway
-serves any partition.  So a partition has no replicas to move, and what is not shown already is
-refused with a sentence: a script would wait for it for ever (docs/decisions/0027).  None is ever in
-progress, and there is none to cancel.  timeout_ms is ignored.
+Differs from Kafka: placement follows from the live gateways (placement/), and any gateway serves
+any partition.  So a partition has no replicas to move.  An assignment that differs from the shown
+one is refused with a sentence: a script would wait for it for ever (docs/decisions/0027).  No
+reassignment is ever in progress or can be cancelled. timeout_ms is ignored.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ class AlterPartitionReassignmentsHandler:
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """What reassignments are checked against."""
+    """The placement that reassignments are compared with."""
 
     live_node_ids: set[int]
     view: ListenerView
     may_change_factor: bool
 
     def partition(self, topic: Topic | None, asked: ReassignablePartition) -> Refusal:
-        """Return code and text; no error where the client is shown these replicas already."""
+        """Return code and text; no error if the client already sees these replicas."""
         index = asked.partition_index
         if topic is None or not 0 <= index < len(topic.partition_numbers):
             return _refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

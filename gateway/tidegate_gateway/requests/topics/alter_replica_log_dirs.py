@@ -1,8 +1,8 @@
 """AlterReplicaLogDirs: versions 1-2.
 
-Differs from Kafka: there is one directory, which DescribeLogDirs names, and all partitions are in
-it, so a move there is done already, and LOG_DIR_NOT_FOUND says there is no other.  Any gateway
-serves any partition: none answers REPLICA_NOT_AVAILABLE, as a broker without the replica does.
+Differs from Kafka: DescribeLogDirs names one directory, and all partitions are in it.  So a move
+there succeeds at once, and any other directory gets LOG_DIR_NOT_FOUND.  Any gateway serves any
+partition, so none answers REPLICA_NOT_AVAILABLE, as a broker without the replica does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class AlterReplicaLogDirsHandler:
     async def handle(
         self, call: Call, request: AlterReplicaLogDirsRequest
     ) -> AlterReplicaLogDirsResponse:
-        """Answer each partition once, in one row per topic, wherever the request named it."""
+        """Answer each partition once, in one row per topic, even if the request names it in several
+        places.
+        """
         await self.coordinator.catch_up()
         results = [
             AlterReplicaLogDirTopicResult(
@@ -61,7 +63,7 @@ class AlterReplicaLogDirsHandler:
 
 
 def _paths(request: AlterReplicaLogDirsRequest) -> dict[str, dict[int, str]]:
-    """Return where each partition of each topic shall go; the last word counts, as in Kafka."""
+    """Return the wanted directory of each partition; the last one named counts, as in Kafka."""
     paths: dict[str, dict[int, str]] = {}
     for log_dir in request.dirs:
         for topic in log_dir.topics:

@@ -1,7 +1,7 @@
 """CreatePartitions: versions 0-3.
 
-One row per topic, always.  A topic grows as a whole or not at all, so a retry finds it grown.  What
-one request may add is bounded for all its topics, however many proposals it takes.
+One row per topic, always.  A topic grows as a whole or not at all, so a retry finds it grown.  The
+partitions that one request adds are bounded over all its topics and proposals.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CreatePartitionsHandler:
     async def handle(
         self, call: Call, request: CreatePartitionsRequest
     ) -> CreatePartitionsResponse:
-        """Answer topic by topic; a name that stands twice is answered once."""
+        """Answer topic by topic; a repeated name is answered once."""
         twice = duplicates(topic.name for topic in request.topics)
         results = [
             CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -74,13 +74,15 @@ class CreatePartitionsHandler:
             answers = await look.propose(fitting, proposal, is_changed) if fitting else []
             room -= sum(count for count, answer in zip(added, answers, strict=False) if not answer)
             if len(fitting) < len(part):
-                room = 0  # and none behind it, be it ever so small
+                room = 0  # and no later one, however small
             refused = [*answers, *[_TOO_MUCH] * (len(part) - len(fitting))]
             results += [_result(each, answer) for each, answer in zip(part, refused, strict=True)]
         return CreatePartitionsResponse(results=results)
 
     def _added(self, growth: Growth) -> int:
-        """Return how many partitions would be new; 0 where the rule has another refusal."""
+        """Return how many partitions would be new; 0 if the rule refuses the request for another
+        reason.
+        """
         topic = self.coordinator.state.topics.by_name.get(growth.name)
         added = growth.partition_count - len(topic.partition_numbers) if topic else 0
         return added if 0 < added <= MAX_PARTITIONS_PER_REQUEST else 0

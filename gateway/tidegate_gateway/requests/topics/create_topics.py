@@ -1,7 +1,7 @@
 """CreateTopics: versions 2-7.
 
-Differs from Kafka: any replication factor from 1 on is taken, as a label; timeout_ms is ignored,
-since an answered topic exists on every gateway that is asked.
+Differs from Kafka: any replication factor from 1 on is accepted, as a label; timeout_ms is ignored,
+since every gateway serves a topic once it is answered.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CreateTopicsHandler:
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        """Answer topic by topic; a name that stands twice is answered once."""
+        """Answer topic by topic; a repeated name is answered once."""
         twice = duplicates(topic.name for topic in request.topics)
         wanted = [topic for topic in request.topics if topic.name not in twice]
         results = [
@@ -92,7 +92,7 @@ class CreateTopicsHandler:
 
 
 def _contradiction(topic: CreatableTopic) -> str | None:
-    """Return what a mapping cannot express: keys that stand twice."""
+    """Return the keys that occur twice, which a mapping cannot express."""
     if len({each.name for each in topic.configs}) < len(topic.configs):
         return "Error due to duplicate config keys"
     if len({each.partition_index for each in topic.assignments}) < len(topic.assignments):

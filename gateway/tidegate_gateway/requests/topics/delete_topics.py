@@ -1,6 +1,6 @@
 """DeleteTopics: versions 1-6, by name or, from version 6, by id.
 
-The records' objects are collected later; nobody can read them any more.
+The objects of the records are collected later; no client can read them any more.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class DeleteTopicsHandler:
         return DeleteTopicsResponse(responses=results)
 
     async def _delete(self, wanted: list[TopicKey]) -> list[DeletableTopicResult]:
-        """Delete by id what the names stand for now: a late proposal must hit no later life."""
+        """Delete by the ids that the names have now: a late proposal must not delete a later topic
+        of that name.
+        """
         look = Look(self.coordinator)
         await look.take(each.name for each in wanted if each.name is not None)
         known = [(each, key) for each in wanted if (key := _known(look, each)) is not None]
@@ -79,7 +81,7 @@ class DeleteTopicsHandler:
 
 
 def _known(look: Look, wanted: TopicKey) -> TopicKey | None:
-    """Return the key by id; None for a name that no topic has."""
+    """Return the key by id; None if no topic has the name."""
     if wanted.name is None:
         return wanted
     topic = look.topic(wanted.name)

@@ -1,8 +1,8 @@
 """DescribeLogDirs: versions 1-5.
 
-One directory, which stands for the object store.  A gateway lists the partitions it is shown as a
-replica of, so that tools which add up all brokers count a partition as often as the metadata says.
-Sizes are the bytes of all live batches; the store's capacity is not known (-1).
+One directory, which stands for the object store.  A gateway lists the partitions of which Metadata
+shows it as a replica, so tools that add up all brokers count a partition as often as Metadata says.
+Sizes are the bytes of all live batches; the store's capacity is unknown (-1).
 """
 
 from __future__ import annotations

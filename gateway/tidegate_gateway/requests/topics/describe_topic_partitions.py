@@ -52,7 +52,7 @@ class DescribeTopicPartitionsHandler:
     async def handle(
         self, call: Call, request: DescribeTopicPartitionsRequest
     ) -> DescribeTopicPartitionsResponse:
-        """Answer about all topics, or those asked for, from the cursor on."""
+        """Answer about all topics, or the requested ones, from the cursor on."""
         if _is_wrong(request):
             return _refused(request)
         known = self.coordinator.state.topics.by_name
@@ -73,7 +73,7 @@ class DescribeTopicPartitionsHandler:
             topic = known.get(name)
             if topic is not None and page.has_room:
                 await view.placements_in_turns(topic, turns)
-                topic = known.get(name)  # it may have gone while others ran
+                topic = known.get(name)  # it may be deleted since the last turn
             if topic is None and not names:
                 continue
             if not page.add(name, topic, first):
@@ -103,7 +103,7 @@ class _Page:
 
     @property
     def has_room(self) -> bool:
-        """Tell whether another partition fits."""
+        """Return whether another partition fits."""
         return self._room > 0
 
     def add(self, name: str, topic: Topic | None, first: int) -> bool:
@@ -162,7 +162,7 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _is_wrong(request: DescribeTopicPartitionsRequest) -> bool:
-    """A cursor points at a topic that was asked for, and at a partition."""
+    """Check that a cursor names a requested topic and a partition."""
     cursor = request.cursor
     if cursor is None:
         return False

@@ -6,6 +6,6 @@ from tidegate_coordination.state.topics import TopicTable
 
 
 def partition_exists(topics: TopicTable, name: str, index: int) -> bool:
-    """Tell what the local replica knows; catch up before you say no."""
+    """Return whether the local replica knows the partition; catch up before you answer no."""
     topic = topics.by_name.get(name)
     return topic is not None and 0 <= index < len(topic.partition_numbers)

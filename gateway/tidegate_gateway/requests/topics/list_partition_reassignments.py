@@ -1,7 +1,7 @@
 """ListPartitionReassignments: version 0 (KIP-455).
 
-What is asked for is shown already or refused (alter_partition_reassignments.py), so none is ever in
-progress.  Kafka leaves out what is not being reassigned, topics that do not exist too.
+A reassignment is either in effect or refused (alter_partition_reassignments.py), so none is ever in
+progress.  Kafka leaves out partitions without a reassignment, and unknown topics.
 """
 
 from __future__ import annotations

@@ -36,12 +36,12 @@ def topic_error(refused: Refused) -> tuple[ErrorCode, str]:
 
 
 def config_error(refused: ConfigRefused | None) -> tuple[ErrorCode, str | None]:
-    """Return code and text for a client; no error where nothing was refused."""
+    """Return code and text for a client; no error without a refusal."""
     if refused is None:
         return ErrorCode.NONE, None
     return _CONFIG_CODES[refused.reason], refused.text
 
 
 def failure_text(failure: ProposalFailed) -> str:
-    """Return what to say, with UNKNOWN_SERVER_ERROR, of a proposal that nothing came of."""
+    """Return the text, for UNKNOWN_SERVER_ERROR, of a proposal that changed nothing."""
     return f"Nothing was changed: {failure}"
