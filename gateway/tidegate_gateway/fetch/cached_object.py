@@ -12,7 +12,7 @@ class CachedObject:
     """An object this gateway wrote.
 
     prepared: its runs by position, filled at their first read; their offsets are written into the
-      body, outside what any CRC covers. is_stamped: time stamps and CRCs are written in, too, so
+      body, outside the bytes of any CRC.  is_stamped: time stamps and CRCs are written in, too, so
       that the body differs from the stored object.
     """
 

@@ -1,7 +1,7 @@
-"""How far those are who read what lies behind the ends of partitions.  Pure.
+"""The positions of the consumers that read old records of partitions.  Pure.
 
-What all of them have is needed by nobody, as far as is known here; and how many they are says how
-much may be read ahead of each.  One that asked for nothing for ACTIVE_SECONDS reads no more.
+No known reader needs records that all readers have passed, and the number of readers bounds the
+read-ahead of each.  A reader without a request for ACTIVE_SECONDS has stopped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from typing import Final, NamedTuple
 
 ACTIVE_SECONDS: Final = 10.0
-# Of all partitions together; the one that was heard of longest ago is forgotten.
+# Of all partitions together; beyond it the reader that has been silent for longest is forgotten.
 MAX_READERS: Final = 100_000
 
 
@@ -26,10 +26,10 @@ class _Place(NamedTuple):
 
 
 class ColdReaders:
-    """See the module's head.  One who reads two partitions counts as two."""
+    """See the module's head.  A consumer of two partitions counts as two readers."""
 
     def __init__(self) -> None:
-        # In the order in which they were heard of.
+        # In the order of their last requests.
         self._places: OrderedDict[_Reader, _Place] = OrderedDict()
         self._offsets: dict[int, dict[Hashable, int]] = {}
         self._least: dict[int, int] = {}
@@ -43,9 +43,8 @@ class ColdReaders:
         return len(self._offsets)
 
     def note(self, number: int, reader: Hashable, offset: int, now: float) -> tuple[int, int]:
-        """Take note of where a reader of a partition goes on.
-
-        Return the offsets between which all its readers have passed since the last time.
+        """Note the next offset of a reader of a partition.  Return the range of offsets that all
+        its readers have passed since the last call.
         """
         key = _Reader(number, reader)
         self._places[key] = _Place(offset, now)
@@ -59,7 +58,7 @@ class ColdReaders:
         return before, least
 
     def _forget(self, now: float) -> None:
-        """Forget who reads no more; never the one just noted."""
+        """Forget readers that have stopped; never the one just noted."""
         places = self._places
         while len(places) > 1:
             key, place = next(iter(places.items()))

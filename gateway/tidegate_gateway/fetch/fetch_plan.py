@@ -1,14 +1,14 @@
-"""What of the partitions asked for can be served, within the limits.  Pure.
+"""Which records of the requested partitions can be served within the limits.  Pure.
 
-A pass looks at the partitions in the order asked, with what is in memory.  Runs and
-indexes of segments that are not there become misses; whoever loads them makes a new pass with what
-was found, from the state of that moment, so a plan is never older than the pass.
+A pass looks at the partitions in the requested order, with the runs in memory.  Runs and indexes of
+segments that are not in memory become misses.  After the caller has loaded them, it makes a new
+pass from the state of that moment, so a plan is never older than its pass.
 
 Limits are Kafka's: whole batches only; the first batch of the first partition with data is given
-even where it passes every limit (KIP-74); then partition_max_bytes, then max_bytes.
-A partition that has something to give does not wait for more of its runs, unless what all give
-together is too little; one that has nothing in memory is always loaded, so that no partition
-starves behind those that are.
+even if it exceeds every limit (KIP-74); then partition_max_bytes, then max_bytes.  A partition with
+records in memory does not wait for more of its runs, unless all partitions together give too
+little.  A partition without records in memory is always loaded, so that it never starves beside the
+others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .segment_rows import IndexOf, bytes_to_load, is_segment, rows_from
 
 MAX_LOAD_BYTES = 64 << 20
 MAX_LOAD_RUNS = 256
-# A smaller part of a file costs more to send by itself than to copy.
+# Sending a smaller part from its file costs more than copying it.
 MIN_FILE_BYTES = 32 << 10
 
 
@@ -38,9 +38,9 @@ MIN_FILE_BYTES = 32 << 10
 class FetchSettings:
     """Limits of reading.
 
-    max_bytes: of one reply (fetch.max.bytes).  max_load_bytes, max_load_runs: what one fetch may
-    ask the store for at once.  concurrent_reads: of the whole gateway.  min_file_bytes: smaller
-    parts of files are read and copied.
+    max_bytes: of one reply (fetch.max.bytes). max_load_bytes, max_load_runs: the most that one
+    fetch may load at once.  concurrent_reads: of the whole gateway.  min_file_bytes: smaller parts
+    of files are read and copied.
     """
 
     max_bytes: int = 57_671_680
@@ -73,7 +73,7 @@ Ready: TypeAlias = Callable[[Partition, RunRow], Run | None]
 
 
 Unread: TypeAlias = tuple[Partition, RunRow, ReadProblem]
-"""A run, chunk or segment that was wanted, and why it could not be had."""
+"""A wanted run, chunk or segment, and why it could not be read."""
 
 
 @dataclass(slots=True)
@@ -88,10 +88,10 @@ class Miss:
 class ReadPass:
     """One look over the partitions of a fetch.
 
-    ready: gives a run that is in memory; index_of: the index of a segment.  known: what was loaded
-    for this fetch, or why not.  remaining_bytes: of the reply.  bytes_read: of records, so far.
-    behind: the first offset of each partition that is left for the next fetch.  unread: what there
-    was a problem with.
+    ready: returns a run that is in memory; index_of: the index of a segment.  known: the runs that
+      were loaded for this fetch, or their problems.  remaining_bytes: of the reply.  bytes_read: of
+      records, so far.  behind: the first offset of each partition that is left for the next fetch.
+      unread: the runs with a problem.
     """
 
     ready: Ready
@@ -140,7 +140,7 @@ class ReadPass:
             self.bytes_read += size
             self.remaining_bytes -= size
             limit -= size
-            # Behind a run that was cut nothing may follow, however small: that would be a hole.
+            # After a cut run no other run may follow, however small: that would be a hole.
             if limit <= 0 or _is_cut(run, offset, piece):
                 self.behind.append((partition, row.next_offset))
                 break
@@ -151,7 +151,7 @@ class ReadPass:
     def _get_to_the_end(
         self, partition: Partition, pieces: list[Piece], offset: int, end_offset: int
     ) -> None:
-        """Where nothing is left up to the end, who wants to read to it must get there."""
+        """If no record is left up to the end, the reader must still reach the end."""
         if not pieces:
             epoch = partition.epoch_at(end_offset - 1)
             pieces.append(memoryview(empty_batch(offset, end_offset, epoch)))
@@ -159,11 +159,11 @@ class ReadPass:
 
     @property
     def is_cut_short(self) -> bool:
-        """Tell whether there is more that is not in memory yet."""
+        """Return whether more records exist that are not in memory yet."""
         return bool(self.starved or self.unfinished)
 
     def misses(self, min_bytes: int) -> list[Miss]:
-        """Return what must be loaded before min_bytes or an honest answer can be given."""
+        """Return the misses to load before the fetch can give min_bytes or a proven answer."""
         if self.bytes_read < min_bytes:
             return self.starved + self.unfinished
         return self.starved
@@ -176,7 +176,7 @@ class ReadPass:
         if self.known:
             run = self.known.get((row.object_number, row.position))
             if run is not None:
-                assert not isinstance(run, SegmentIndex), "a segment that is known has chunks"
+                assert not isinstance(run, SegmentIndex), "a segment with a known index has chunks"
                 return run
         return None if is_segment(row) else self.ready(partition, row)
 
@@ -222,7 +222,7 @@ class ReadPass:
 
 
 def _is_cut(run: Run | ReadProblem, offset: int, piece: Piece) -> bool:
-    """Tell whether a piece, which begins at the batch of offset, ends before its run does."""
+    """Return whether a piece, which begins at the batch of offset, ends before its run does."""
     return not isinstance(run, ReadProblem) and (
         len(piece) < run.starts[-1] - run.starts[run.find(offset)]
     )

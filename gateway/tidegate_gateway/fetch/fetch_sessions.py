@@ -124,7 +124,9 @@ class FetchSessions:
     def begin(
         self, request: FetchRequest, version: int, now: float
     ) -> FetchContext | SessionProblem:
-        """Say what a request asks for. now: in seconds, of any monotonic clock."""
+        """Return the partitions that a request asks for.  now: in seconds, of any monotonic
+        clock.
+        """
         if request.session_epoch not in (_INITIAL_EPOCH, _FINAL_EPOCH):
             return self._continue(request, version, now)
         if request.session_id != NO_SESSION:

@@ -1,6 +1,5 @@
-"""Fetches that wait for data, woken by the fold of the metadata log.  Nobody polls.
-
-A waiting fetch registers what it has seen of each partition.  When a partition grows, its new bytes
+"""Fetches that wait for data, woken by the fold of the metadata log.  No task polls.  A waiting
+fetch registers the end that it has seen of each partition.  When a partition grows, its new bytes
 count.  The fetch wakes once they may make up its min_bytes, or when one of its topics is deleted.
 Looking and registering happen without a checkpoint between them, so no commit can slip through.
 """

@@ -1,11 +1,11 @@
 """Objects that this gateway reads for all gateways of its zone.
 
-An object is read whole if it is small, else in blocks, so that whoever of the zone wants which part
-of it, at about the same time, one GET serves all.  Blocks lie in the reader's cache, on probation:
-they never push out the hot tail.  Each partition of an object is mostly read at one gateway, which
-keeps what it prepared from it: so a block of which about all was lent leaves first.  What this
-gateway wrote itself is lent from memory, without any GET.  Nothing here asks another gateway, so
-questions cannot go in circles.
+A small object is read whole, a larger one in blocks, so that one GET serves all gateways of the
+zone that want any part of it at about the same time.  Blocks lie in the reader's cache, on
+probation: they never push out the hot tail.  Each partition of an object is mostly read at one
+gateway, which keeps the runs that it prepared from the block: so a block that was lent nearly whole
+leaves first.  An object of this gateway's own is lent from memory, without a GET.  The lender asks
+no other gateway, so requests cannot form a circle.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .object_asks import ObjectAsk
 
 MAX_WHOLE_BYTES: Final = 16 << 20
 BLOCK_BYTES: Final = 8 << 20
-# Of memory, one block; with less than the least there would be many GETs where one was enough.
+# One block's share of memory; below the least size, many GETs would replace one.
 _SHARE: Final = 8
 _LEAST_BLOCK_BYTES: Final = 1 << 20
-# So many blocks and bytes come at a time; who waits longer than its patience asks the store itself.
-# Ranges come sooner from a store that needs longer; all who wait for a block are told then.
+# Bounds of concurrent GETs, in blocks and bytes.  A reader that waits longer than its patience asks
+# the store itself.  After GET_SECONDS all waiters of a block fail; each then reads its own range.
 GET_SECONDS: Final = 4.0
 _CONCURRENT_GETS: Final = 16
 _GET_BYTES: Final = 64 << 20
-# The rest of a block is what nobody reads: the object's footer.
+# The rest of a block is the object's footer, which no reader wants.
 _LENT_SHARE: Final = 0.95
 _PAGES: Final = 1024
 
@@ -50,13 +50,13 @@ class _Block(NamedTuple):
 
 @dataclass(slots=True)
 class _Body:
-    """A block as it is stored, perhaps damaged on its way.  lent: a bit for each page of it."""
+    """A block as stored, perhaps damaged in transit.  lent: a bit for each of its pages."""
 
     view: memoryview
     lent: int = 0
 
     def lend(self, start: int, end: int) -> memoryview:
-        """Return a part of it, and take note of that."""
+        """Return a part of the block, and note that it was lent."""
         page = self._page_bytes
         first, stop = start // page, -(-end // page)
         self.lent |= (1 << stop) - (1 << first)
@@ -64,7 +64,7 @@ class _Body:
 
     @property
     def is_lent(self) -> bool:
-        """Tell whether about all of it was lent, at least once."""
+        """Return whether nearly the whole block was lent at least once."""
         return self.lent.bit_count() * self._page_bytes >= _LENT_SHARE * len(self.view)
 
     @property
@@ -74,7 +74,7 @@ class _Body:
 
 @dataclass(slots=True)
 class LenderCounters:
-    """What was read for the zone, and what came of it, for metrics.  In blocks and bytes."""
+    """The reads for the zone and their results, for metrics.  In blocks and bytes."""
 
     gets: int = 0
     get_bytes: int = 0
@@ -91,16 +91,15 @@ class ObjectLender:
         self._loading = ByteBudget(_GET_BYTES)
 
     async def read(self, ask: ObjectAsk) -> memoryview | None:
-        """Return a range as it is stored, perhaps damaged; None if it cannot be had here now.
-
-        It must be used before the next checkpoint: the memory goes on being written.
+        """Return a range as stored, perhaps damaged; None if this gateway cannot read it now.  The
+        caller must use it before the next checkpoint, because the memory is written again.
 
         Raises:
           NoSuchObject, StoreMisconfigured: as ObjectStore.get_range.
-          StoreUnavailable: as there, or a block takes long; the store may still give a range.
+          StoreUnavailable: as there, or a block takes too long; the store may still give a range.
         """
         await trio.lowlevel.checkpoint()
-        own = self._own(ask)  # after it: a reader may stamp what it has in the meantime
+        own = self._own(ask)  # afterwards, because a reader may stamp its copy meanwhile
         if own is not None:
             return own
         blocks = spans(ask, self._cache.max_bytes // _SHARE)
@@ -109,7 +108,7 @@ class ObjectLender:
         return await self._joined(ask, blocks) if blocks else None
 
     def at_hand(self, ask: ObjectAsk) -> memoryview | None:
-        """Return a range of a block that is in memory, as read() does; None if it must be read."""
+        """Return a range of a block that is in memory, as read() does; None if it is not."""
         blocks = spans(ask, self._cache.max_bytes // _SHARE)
         if len(blocks) != 1:
             return None
@@ -117,7 +116,7 @@ class ObjectLender:
         return self._part(ask, blocks[0], found) if isinstance(found, _Body) else None
 
     def forget(self, ask: ObjectAsk) -> None:
-        """Read a range anew next time: what is in memory of it is damaged."""
+        """Read a range again next time: its block in memory is damaged."""
         named = self._own_name(ask)
         if named is not None:
             self._cache.evict(named)
@@ -145,9 +144,8 @@ class ObjectLender:
         return name if is_it else None
 
     async def _joined(self, ask: ObjectAsk, blocks: Sequence[_Block]) -> memoryview | None:
-        """Return a range over several blocks; None if they do not stay until all are here.
-
-        Nothing but the cache holds one while the next is waited for.
+        """Return a range over several blocks; None if one is evicted before all are in memory.
+        Only the cache holds a block during the wait for the next one.
         """
         for block in blocks:
             await self._body(block)
@@ -166,7 +164,7 @@ class ObjectLender:
         return found
 
     def _part(self, ask: ObjectAsk, block: _Block, found: _Body) -> memoryview | None:
-        """Return what a block holds of the range; None if it was cut short on its way."""
+        """Return the block's part of the range; None if the block arrived truncated."""
         if len(found.view) != block.end - block.start:
             self._cache.evict(block)
             return None
@@ -197,7 +195,7 @@ class ObjectLender:
 
 
 def spans(ask: ObjectAsk, most_bytes: int) -> list[_Block]:
-    """Return the blocks that hold a range; none if not one fits into so many bytes."""
+    """Return the blocks that hold a range; none if no block fits into so many bytes."""
     if ask.size_bytes <= min(MAX_WHOLE_BYTES, most_bytes):
         return [_Block(ask.key, 0, ask.size_bytes)]
     size = min(BLOCK_BYTES, most_bytes)

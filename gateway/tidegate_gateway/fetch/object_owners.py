@@ -1,10 +1,10 @@
 """Which gateway of a zone reads an object for all of them.  Pure.
 
-The gateway that wrote a WAL object has it in memory, and owns it as long as it lives.  The owner of
-a segment is the gateway recommended to the zone's clients for its partition (placement.py): they
-read it there.  Rendezvous hashing chooses the owner of all else.  So all gateways choose the same
-owner without a message.  While their views differ, they may choose different owners, at the cost of
-a GET.
+The gateway that wrote a WAL object has it in memory, and owns it while it is live.  The owner of a
+segment is the gateway recommended to the zone's clients for its partition (placement.py): they read
+it there.  Rendezvous hashing chooses the owner of all other objects.  So all gateways choose the
+same owner without a message.  While their views differ, they may choose different owners, at the
+cost of a GET.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def gateways_of(
 
 
 def lenders(gateways: Iterable[Gateway]) -> list[Gateway]:
-    """Return those that other gateways can ask."""
+    """Return the gateways that others can ask."""
     return [each for each in gateways if each.endpoint(PEER_LISTENER) is not None]
 
 
 class ObjectOwners:
-    """The owners of all objects, valid until a gateway comes or goes.
+    """The owners of all objects, valid until a gateway joins or leaves.
 
     near: see lenders().
     """
@@ -52,7 +52,7 @@ class ObjectOwners:
     ) -> Gateway | None:
         """Return the gateway that reads an object; None if there is none.
 
-        is_suspect: whether an incarnation is not to be asked for now.
+        is_suspect: whether an incarnation must not be asked now.
         """
         able = {each.node_id: each for each in self._serving if not is_suspect(each.incarnation)}
         if isinstance(name, WalName):

@@ -13,11 +13,11 @@ from .object_asks import ObjectAsk
 from .zone_reads import ZoneReads
 
 FROM_STORE = 0
-"""The lender of what no gateway lent; no incarnation has this number."""
+"""The lender of a range from the store; no incarnation has this number."""
 
 
 class Got(NamedTuple):
-    """What a range holds, perhaps damaged on its way; lender: see zone_reads.Lent."""
+    """The bytes of a range, perhaps damaged in transit; lender: see zone_reads.Lent."""
 
     ask: ObjectAsk
     body: memoryview
@@ -25,15 +25,14 @@ class Got(NamedTuple):
 
     @property
     def rereads(self) -> int:
-        """Return how often to ask the store anew if this is damaged.
-
-        Bytes damaged on their way here are whole in the store.
+        """Return how often to ask the store again if these bytes are damaged.  Bytes that were
+        damaged in transit are whole in the store.
         """
         return 1 if self.is_from_store else 2
 
     @property
     def is_from_store(self) -> bool:
-        """Tell whether no gateway lent it."""
+        """Return whether the bytes came from the store."""
         return self.lender == FROM_STORE
 
     def part(self, position: int, length: int) -> memoryview:
@@ -65,7 +64,9 @@ class ObjectReads:
         return Got(ask, *lent) if lent is not None else await self.read_store(ask)
 
     def at_hand(self, ask: ObjectAsk) -> Got | None:
-        """Return a range that is in memory, since more was read than was asked for then."""
+        """Return a range that is in memory because an earlier read brought more than it asked
+        for.
+        """
         lent = self._zone.at_hand(ask) if self._zone is not None else None
         return Got(ask, *lent) if lent is not None else None
 
@@ -81,9 +82,8 @@ class ObjectReads:
         return Got(ask, memoryview(body), FROM_STORE)
 
     def found_good(self, first: Got, last: Got) -> None:
-        """Note what was read of a range first, and last, which is good.
-
-        A lender is to blame only now: what is corrupt in the store, it lends as it is.
+        """Compare the first and the last read of a range; the last one is good.  Only then is a
+        lender to blame: an object that is corrupt in the store is lent as it is.
         """
         if self._zone is not None and not first.is_from_store and last.is_from_store:
             self._zone.doubt(first.ask, first.lender)

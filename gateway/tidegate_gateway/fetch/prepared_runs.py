@@ -1,4 +1,4 @@
-"""Runs of the cluster state, and chunks of segments, made ready to be served.  Pure."""
+"""Prepares runs of the cluster state, and chunks of segments, for fetches.  Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["CorruptRun", "FileRun", "PreparedRun", "chunk_of", "prepare_run"]
 
 
 class CorruptRun(Exception):
-    """Stored bytes are not those that were committed.
+    """The stored bytes differ from the committed ones.
 
     Answer CORRUPT_MESSAGE for this partition; an operator must look at the object.
     """
@@ -40,10 +40,10 @@ class CorruptRun(Exception):
 def prepare_run(
     region: memoryview, row: RunRow, partition: Partition, object_key: str
 ) -> PreparedRun:
-    """Verify a run or a chunk, and write its offsets into it where they are not there yet.
+    """Verify a run or a chunk, and write its offsets into it if it has none yet.
 
     Args:
-      region: writable, exactly the bytes as stored; served from here on.
+      region: writable, exactly the stored bytes; fetches serve it from here on.
 
     Raises:
       CorruptRun: the region was not touched.
@@ -70,7 +70,7 @@ def _committed(row: RunRow, partition: Partition) -> CommittedRun:
 
 
 def chunk_of(row: RunRow) -> Chunk:
-    """Return what a made-up row says of its chunk."""
+    """Return the chunk of the row that segment_rows.py made for it."""
     return Chunk(
         row.base_offset,
         row.next_offset,

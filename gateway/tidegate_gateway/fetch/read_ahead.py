@@ -1,14 +1,14 @@
-"""Reading ahead of consumers that are behind what is in memory.
+"""Reads ahead of consumers that read old records.
 
-A consumer asks for the next records only once it has the last; the store's latency would come on
-top of each fetch.  So when the records behind those that a fetch was given are not in memory, they
-are loaded while the consumer is busy.  A hint only: what goes wrong here is met again, and answered
-for, by the fetch that needs it.
+A consumer asks for the next records only once it has the last ones, so each fetch would wait for
+the store.  If the records after those of a fetch are not in memory, the gateway loads them while
+the consumer is busy.  Read-ahead is only a hint: the fetch that needs the records meets its errors
+again and answers them.
 
-Chunks of a segment come many in one GET.  So of them more is wanted at a time, and then nothing
-until little is left; unless so many partitions are read that memory would lose it before its use.
-What is wanted waits by object, so that what several partitions want of one comes together; and a
-fetch that cannot wait takes along what the same GET can bring.
+One GET brings many chunks of a segment.  So read-ahead wants many of them at once, and then none
+until few are left, unless so many partitions are read that memory would evict them before their
+use.  Wanted runs are queued by object, so that one GET serves several partitions; a fetch that
+cannot wait takes along the runs that its own GET can bring.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from .read_groups import MAX_GROUP_BYTES
 from .segment_rows import bytes_to_load, is_chunk, is_segment, rows_from, with_its_chunks
 
 PARTITION_BYTES = 4 << 20
-# However many read: a few runs, so that the store's latency is not seen at each.
+# For any number of readers: a few runs, so that not every run waits for the store.
 LEAST_NEAR_BYTES = 256 << 10
 CHUNKS_BYTES = MAX_GROUP_BYTES
 MAX_BYTES = 32 << 20
-# How much of memory may hold what is read ahead, of all partitions.
+# The share of memory for read-ahead, of all partitions.
 ROOM_BYTES = 128 << 20
-# Of small runs: each is a request to the store, and a moment of everybody's time.
+# Of small runs: each is a request to the store, and delays the event loop.
 PARTITION_RUNS = 256
 MAX_RUNS = 4096
-# How many runs one fetch may look at, of all its partitions: about a microsecond each.
+# How many runs of all its partitions one fetch may look at: about a microsecond each.
 LOOKED_AT_RUNS = 1024
-# A large object keeps one busy for long, and what is needed next should not wait for it.
+# A large object occupies a worker for long, and the next runs should not wait for it.
 WORKERS = 4
-# What one worker loads at a time, but for one object that is larger.
+# The most that one worker loads at a time, except a single larger object.
 STEP_BYTES = 1 << 20
 STEP_RUNS = 64
 
@@ -51,8 +51,8 @@ STEP_RUNS = 64
 class ReadAhead:
     """Loads runs into the reader's cache.
 
-    max_bytes: of what is wanted and not loaded; 0 for no reading ahead.  room_bytes: of what is
-    loaded and not used.  upkeep: counts the loads that fail.
+    max_bytes: of wanted runs that are not loaded; 0 for no read-ahead.  room_bytes: of loaded runs
+      that are not used yet.  upkeep: counts the loads that fail.
     """
 
     def __init__(
@@ -75,9 +75,8 @@ class ReadAhead:
         self._work = trio.Event()
 
     def want(self, places: Iterable[tuple[Partition, int]], reader: Hashable = None) -> None:
-        """Load what is not in memory of each partition from an offset on.
-
-        reader: who goes on there.
+        """Load the runs of each partition from an offset on that are not in memory.  reader: the
+        consumer that continues there.
         """
         places = list(places)
         left = LOOKED_AT_RUNS
@@ -91,9 +90,8 @@ class ReadAhead:
             left -= self._want_of(partition, offset, min(PARTITION_RUNS, left))
 
     async def load(self, misses: Sequence[Miss]) -> Loaded:
-        """Load what a fetch waits for, and what is wanted that the same GETs can bring.
-
-        Only what the fetch asked for comes out; see LogReader.load().
+        """Load the misses of a fetch, and the wanted runs that the same GETs can bring.  Return
+        only the misses of the fetch; see LogReader.load().
         """
         asked = {_key(row) for miss in misses for row in miss.rows}
         numbers = {number for number, _ in asked}
@@ -110,7 +108,7 @@ class ReadAhead:
     def _taken(
         self, asked: Set[RunKey], misses: Sequence[Miss], queued: Sequence[Miss]
     ) -> dict[RunKey, Miss]:
-        """Take off the queue what comes with what is asked for, or is the same."""
+        """Take the runs off the queue that equal the misses, or that their GETs bring."""
         others = [each for each in queued if _key(each.rows[0]) not in asked]
         keys = {_key(row) for row in self._reader.rows_along(misses, others)} | asked
         taken = {key: each for each in queued if (key := _key(each.rows[0])) in keys}
@@ -123,17 +121,16 @@ class ReadAhead:
         return taken
 
     def _spend(self, partition: Partition, offset: int, reader: Hashable, most: int) -> int:
-        """Note how far a reader is, and give up what all who read the partition have by now.
-
-        A reader that is not noted counts as gone, and what it still needs is given up.  Looks at
-        that many runs at most; returns how many it were.
+        """Note a reader's offset, and evict the runs that all readers of the partition have passed.
+        A reader that is not noted counts as stopped, and its runs are evicted.  Look at that many
+        runs at most; return how many.
         """
         now = trio.current_time()
         start, end = self._readers.note(partition.number, reader, offset, now)
         count = 0
         if start < end:
             for row in rows_from(partition, start, self._reader.index_of):
-                # Of the last one before the offset perhaps only a part was given.
+                # Perhaps only a part of the last run before the offset was served.
                 if row.next_offset >= end or count == most:
                     break
                 self._reader.spend(row)
@@ -141,7 +138,7 @@ class ReadAhead:
         return count
 
     def _want_of(self, partition: Partition, offset: int, most: int) -> int:
-        """Look at that many runs at most; return how many it were."""
+        """Look at that many runs at most; return how many."""
         planned = looked_at = far_end = wanted_bytes = 0
         share, near = self._share(), self._near()
         for row in rows_from(partition, offset, self._reader.index_of):
@@ -152,7 +149,7 @@ class ReadAhead:
             looked_at += 1
             if self._is_missing(row):
                 far = share if is_chunk(row) or is_segment(row) else 0
-                # Who stands at its beginning goes on through it.
+                # A reader at its beginning will read the whole segment.
                 is_whole = offset <= row.base_offset and wanted_bytes + row.length <= far
                 if not self._want_row(partition, row, is_whole=is_whole):
                     break
@@ -180,23 +177,22 @@ class ReadAhead:
         return True
 
     def _share(self) -> int:
-        """Return how many bytes of segments may be wanted of a partition at once.
-
-        All who read it share them, mostly.
+        """Return how many bytes of segments may be wanted of a partition at once.  Mostly all its
+        readers share them.
         """
         return min(self._room_bytes // self._readers.partitions, CHUNKS_BYTES)
 
     def _near(self) -> int:
         """Return how many bytes may be wanted of a partition for one reader.
 
-        Half of the room is for the objects of these runs, which stay until the other partitions'
-        runs in them were read, and half of that for what is read late.
+        Half of the room is for the objects of these runs, which stay until the runs of other
+        partitions in them are read; half of the rest is for runs that are used late.
         """
         share = self._room_bytes // 4 // len(self._readers)
         return min(max(share, LEAST_NEAR_BYTES), PARTITION_BYTES)
 
     async def run(self) -> None:
-        """Load what is wanted; forever."""
+        """Load wanted runs; forever."""
         async with trio.open_nursery() as nursery:
             for _ in range(WORKERS):
                 nursery.start_soon(self._load)
@@ -204,7 +200,7 @@ class ReadAhead:
     async def _load(self) -> None:
         while True:
             while not (misses := self._step()):
-                if self._work.is_set():  # by now the others may wait for a new one already
+                if self._work.is_set():  # other workers may already wait for a new event
                     self._work = trio.Event()
                 await self._work.wait()
             try:
@@ -237,7 +233,7 @@ def _key(row: RunRow) -> RunKey:
 
 
 def _together(misses: Sequence[Miss], taken: Mapping[RunKey, Miss]) -> list[Miss]:
-    """Return the misses and what is taken along; what is in both, as it was wanted."""
+    """Return the misses and the runs that are taken along; a run in both, as the queue had it."""
     left = dict(taken)
     together: list[Miss] = []
     for miss in misses:

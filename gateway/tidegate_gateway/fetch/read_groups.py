@@ -1,7 +1,7 @@
-"""What one GET brings.  Pure.
+"""Groups the runs that one GET brings.  Pure.
 
-Requests cost money and time, bytes in between hardly any: so runs and chunks of one object that lie
-close to each other come together.
+Requests cost money and time, but the bytes between runs cost little.  So one GET brings runs and
+chunks of one object that lie close to each other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .segment_rows import is_segment
 
 MAX_GAP_BYTES = 512 << 10
 MAX_GROUP_BYTES = 8 << 20
-# A segment so small comes with its index.  Larger ones would bring what nobody asked for, and the
+# A segment so small comes with its index.  A larger one would bring unwanted records, and the
 # bounds of a fetch and of memory count only the index.
 MAX_WHOLE_BYTES = 1 << 20
 
@@ -25,14 +25,13 @@ Group: TypeAlias = list[tuple[Partition, RunRow]]
 
 
 def end_of(row: RunRow) -> int:
-    """Return the first byte behind a run in its object."""
+    """Return the first byte after a run in its object."""
     return row.position + row.length
 
 
 def groups_of(misses: Sequence[Miss], is_near_by: Callable[[RunRow], bool]) -> list[Group]:
-    """Put together what one GET brings.
-
-    is_near_by: tells what needs none.  Such runs, and the indexes of segments, come alone.
+    """Group the runs that one GET brings.  is_near_by: whether a run needs no GET.  Such runs, and
+    the indexes of segments, come alone.
     """
     wanted = [(miss.partition, row) for miss in misses for row in miss.rows]
     wanted.sort(key=lambda each: (each[1].object_number, each[1].position))

@@ -1,7 +1,7 @@
-"""What is read of objects, verified before anybody sees it.
+"""Verifies the bytes of objects before any reader gets them.
 
-Damage in the store or in our own memory is counted and logged.  Where another gateway lent what is
-damaged, the store is asked instead.
+Damage in the store or in this gateway's memory is counted and logged.  If another gateway lent
+damaged bytes, the store is asked instead.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ class RunVerifier:
     def prepare_copy(
         self, got: Got, row: RunRow, partition: Partition, *, may_fail: bool
     ) -> PreparedRun | None:
-        """Prepare a run in memory of its own, which it can give back when it is evicted.
-
-        may_fail: whether None comes of damaged bytes.
+        """Prepare a run in memory of its own, which its eviction releases.  may_fail: whether
+        damaged bytes give None.
 
         Raises:
-          CorruptRun: see there; only where it may not fail.
+          CorruptRun: see there; only without may_fail.
         """
         region = memoryview(bytearray(got.part(row.position, row.length)))
         try:
@@ -55,7 +54,7 @@ class RunVerifier:
     def prepare_own(
         self, cached: CachedObject, partition: Partition, row: RunRow
     ) -> PreparedRun | None:
-        """Prepare a run of an own object; None if its memory went bad."""
+        """Prepare a run of an own object; None if its memory is damaged."""
         try:
             region = memoryview(cached.body)[row.position : end_of(row)]
             run = prepare_run(region, row, partition, cached.object_key)
@@ -72,7 +71,7 @@ class RunVerifier:
         """Read the index of a segment; may_fail: as in prepare_copy().
 
         Raises:
-          CorruptRun: it is not the one that was published.
+          CorruptRun: it differs from the published index.
           UnknownVersion: the store's copy; the sentence names the object.
         """
         try:
@@ -93,5 +92,5 @@ class RunVerifier:
 
 
 def tail_of(got: Got, row: RunRow) -> memoryview:
-    """Return what follows the batches of a segment."""
+    """Return the bytes after the batches of a segment."""
     return got.body[row.position - got.ask.start :]

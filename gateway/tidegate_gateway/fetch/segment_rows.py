@@ -1,7 +1,7 @@
-"""The runs of a partition as a reader sees them: segments fall into their chunks.  Pure.
+"""The runs of a partition as a reader sees them: each segment as its chunks.  Pure.
 
-A chunk is a row like any other run, made up while reading, so planning, loading and caching know
-nothing of segments but this: the index of one must be in memory before its chunks can be named.
+A chunk is a row like any other run, made while reading.  So planning, loading and caching know only
+one fact about segments: a segment's index must be in memory before its chunks can be named.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from tidegate_storage.objects.corrupt import CorruptObject
 from tidegate_storage.objects.segment_format import Chunk, SegmentIndex, read_tail
 from tidegate_storage.stores.object_store import Buffer
 
-# Only ever in memory: the cluster state has no row with these flags.
+# Only in memory: the cluster state has no row with these flags.
 _RUN_CHUNK = 0x80
 _RUN_WHOLE = 0x40
 
-# What the index of a segment takes, about.
+# The approximate size of a segment's index.
 _INDEX_BYTES = 8 << 10
 
 IndexOf: TypeAlias = Callable[[RunRow], SegmentIndex | None]
-"""Gives the index of a segment that is in memory."""
+"""Returns the index of a segment that is in memory."""
 
 
 def is_segment(row: RunRow) -> bool:
-    """Tell whether a row stands for a segment, whose index says more."""
+    """Return whether a row stands for a segment, whose index names its chunks."""
     return bool(row.flags & RUN_SEGMENT)
 
 
 def is_chunk(row: RunRow) -> bool:
-    """Tell whether a row was made up from a chunk."""
+    """Return whether a row was made from a chunk."""
     return bool(row.flags & _RUN_CHUNK)
 
 
 def with_its_chunks(row: RunRow) -> RunRow:
-    """Return the row of a segment that is to be loaded with its chunks, in one GET."""
+    """Return the row of a segment to be loaded with its chunks, in one GET."""
     return row._replace(flags=row.flags | _RUN_WHOLE)
 
 
 def comes_whole(row: RunRow) -> bool:
-    """Tell whether with_its_chunks() made the row."""
+    """Return whether with_its_chunks() made the row."""
     return bool(row.flags & _RUN_WHOLE)
 
 
@@ -80,7 +80,7 @@ def chunk_rows(row: RunRow, index: SegmentIndex, offset: int) -> Iterator[RunRow
         chunk = chunks[at]
         yield RunRow(
             chunk.base_offset,
-            # What the state holds no more behind a segment belongs to its last chunk.
+            # Offsets after a segment that the state no longer has belong to its last chunk.
             row.next_offset if at == len(chunks) - 1 else chunk.next_offset,
             row.object_number,
             chunk.position,
@@ -95,7 +95,7 @@ def published_index(tail: Buffer, row: RunRow, partition: Partition) -> SegmentI
     """Read the index of a segment.
 
     Raises:
-      CorruptObject: it is not the one that was published.
+      CorruptObject: it differs from the published index.
     """
     index = read_tail(tail, row.position)
     what = (index.topic_id, index.partition, index.base_offset, index.check)

@@ -1,8 +1,8 @@
-"""Finding records by time stamp, exact to the record.
+"""Finds records by time stamp, exact to the record.
 
 The state knows the largest time stamp of each run, a batch header that of its batch; only the one
-batch that matters is decoded.  A run whose header promises what its records do not hold is passed
-over.  Records below the log start are never found.
+batch with the answer is decoded.  If a header promises a time stamp that no record has, the run is
+skipped.  Records below the log start are never found.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from .log_reader import LogReader
 
 MAX_DECOMPRESSED_BYTES = 128 << 20
 MAX_RECORDS = 2_000_000
-"""Of one batch that is searched: some seconds of work, which nothing can interrupt."""
+"""The most records of one batch that is searched: some seconds of work, which cannot be
+interrupted.
+"""
 _ROWS_AT_ONCE = 1000
 
 _log = structlog.get_logger("tidegate.time_search")
@@ -83,7 +85,7 @@ async def find_largest(reader: LogReader, blocking: Blocking, partition: Partiti
     runs, offset = partition.runs, partition.log_start
     best: Found | None = None
     if len(runs) and runs[0].base_offset < offset:
-        # What the state says of this run may be true only of records below the log start.
+        # The largest time stamp of this run may belong to a record below the log start.
         row = runs[0]
         parts = await reader.parts(partition, row, offset)
         best = await _largest_in_run(reader, blocking, partition, parts[0], offset)
@@ -129,16 +131,16 @@ async def _search_batch(
 ) -> Found | None:
     """Search one batch for a time stamp, or for its largest one."""
     if not header.record_count:
-        return None  # compaction left its end only
+        return None  # compaction left only its end
     whole = Found(max(header.base_offset, offset), header.max_timestamp)
-    # Where compaction took records, the first of the batch may be gone.
+    # Compaction may have removed the first record of the batch.
     has_all = header.record_count == header.last_offset_delta + 1
     if (header.is_log_append_time and has_all) or header.record_count > MAX_RECORDS:
         return whole
     try:
         return await blocking.run(lambda: _search_records(batch, timestamp, offset))
     except InvalidBatch as error:
-        # Written by a client that lies about its records; its readers will see that too.
+        # The client wrote a header that does not fit its records; its consumers will notice, too.
         _log.warning("the records of a batch cannot be read", offset=offset, error=str(error))
         return whole
 
@@ -181,7 +183,7 @@ async def _largest_stamped(partition: Partition, offset: int) -> RunRow | None:
 
 
 def _rows_from(partition: Partition, offset: int) -> list[RunRow]:
-    """Return the next rows from offset on; few enough not to hold up the event loop."""
+    """Return the next rows from offset on; few enough not to delay the event loop."""
     runs = partition.runs
     first = runs.find(offset)
     last = min(first + _ROWS_AT_ONCE, len(runs))
