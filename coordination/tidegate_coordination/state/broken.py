@@ -2,9 +2,8 @@
 
 
 class StateBroken(Exception):
-    """An event contradicts the state: log and state no longer agree.
-
-    Stop this gateway and show the text; going on would answer clients from a wrong state.
+    """An event contradicts the state: log and state no longer agree.  Stop this gateway and show
+    the text; else it would answer clients from a wrong state.
     """
 
 
@@ -16,20 +15,12 @@ class NumbersRunOut(StateBroken):
 
 
 def expect_left(are_left: bool, text: str) -> None:
-    """Assert that there are numbers left.
-
-    Raises:
-      NumbersRunOut: there are none.
-    """
+    """Assert that numbers are left.  Raises: NumbersRunOut: none is left."""
     if not are_left:
         raise NumbersRunOut(text)
 
 
 def expect(holds: bool, text: str) -> None:
-    """Assert what the fold relies on.
-
-    Raises:
-      StateBroken: it does not hold.
-    """
+    """Assert a condition of the fold.  Raises: StateBroken: it does not hold."""
     if not holds:
         raise StateBroken(text)

@@ -1,4 +1,4 @@
-"""Claims: which incarnation may write what a name guards."""
+"""Claims: which incarnation may write the rows that a name guards."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class ClaimTable:
                 self._claims[name] = Claim(heir, claim.epoch)
 
     def forget(self, name: str) -> None:
-        """Drop a name whose thing is deleted."""
+        """Drop the name of a deleted group or task."""
         self._claims.pop(name, None)
 
     def encode(self) -> object:
-        """Return all of it as builtins."""
+        """Return the whole table as builtins."""
         return [[name, *claim] for name, claim in sorted(self._claims.items())]
 
     def decode(self, rows: Iterable[Any]) -> None:

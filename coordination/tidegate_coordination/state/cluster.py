@@ -33,7 +33,7 @@ from .tables import StateTables
 MAX_LEAP_MS = 3_600_000
 
 _Fold = Callable[[Any], None]
-# What an event raises that names an unknown number, or one that does not fit its column.
+# The errors of an event with an unknown number, or with one that does not fit its column.
 _NOT_THERE = (LookupError, OverflowError, struct.error)
 
 
@@ -61,7 +61,7 @@ class ClusterState(StateTables):
 
         Raises:
           StateBroken: naming the position and the event.
-          ReleaseTooOld: the log goes on in what this release cannot read.
+          ReleaseTooOld: this release cannot read the next entries.
         """
         if position != self.position + 1:
             raise StateBroken(_out_of_order(position, self.position))
@@ -85,7 +85,7 @@ class ClusterState(StateTables):
         return entry_formats(self.metadata_version, self.highest_version)
 
     def _by_type(self) -> dict[type, _Fold]:
-        """Return what folds each type of event."""
+        """Return the fold of each type of event."""
         runs = RunFolds(self)
         return {
             ev.ClusterCreated: self._fold_cluster_created,
@@ -138,7 +138,7 @@ class ClusterState(StateTables):
         self.metadata_version = version
 
     def _fold_proposed(self, event: ev.Proposed) -> None:
-        """Its author lives, as if it had written an entry of its own."""
+        """Renew its author's lease, as if the author had written an entry of its own."""
         expect(event.incarnation > 0, "a numbered proposal of nobody")
         self._author = event.incarnation
         self.gateways.fold_asked(event.incarnation, event.clock_ms, event.uptime_ms)
@@ -174,9 +174,8 @@ class ClusterState(StateTables):
         self.timeline = event.timeline
 
     def _open_epochs(self, timeline: int) -> None:
-        """What follows in any partition is another history than the one that clients may know.
-
-        No two timelines share an epoch, also where an older release opened some without one.
+        """Later records of any partition belong to another history than the one that clients may
+        know.  No two timelines share an epoch, even if an older release opened some without one.
         """
         self.keep_partitions([each.number for each in self.partitions.values()])
         self.partitions.fold_epochs_opened(timeline - self.timeline, at_least=timeline - 1)
@@ -204,10 +203,10 @@ class ClusterState(StateTables):
         expect(restore_id == self.timelines.restore_id, f"an entry of another restore {restore_id}")
 
     def _fold_registered(self, event: ev.GatewayRegistered) -> None:
-        # One that registers through another gateway is not dated by that one's uptime.
+        # If it registers through another gateway, that gateway's uptime does not count.
         uptime_ms = self._writer_uptime_ms if self._author == 0 else -1
         self.gateways.fold_registered(event, self._writer_clock_ms, uptime_ms)
-        # A driver of the pipeline, dead perhaps, is nobody to ask, and sets no time by itself.
+        # A pipeline driver, perhaps a dead one, confirms no clock, and sets no time by itself.
         if [each.incarnation for each in self.gateways.brokers()] == [event.incarnation]:
             self._trust_clock(self._writer_clock_ms)
             self.static_settings.pass_over(self.log_time_ms)
@@ -219,7 +218,7 @@ class ClusterState(StateTables):
             self.log_moves.end(event.supersedes)
 
     def _trust_clock(self, clock_ms: int) -> None:
-        """Nobody else is there to ask: begin with this clock, but let nothing expire yet."""
+        """No other gateway can confirm the clock: begin with it, but let nothing expire yet."""
         if clock_ms - self.log_time_ms > MAX_LEAP_MS and self.log_time_ms:
             self.expiry_resumes_at_ms = clock_ms + MAX_LEAP_MS
         self.log_time_ms = max(self.log_time_ms, clock_ms)
@@ -295,9 +294,8 @@ class ClusterState(StateTables):
 
     @contextmanager
     def frozen(self, *, as_copy: bool = False) -> Generator[FrozenState]:
-        """Give the state as it is now, to be encoded in pieces while this one goes on.
-
-        as_copy: for a log that is being made as a copy of this one.
+        """Return the present state, to be encoded in pieces while the live state changes.  as_copy:
+        for a log that is being copied from this one.
         """
         head = encode_head(self, as_copy=as_copy)
         partitions = self.partitions.frozen(is_wide=is_wide(self))
@@ -324,7 +322,7 @@ class ClusterState(StateTables):
         pieces = split(data)
         expect(bool(data), "a snapshot that is empty")
         head = next(pieces)
-        # The version first: what a newer release wrote is not to be taken for damage.
+        # Check the version first: a newer release's snapshot must not be reported as damage.
         state._go_to_version(head.get("metadata_version", FIRST))
         decode_head(state, head)
         state.name_changes.begin_at(state.position)

@@ -36,7 +36,7 @@ _OTHERS: Final[dict[tuple[type[msgspec.Struct], str], range]] = {
     (ev.Segment, "check"): _UINT32,
     (ev.WalCommitted, "size_bytes"): _UINT32,
     (ev.ClusterCreated, "lease_ms"): range(1, MAX_UINT32),
-    (rev.TimelineOpened, "timeline"): range(1, 1 << 31),  # as epochs of leaders rise with it
+    (rev.TimelineOpened, "timeline"): range(1, 1 << 31),  # because leader epochs rise with it
     (rev.TimelineOpened, "first_incarnation"): _UINT32,
     (ev.TopicCreated, "partition_count"): range(1, MAX_UINT32),
     (ev.SegmentsOfPartition, "digest"): range(1 << 64),

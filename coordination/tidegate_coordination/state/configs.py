@@ -1,7 +1,6 @@
-"""Dynamic configs of everything but topics: gateways, groups, client metrics.
-
-Only what was set is kept; defaults are looked up in the tables of `configs`.  Resource types are
-Kafka's numbers.  A broker resource is a node id, or "" for the default of all.
+"""Dynamic configs of gateways, groups and client metrics; topics keep their own.  Only set values
+are kept; defaults come from the tables of `configs`.  Resource types are Kafka's numbers.  A broker
+resource is a node id, or "" for the default of all.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ class ConfigTable:
         self.version = 0
 
     def get(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
-        """Return what is set of a resource; empty where nothing is."""
+        """Return the set values of a resource; empty if it has none."""
         return self._configs.get((resource_type, resource_name), _NOTHING_SET)
 
     def names(self, resource_type: int) -> list[str]:
-        """Return the resources of a type that have anything set, sorted."""
+        """Return the resources of a type that have set values, sorted."""
         return sorted(name for kind, name in self._configs if kind == resource_type)
 
     def fold_configs_set(self, event: ConfigsSet) -> None:
@@ -40,7 +39,7 @@ class ConfigTable:
         self.version += 1
 
     def encode(self) -> object:
-        """Return all of it as builtins."""
+        """Return the whole table as builtins."""
         return [
             [kind, name, dict(sorted(configs.items()))]
             for (kind, name), configs in sorted(self._configs.items())

@@ -22,7 +22,7 @@ from .broken import expect
 Key = TypeVar("Key", bound=Hashable)
 
 MAX_PIECE_ROWS: Final = 256
-MAX_PIECE_BYTES: Final = 256 << 10  # but for a row that is larger by itself
+MAX_PIECE_BYTES: Final = 256 << 10  # except a single larger row
 _LENGTH: Final = struct.Struct(">I")
 _encode = msgspec.msgpack.Encoder().encode
 

@@ -1,4 +1,4 @@
-"""Live gateways, and the clocks from which log time is computed.
+"""Live gateways, and the clocks that give log time.
 
 A lease is measured in lease time.  It advances by the time between two entries of one gateway, on
 that gateway's own clock; each gap counts at most a third of the lease.  So no lease expires because
@@ -47,7 +47,7 @@ class Gateway:
 
     renewed_at_ms: in lease time.  clock_ms, uptime_ms: of its last entry, or proposal.
     wrote: of the last entry that it appended.
-    stops, is_drained: of one that drains; see events.py.  highest_version: the metadata.version up
+    stops, is_drained: of a draining gateway; see events/. highest_version: the metadata.version up
     to which it can read.
     """
 
@@ -68,11 +68,11 @@ class Gateway:
 
     @property
     def is_broker(self) -> bool:
-        """Tell whether clients can be sent to it; a pipeline's driver has a node id below zero."""
+        """Return whether clients can be sent to it; a pipeline driver has a node id below zero."""
         return self.node_id >= 0
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """Return what it advertises for a listener."""
+        """Return its advertised endpoint of a listener."""
         return next((each for each in self.endpoints if each.listener == listener), None)
 
 
@@ -91,11 +91,11 @@ class GatewayTable:
         self.version = 0
 
     def is_live(self, incarnation: int) -> bool:
-        """Tell whether the incarnation may still write."""
+        """Return whether the incarnation may still write."""
         return incarnation in self.live
 
     def by_node_id(self, node_id: int) -> Gateway | None:
-        """Return the live gateway that answers to a node id."""
+        """Return the live gateway with a node id."""
         return next((each for each in self.live.values() if each.node_id == node_id), None)
 
     def brokers(self) -> list[Gateway]:
@@ -119,7 +119,7 @@ class GatewayTable:
         return any(not each.draining for each in self.brokers())
 
     def has_others(self, incarnation: int) -> bool:
-        """Tell whether there is another gateway that takes new work."""
+        """Return whether another gateway takes new work."""
         others = (each for each in self.brokers() if each.incarnation != incarnation)
         return any(not each.draining for each in others)
 
@@ -136,7 +136,7 @@ class GatewayTable:
         return min(time_ms, _lower_median(clocks)) if clocks else time_ms
 
     def _clocks(self) -> list[Gateway]:
-        """Return those whose clocks count: brokers, or all if there is none.
+        """Return the gateways whose clocks count: brokers, or all if there is none.
 
         Each start of a pipeline's driver is an incarnation of its own, so dead drivers could
         outvote live gateways, and delay their own expiry.
@@ -144,7 +144,7 @@ class GatewayTable:
         return self.brokers() or list(self.live.values())
 
     def expired(self) -> list[int]:
-        """Return the incarnations whose lease ran out."""
+        """Return the incarnations whose lease expired."""
         before = self.lease_time_ms - self.lease_ms
         return [each.incarnation for each in self.live.values() if each.renewed_at_ms < before]
 
@@ -177,7 +177,7 @@ class GatewayTable:
 
     def _fold_sign_of_life(self, gateway: Gateway, clock_ms: int, uptime_ms: int) -> None:
         gateway.renewed_at_ms = self.lease_time_ms
-        if not 0 <= uptime_ms < gateway.uptime_ms:  # a proposal that was long on its way
+        if not 0 <= uptime_ms < gateway.uptime_ms:  # a proposal that arrived late
             gateway.clock_ms = clock_ms
             gateway.uptime_ms = uptime_ms
 
@@ -219,13 +219,13 @@ class GatewayTable:
         self.version += 1
 
     def fold_resumed(self, event: GatewayResumed) -> None:
-        """Take back that a gateway drains."""
+        """End the draining of a gateway."""
         gateway = self._draining(event.incarnation)
         gateway.draining = gateway.stops = gateway.is_drained = False
         self.version += 1
 
     def fold_drained(self, event: GatewayDrained) -> None:
-        """Take note that a gateway may be stopped."""
+        """Note that a gateway may be stopped."""
         self._draining(event.incarnation).is_drained = True
 
     def _draining(self, incarnation: int) -> Gateway:
@@ -254,7 +254,7 @@ class GatewayTable:
         self.homes[incarnation] = (node_id, zone)
 
     def encode(self) -> object:
-        """Return all of it as builtins."""
+        """Return the whole table as builtins."""
         rows = [
             [
                 each.incarnation,
@@ -272,7 +272,7 @@ class GatewayTable:
             ]
             for _, each in sorted(self.live.items())
         ]
-        # Apart from the rows, which releases that know no versions read as they are.
+        # Kept apart from the rows, which releases without versions read unchanged.
         highest = [[number, each.highest_version] for number, each in sorted(self.live.items())]
         wrote = [[number, *each.wrote] for number, each in sorted(self.live.items())]
         homes = [[number, *home] for number, home in sorted(self.homes.items())]

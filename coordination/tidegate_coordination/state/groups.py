@@ -45,7 +45,7 @@ class Group:
     offsets: dict[bytes, PartitionOffsets] = field(default_factory=dict[bytes, PartitionOffsets])
 
     def offset(self, topic_id: bytes, partition: int) -> CommittedOffset | None:
-        """Return what was committed for a partition."""
+        """Return the committed offset of a partition."""
         of_topic = self.offsets.get(topic_id)
         return of_topic.get(partition) if of_topic is not None else None
 
@@ -75,7 +75,7 @@ class GroupTable:
         return iter(self._groups.values())
 
     def get(self, group_id: str) -> Group | None:
-        """Return a group, or None when nothing durable is known of it."""
+        """Return a group; None if the log holds nothing of it."""
         return self._groups.get(group_id)
 
     def fold_group_changed(self, event: GroupChanged, log_time_ms: int) -> None:
@@ -97,7 +97,7 @@ class GroupTable:
         )
 
     def fold_offsets_committed(self, event: OffsetsCommitted, log_time_ms: int) -> None:
-        """Take offsets; a group that is unknown so far is one without members."""
+        """Fold committed offsets; an unknown group becomes one without members."""
         group = self._groups.get(event.group_id)
         if group is None:
             group = Group(event.group_id, "", 0, None, None, (), log_time_ms)
@@ -116,7 +116,7 @@ class GroupTable:
                 del group.offsets[topic_id]
 
     def fold_group_deleted(self, event: GroupDeleted, log_time_ms: int) -> None:
-        """Forget a group without members, perhaps one of which only the claim was durable."""
+        """Forget a group without members; perhaps only its claim was durable."""
         group = self._groups.get(event.group_id)
         members = group.members if group is not None else ()
         expect(not members, f"group {event.group_id} deleted, but it has members")
@@ -132,7 +132,7 @@ class GroupTable:
         return [each.group_id for each in self._groups.values() if topic_id in each.offsets]
 
     def frozen(self) -> FrozenRows[str]:
-        """Return all rows as they are now."""
+        """Return all present rows."""
         return FrozenRows(
             "groups", sorted(self._groups), lambda group_id: _encode_group(self._groups[group_id])
         )

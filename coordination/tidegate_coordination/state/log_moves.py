@@ -1,4 +1,4 @@
-"""Where the metadata log is moved to, and how far that is (decision 13)."""
+"""The target and progress of a move of the metadata log (decision 13)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class LogMoveTable:
         return self.present is None and self.sealed_at == sealed_at
 
     def offer_to(self, incarnation: int) -> LogMove | None:
-        """Return the move whose copy a gateway has still to look at."""
+        """Return the move whose copy a gateway has not checked yet."""
         move = self.present
         if move is None or not move.offered_at or incarnation in move.answers:
             return None
@@ -106,13 +106,13 @@ class LogMoveTable:
             self.present = None
 
     def forget(self) -> None:
-        """A log that was restored is a new one."""
+        """A restored log is a new log."""
         self.present = None
         self.last, self.sealed_at = LogMove("", 0), 0
         self.is_copy = False
 
     def encode(self, *, as_copy: bool) -> object:
-        """Return all of it as builtins."""
+        """Return the whole table as builtins."""
         return {
             "present": None if self.present is None else _row(self.present),
             "last": _row(self.last),
@@ -123,7 +123,7 @@ class LogMoveTable:
     def decode(self, table: Mapping[str, Any]) -> None:
         """Fill an empty table from encode()'s answer."""
         if not table:
-            return  # of an older release
+            return  # written by an older release
         if table["present"] is not None:
             self.present = _move(table["present"])
         self.last = _move(table["last"])

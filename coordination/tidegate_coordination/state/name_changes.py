@@ -28,7 +28,7 @@ class NameChanges:
         self._all_until = 0
 
     def begin_at(self, position: int) -> None:
-        """Take everything for changed there, as of a snapshot."""
+        """Count every name as changed at the position of a snapshot."""
         self._all_until = position
 
     def note(self, resource_type: int, name: str, position: int) -> None:
@@ -40,12 +40,12 @@ class NameChanges:
             _, self._all_until = self._positions.popitem(last=False)
 
     def is_since(self, resource_type: int, name: str, position: int) -> bool:
-        """Return whether it was changed after a position, or may have been; never after 0."""
+        """Return whether the name was or may have been changed after a position; never after 0."""
         last = self._positions.get(_key(resource_type, name), self._all_until)
         return bool(position) and last > position
 
     def is_topic_since(self, name: str, position: int) -> bool:
-        """Tell that of a topic: it was made, grown, set or deleted."""
+        """Note a change of a topic: its creation, growth, settings or deletion."""
         return self.is_since(TOPIC_RESOURCE, name, position)
 
 

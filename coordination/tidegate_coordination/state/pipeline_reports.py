@@ -12,7 +12,7 @@ KEPT_REPORTS = 10
 
 
 class ReportTable:
-    """Reports in the order of the log; the oldest give way."""
+    """Reports in the order of the log; new ones replace the oldest."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, int, PipelineReport]] = []
@@ -28,7 +28,7 @@ class ReportTable:
         del self._rows[:-KEPT_REPORTS]
 
     def encode(self) -> object:
-        """Return all of it as builtins."""
+        """Return the whole table as builtins."""
         return [[who, when, msgspec.to_builtins(report)] for who, when, report in self._rows]
 
     def decode(self, rows: list[Any]) -> None:

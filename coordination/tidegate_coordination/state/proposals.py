@@ -22,7 +22,7 @@ class _Author:
 
 
 class ProposalTable:
-    """By author: which numbers it will never ask for again, and the answers above them."""
+    """By author: the numbers that it will never ask for again, and the answers above them."""
 
     def __init__(self) -> None:
         self._authors: dict[int, _Author] = {}
@@ -38,7 +38,7 @@ class ProposalTable:
         return author.answers.get(number) if author is not None else None
 
     def fold_proposed(self, event: Proposed) -> None:
-        """Keep an answer, and forget those that the author has."""
+        """Keep an answer, and forget the answers that the author has."""
         author = self._authors.setdefault(event.incarnation, _Author())
         expect(
             event.number > author.acknowledged and event.number not in author.answers,
@@ -51,7 +51,7 @@ class ProposalTable:
         author.answers[event.number] = event.answer
 
     def end(self, incarnation: int) -> None:
-        """Forget an author that is no more."""
+        """Forget an author that ended."""
         self._authors.pop(incarnation, None)
 
     def end_all(self) -> None:
@@ -59,7 +59,7 @@ class ProposalTable:
         self._authors.clear()
 
     def encode(self) -> object:
-        """Return all of it as builtins."""
+        """Return the whole table as builtins."""
         return [
             [incarnation, author.acknowledged, sorted(author.answers.items())]
             for incarnation, author in sorted(self._authors.items())

@@ -1,4 +1,4 @@
-"""How runs come, move and go: in partitions, and in the objects that hold them."""
+"""Folds that add, move and remove runs: in partitions, and in the objects that hold them."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class RunFolds:
             )
 
     def fold_wal_abandoned(self, event: ev.WalAbandoned) -> None:
-        """An object will never be committed."""
+        """Note that an object will never be committed."""
         self._objects.fold_abandoned(
             WalName(event.incarnation, event.counter), self._state.log_time_ms
         )
 
     def fold_log_starts_moved(self, event: ev.LogStartsMoved) -> None:
-        """Runs below a log start go."""
+        """Drop the runs below a log start."""
         self._state.keep_partitions(number for number, _ in event.moves)
         for number, offset in event.moves:
             self._touched.add(number)
@@ -62,12 +62,13 @@ class RunFolds:
                 self._objects.release(row.object_number, self._state.log_time_ms)
 
     def fold_segments_published(self, event: ev.SegmentsPublished) -> None:
-        """Segments take the places of the runs that were merged into them."""
+        """Replace runs by the segments that they were merged into."""
         self._state.keep_partitions(each.partition for each in event.partitions)
         for each in event.partitions:
             partition = self._partitions[each.partition]
             parents = partition.runs_between(each.base_offset, each.next_offset)
-            # Records do not become younger by being merged; those without time stamps age from it.
+            # A merge does not make records younger; those without time stamps age from the
+            # segment's time.
             committed_at_ms = max(
                 self._objects.committed_at_ms(parent.object_number) for parent in parents
             )
@@ -80,7 +81,7 @@ class RunFolds:
                 self._objects.supersede(parent.object_number, self._state.log_time_ms)
 
     def fold_partitions_cleaned(self, event: ev.PartitionsCleaned) -> None:
-        """A round of compaction is over."""
+        """Note the end of a round of compaction."""
         self._state.keep_partitions(each.partition for each in event.partitions)
         for each in event.partitions:
             partition = self._partitions[each.partition]
@@ -93,7 +94,8 @@ class RunFolds:
             self._touched.add(each.partition)
             partition = self._partitions[each.partition]
             for row in partition.fold_skipped(each.base_offset, each.next_offset):
-                # A log restored from an older copy may still name it: its remaining bytes may help.
+                # A log restored from an older copy may still name the object, and its remaining
+                # bytes may help.
                 self._objects.supersede(row.object_number, self._state.log_time_ms)
 
     def _segment_row(

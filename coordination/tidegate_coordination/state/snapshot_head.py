@@ -1,4 +1,4 @@
-"""The head of an encoded state: all but the rows of partitions and groups."""
+"""The head of an encoded state: all of it except the rows of partitions and groups."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from ..events.metadata_versions import LEVELS, too_new
 from .broken import expect
 from .tables import StateTables
 
-# The format that is written is one that all gateways can load; see metadata_versions.py.  Formats
-# 5 and 6 are 4 of a cluster at a higher metadata.version; 6 has more bits for numbers that rise for
-# ever, and leader epochs.  Format 3 has no holes, compaction and
-# reports of the pipeline, and keeps rows of objects that were collected; format 2 has no segments
-# either.
+# A gateway writes a format that all gateways can load; see events/metadata_versions.py.  Formats 5
+# and 6 are 4 of a cluster at a higher metadata.version; 6 has more bits for numbers that rise for
+# ever, and leader epochs.  Format 3 has no holes, compaction and reports of the pipeline, and keeps
+# rows of objects that were collected; format 2 has no segments either.
 _READABLE_FORMATS = (2, 3, 4, 5, 6)
 _WIDE_FORMAT = 6
 
@@ -24,7 +23,7 @@ def is_wide(state: StateTables) -> bool:
 
 
 def encode_head(state: StateTables, *, as_copy: bool) -> dict[str, object]:
-    """Return it as builtins; as_copy: see ClusterState.frozen()."""
+    """Return the head as builtins; as_copy: see ClusterState.frozen()."""
     return {
         "format": LEVELS[state.metadata_version].snapshot_format,
         "position": state.position,
@@ -50,7 +49,7 @@ def encode_head(state: StateTables, *, as_copy: bool) -> dict[str, object]:
 
 
 def decode_head(state: StateTables, table: Mapping[str, Any]) -> None:
-    """Fill an empty state, but for its metadata.version, from encode_head()'s answer.
+    """Fill an empty state, except its metadata.version, from encode_head()'s answer.
 
     Raises:
       StateBroken, ReleaseTooOld: a snapshot of another release.

@@ -20,7 +20,7 @@ MAX_ENDED: Final = 1_000
 
 @dataclass(slots=True)
 class Told:
-    """settings: only those set.  ended_at_ms: log time when the gateway ended, or ALIVE."""
+    """settings: only the set ones.  ended_at_ms: log time when the gateway ended, or ALIVE."""
 
     settings: Mapping[str, str]
     ended_at_ms: int = ALIVE
@@ -34,7 +34,7 @@ class StaticSettingsTable:
         self.version = 0
 
     def stale(self, now_ms: int) -> list[int]:
-        """Return the node ids of those who ended long ago."""
+        """Return the node ids of gateways that ended long ago."""
         return [
             node_id
             for node_id, each in self.by_node_id.items()
@@ -60,7 +60,7 @@ class StaticSettingsTable:
             told.ended_at_ms = ALIVE
 
     def end(self, node_id: int, now_ms: int) -> None:
-        """Take note of the end of a gateway; of very many, the oldest is forgotten."""
+        """Note the end of a gateway; beyond a bound the oldest is forgotten."""
         told = self.by_node_id.get(node_id)
         if told is None:
             return
@@ -78,13 +78,13 @@ class StaticSettingsTable:
             each.ended_at_ms += passed_ms
 
     def end_all(self, now_ms: int) -> None:
-        """Take note that no gateway is left."""
+        """Note that no gateway is left."""
         for each in self.by_node_id.values():
             if not _has_ended(each):
                 each.ended_at_ms = now_ms
 
     def encode(self) -> object:
-        """Return all of it as builtins."""
+        """Return the whole table as builtins."""
         return [
             [node_id, each.ended_at_ms, dict(sorted(each.settings.items()))]
             for node_id, each in sorted(self.by_node_id.items())

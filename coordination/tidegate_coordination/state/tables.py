@@ -1,4 +1,4 @@
-"""What the cluster state holds: its numbers and tables.
+"""The numbers and tables of the cluster state.
 
 The folds (cluster.py, records/run_folds.py) and the snapshots (snapshot_head.py) work on it, so it
 knows none of them.
@@ -31,8 +31,8 @@ class StateTables:
     """Every durable fact that is not record bytes, as of `position` in the log.
 
     touched: partition numbers that grew or moved since the caller last cleared it, for wake-ups.
-    highest_version: the metadata.version up to which its owner reads: that of this release, but for
-    a simulated older one.  frozen_states: of the snapshots under way.
+    highest_version: the metadata.version up to which its owner reads: that of this release, except
+      for a simulated older one.  frozen_states: of the snapshots under way.
     """
 
     def __init__(self, highest_version: int = NEWEST) -> None:
@@ -66,19 +66,21 @@ class StateTables:
 
     @property
     def settled_time_ms(self) -> int:
-        """Return the time up to which things are old, whatever one clock says; 0: nothing is."""
+        """Return the time up to which rows count as old, even if one clock is wrong; 0: none
+        does.
+        """
         if self.log_time_ms < self.expiry_resumes_at_ms:
             return 0
         return self.gateways.earlier_of_median_and(self.log_time_ms)
 
     def keep_partitions(self, numbers: Iterable[int]) -> None:
-        """Take these rows for the snapshots under way: they are about to change."""
+        """Encode these rows for the snapshots under way: they are about to change."""
         if self.frozen_states:
             numbers = list(numbers)
             for frozen in self.frozen_states:
                 frozen.partitions.keep(numbers)
 
     def keep_groups(self, group_ids: Sequence[str]) -> None:
-        """Take these groups for the snapshots under way: they are about to change."""
+        """Encode these groups for the snapshots under way: they are about to change."""
         for frozen in self.frozen_states:
             frozen.groups.keep(group_ids)

@@ -33,7 +33,7 @@ class TimelineTable:
         return self._former.get(incarnation, present)
 
     def fold_opened(self, restore_id: str, ended: int, homes: Iterable[int]) -> None:
-        """All incarnations so far lived in timeline `ended`, or earlier."""
+        """Note that all incarnations so far lived in timeline `ended` or earlier."""
         for incarnation in homes:
             self._former.setdefault(incarnation, ended)
         self.is_restoring = True
@@ -47,13 +47,13 @@ class TimelineTable:
         self.salvageable.add(incarnation)
 
     def fold_ended(self) -> None:
-        """The log is as whole as it gets."""
+        """End the salvage: no further object will be recovered."""
         expect(self.is_restoring, "the end of a restore that never began")
         self.is_restoring = False
         self.salvageable = set()
 
     def encode(self) -> object:
-        """Return all of it as builtins."""
+        """Return the whole table as builtins."""
         return {
             "restoring": self.is_restoring,
             "restore_id": self.restore_id,

@@ -26,7 +26,9 @@ class Topic:
 
 
 def collision_key(name: str) -> str:
-    """Return what must be unique: names that differ only in '.' and '_' share metric names."""
+    """Return the part of a name that must be unique: names that differ only in '.' and '_' share
+    metric names.
+    """
     return name.replace(".", "_")
 
 
@@ -77,7 +79,7 @@ class TopicTable:
         self._changed(topic)
 
     def get(self, topic_id: bytes) -> Topic:
-        """Return the topic an event names.
+        """Return the topic that an event names.
 
         Raises:
           StateBroken: there is none.
@@ -95,7 +97,7 @@ class TopicTable:
         self.by_collision_key[collision_key(topic.name)] = topic
 
     def encode(self) -> object:
-        """Return all of it as builtins."""
+        """Return the whole table as builtins."""
         return [
             [
                 topic.topic_id,

@@ -1,1 +1,1 @@
-"""The part of the cluster state that says where records lie, and of whom they are."""
+"""The part of the cluster state about records: their objects, partitions and producers."""

@@ -22,7 +22,9 @@ FIRST_IDS: Final = range(0, _RANGES << _RANGE_BITS, 1 << _RANGE_BITS)
 
 
 def drawn_first_id(cluster_id: str) -> int:
-    """Return where the ids of a new cluster begin: the id is random, and so are its hash's bits."""
+    """Return the first id of a new cluster: its cluster id is random, so the hash's bits are,
+    too.
+    """
     drawn = int.from_bytes(sha256(cluster_id.encode()).digest()[:4])
     return FIRST_IDS[1 + drawn % (_RANGES - 1)]  # the first range is that of older clusters
 
@@ -36,7 +38,7 @@ class ProducerIdTable:
 
     @property
     def own(self) -> range:
-        """Return all ids that the cluster may give out, now or ever."""
+        """Return all ids that the cluster may ever give out."""
         first = self.next_id >> _RANGE_BITS << _RANGE_BITS
         return range(first, first + (1 << _RANGE_BITS))
 
@@ -67,11 +69,11 @@ class ProducerIdTable:
         self._blocks = [block for block in self._blocks if block[1] >= before_ms]
 
     def is_young(self, producer_id: int) -> bool:
-        """Tell whether the id was reserved so lately that no state of it can have expired."""
+        """Return whether the id was reserved so recently that no state of it can have expired."""
         return bool(self._blocks) and self._blocks[0][0] <= producer_id < self.next_id
 
     def encode(self) -> object:
-        """Return all of it as builtins."""
+        """Return the whole table as builtins."""
         return {"next": self.next_id, "blocks": [list(block) for block in self._blocks]}
 
     def decode(self, table: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ MAX_SEQUENCE = 2**31 - 1
 
 
 class KeptBatch(NamedTuple):
-    """A batch a retry can be recognised by.  append_time_ms: -1 unless LogAppendTime."""
+    """A batch by which a retry is recognised.  append_time_ms: -1 unless LogAppendTime."""
 
     first_sequence: int
     last_sequence: int

@@ -1,4 +1,4 @@
-"""The runs of one partition: where its batches lie, 34 bytes a run.
+"""The runs of one partition, which say where its batches lie; 34 bytes a run.
 
 Rows are in offset order, appended at the end and cut at the front.  Segments replace stretches of
 rows, and skips remove some.  The cut only moves an index; the columns shrink once half of them is
@@ -8,8 +8,8 @@ is written and read as a whole, and a partition with few runs should cost few ob
 Numbers of objects have 40 bits: 32, as they always had, and 8 after all other fields, which
 snapshots up to format 5 omit, as they are zero there.
 
-A run ends where the next one begins, or at end_offset.  Only before a hole, where runs were
-removed, this does not hold; the ends of such runs are kept separately, since they are few.
+A run ends where the next one begins, or at end_offset.  An exception is a run before a hole, where
+runs were removed; the few ends of such runs are kept separately.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Runs:
     def find(self, offset: int) -> int:
         """Return the index of the run that holds the offset, or of the next one above a gap.
 
-        It is len() where there is none.
+        It is len() if there is none.
         """
         if offset >= self.end_offset:
             return len(self)
@@ -167,7 +167,7 @@ class Runs:
 
     @classmethod
     def decode(cls, row: list[Any]) -> Runs:
-        """Return what encode() was called on."""
+        """Return the runs that encode() was called on."""
         end_offset, base, rest, *ends = row
         runs = cls(end_offset)
         runs._base.frombytes(base)
@@ -190,7 +190,7 @@ def _packed(row: RunRow) -> bytes:
 
 
 def _widened(rest: bytes) -> bytearray:
-    """Return rows of a snapshot up to format 5 as they are now."""
+    """Return rows of a snapshot up to format 5 in the present form."""
     narrow = _REST_BYTES - 1
     wide = bytearray(len(rest) // narrow * _REST_BYTES)
     for at in range(narrow):

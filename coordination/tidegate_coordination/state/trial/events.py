@@ -30,7 +30,7 @@ from ..topics import Topic, collision_key
 from .runs import RunTrial
 
 _TOPIC_RESOURCE: Final = 2
-# Of one event: above what any rule allows, and below what a replica could not hold.
+# A bound of one event: above any rule's limit, and below a replica's.
 MAX_PARTITIONS: Final = 1_000_000
 
 
@@ -53,7 +53,7 @@ class Trial:
             again: the changes that the call has recorded are not undone.
         """
         for event in events:
-            if isinstance(event, ev.WalCommitted):  # often the only one, and large
+            if isinstance(event, ev.WalCommitted):  # often the only event, and a large one
                 self._runs.wal_committed(event)
             else:
                 self._check(event)
@@ -188,7 +188,7 @@ class Trial:
         self._owns_ids(event.first_producer_id)
 
     def _owns_ids(self, first: int) -> None:
-        """See that the next id is the cluster's; one below its range moves nothing."""
+        """Check that the next id is the cluster's; an id below its range changes nothing."""
         is_own = first < self._state.producer_ids.own.stop
         expect(is_own, f"producer ids from {first}, which are not the cluster's")
 

@@ -1,6 +1,7 @@
-"""The part of a trial that is about runs and objects; see trial.py.
+"""The part of a trial for runs and objects; see events.py.
 
-A busy cluster commits thousands of runs a second, so that one is to cost a fraction of its fold.
+A busy cluster commits thousands of runs a second, so the check of one must cost a fraction of its
+fold.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from ..records.objects import WalName, WalStatus
 from ..records.partitions import Partition
 from ..topics import Topic
 
-# WAL ids between the highest that is settled and one that is to be: each is remembered.
+# The most WAL ids between the highest settled one and a new one: each is remembered.
 MAX_AHEAD: Final = 1 << 24
-# Where no run can begin.
+# An offset at which no run can begin.
 _NOWHERE: Final = -1
 
 _Stretches = defaultdict[int, list[tuple[int, int]]]
@@ -60,7 +61,7 @@ class RunTrial:
             if end is None:
                 end = partitions[number].next_offset
             following = base_offset + run.record_count
-            # Batches claim how many records they have: of a run it may be more than 32 bits.
+            # Each batch states its number of records: the sum of a run may exceed 32 bits.
             if base_offset != end or not 0 <= end <= following <= MAX_INT64:
                 raise StateBroken(f"partition {number}: run at {base_offset}, next is {end}")
             ends[number] = following
@@ -81,7 +82,7 @@ class RunTrial:
                 raise StateBroken(f"partition {batch.partition}: a producer's batch without a run")
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Nothing more comes of its partitions."""
+        """No later event of the entry may change its partitions."""
         self._gone.update(topic.partition_numbers)
         self._next_offsets.update(dict.fromkeys(topic.partition_numbers, _NOWHERE))
 
@@ -90,7 +91,7 @@ class RunTrial:
         return self._state.partitions[number]
 
     def wal_abandoned(self, event: ev.WalAbandoned) -> None:
-        """A WAL id is settled once."""
+        """Check that a WAL id is settled once."""
         self._settle(WalName(event.incarnation, event.counter))
 
     def _settle(self, name: WalName) -> None:
@@ -121,7 +122,7 @@ class RunTrial:
         expect_left(following <= highest, f"object {following}: {self._has_run_out}")
 
     def log_starts_moved(self, event: ev.LogStartsMoved) -> None:
-        """A log start only rises, to the partition's end at most."""
+        """Check that a log start only rises, to the partition's end at most."""
         for number, offset in event.moves:
             partition = self._partition(number)
             start = self._log_starts.get(number, partition.log_start)
@@ -131,14 +132,14 @@ class RunTrial:
             self._log_starts[number] = offset
 
     def objects_collected(self, event: ev.ObjectsCollected) -> None:
-        """Only what is dead goes, and once."""
+        """Check that only dead objects are removed, and each once."""
         for number in event.numbers:
             is_dead = number in self._state.objects.dead and number not in self._collected
             expect(is_dead, f"object {number} is not dead")
             self._collected.add(number)
 
     def segments_published(self, event: ev.SegmentsPublished) -> None:
-        """Segments stand for live runs, one after the other."""
+        """Check that segments replace consecutive live runs."""
         self._incarnation(event.incarnation)
         for each in event.partitions:
             self._replace(each.partition, each.base_offset, each.next_offset)
@@ -166,7 +167,7 @@ class RunTrial:
         others.append((base_offset, next_offset))
 
     def partitions_cleaned(self, event: ev.PartitionsCleaned) -> None:
-        """Rounds of compaction reach further and further."""
+        """Check that each round of compaction reaches further than the last."""
         for each in event.partitions:
             number = each.partition
             partition = self._partition(number)

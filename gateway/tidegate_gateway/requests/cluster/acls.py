@@ -29,7 +29,7 @@ from tidegate_protocol.messages.describe_acls import DescribeAclsRequest, Descri
 from ...network.call import Call
 
 _CODE: Final = ErrorCode.SECURITY_DISABLED
-_TEXT: Final = "Without an authorizer there are no ACLs."
+_TEXT: Final = "This cluster has no authorizer, so it has no ACLs."
 
 
 @dataclass(frozen=True, slots=True)
