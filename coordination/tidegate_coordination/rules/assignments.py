@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 def wrong_assignments(
     assignments: Sequence[Sequence[int]], live_node_ids: Collection[int]
 ) -> str | None:
-    """Return what is wrong with replica lists, or None."""
+    """Return the error of replica lists, or None."""
     for replicas in assignments:
         text = _wrong_list(replicas, live_node_ids)
         if text is not None:
@@ -27,7 +27,7 @@ def wrong_assignments(
 
 
 def wrong_indexes(assignments: Mapping[int, Sequence[int]]) -> str | None:
-    """Return what is wrong with the partition numbers of a new topic's assignments, or None."""
+    """Return the error of the partition numbers of a new topic's assignments, or None."""
     if sorted(assignments) != list(range(len(assignments))):
         return "partitions should be a consecutive 0-based integer sequence"
     return None

@@ -153,7 +153,7 @@ class ClusterSettings:
         return [node_id for node_id, each in self._layers.items() if not each.is_whole]
 
     def _look(self) -> None:
-        """Find out again what gateways say, if that may have changed."""
+        """Read the settings of gateways again, if they may have changed."""
         state = self._state
         # Each only rises, so the sum changes if any does.
         version = (
@@ -174,7 +174,7 @@ class ClusterSettings:
         self._find_disagreements()
 
     def _layers_now(self) -> Iterator[tuple[int, BrokerLayers]]:
-        """Yield what each gateway says, by node id, one's own first."""
+        """Yield the settings of each gateway by node id, this gateway's own first."""
         own, state = self._own, self._state
         if own is not None:
             yield own.node_id, self._layers_of(own.node_id, own.static)
@@ -205,7 +205,7 @@ class ClusterSettings:
         return default
 
     def _careful(self, definition: Definition, on_wrong: OnWrong) -> _Default:
-        """Return the careful one of all that gateways say, one's own if that is no worse."""
+        """Return the most careful value of all gateways; this gateway's own if it is as careful."""
         said = [_Default(text, each) for text, each in self._said(definition, on_wrong)]
         holds = most_careful(definition, [each.text for each in said])
         same = (each for each in said if most_careful(definition, [each.text]) == holds)
@@ -252,7 +252,7 @@ class ClusterSettings:
                 yield Disagreement(name, values, self._careful(definition, ignore).text)
 
     def _tell_wrong(self, where: str, name: str, text: str) -> None:
-        """Warn of a value that is stored and wrong; of a gateway's not again for each topic."""
+        """Warn of a stored wrong value; of a gateway's value only once for all topics."""
         if self._is_new(where, name, text):
             _log.warning(
                 "a stored config cannot be used, and another value holds: set it again",

@@ -127,7 +127,7 @@ class SetConfigs:
         _check_form(resource)
         present = _present(view, kind, resource.resource_name, self.topic_ids)
         if view.state.name_changes.is_since(kind.value, resource.resource_name, self.seen):
-            raise _Refusal(ConfigRefusal.CHANGED, "It was changed again and again meanwhile.")
+            raise _Refusal(ConfigRefusal.CHANGED, "The resource changed again at each try.")
         configs = {} if resource.replaces else dict(present)
         for change in resource.changes:
             _apply(configs, _TABLES[kind], change)
@@ -138,7 +138,7 @@ class SetConfigs:
 
 
 def _check_form(resource: ResourceChange) -> None:
-    # Before anything is done with the values: a client chooses how long they are.
+    # Check the length before any other work on the values: the client chooses it.
     size_bytes = sum(len(each.name) + len(each.value or "") for each in resource.changes)
     if size_bytes > MAX_CONFIG_BYTES:
         raise _Refusal(ConfigRefusal.INVALID_CONFIG, _too_long(size_bytes))
@@ -199,7 +199,7 @@ def _check_node_id(view: View, name: str) -> None:
 
 
 def _apply(configs: dict[str, str], table: Mapping[str, Definition], change: Change) -> None:
-    """Apply one change.  APPEND and SUBTRACT begin with the default where nothing is set."""
+    """Apply one change.  APPEND and SUBTRACT begin with the default if no value is set."""
     value = change.value or ""
     match change.operation:
         case Operation.SET:

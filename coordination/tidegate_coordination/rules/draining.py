@@ -64,7 +64,7 @@ class ResumeGateway:
 
 @dataclass(frozen=True, slots=True)
 class ReportDrained:
-    """Say that nothing is left of the writer's work.  Answer: None."""
+    """Report that the writer has no work left.  Answer: None."""
 
     reads: frozenset[str] = field(default=_GATEWAYS, init=False)
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)

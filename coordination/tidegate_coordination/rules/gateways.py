@@ -29,14 +29,14 @@ _GATEWAYS = frozenset({GATEWAYS})
 
 @dataclass(frozen=True, slots=True)
 class NodeIdTaken:
-    """Another gateway answers to this node id; registering may work once its lease ran out."""
+    """Another gateway has this node id; registering may work once its lease has expired."""
 
     zone: str
     software_version: str
 
 
 class CannotJoin(Enum):
-    """Why a gateway can never register, unlike one whose node id is taken for a while."""
+    """Why a gateway can never register; a node id in use is only a temporary refusal."""
 
     TOO_OLD = "the cluster's metadata.version is above what its release reads"
 
@@ -120,15 +120,15 @@ class Renew:
     writes: frozenset[str] = field(default=NOTHING, init=False)
 
     def decide(self, view: View) -> Decided[None]:
-        """An entry of the writer is the renewal; the event only makes it one."""
+        """Any entry of the writer renews its lease; the event makes the entry not empty."""
         return Decided((GatewayRenewed(self.highest_version),), None)
 
 
 @dataclass(frozen=True, slots=True)
 class TellSettings:
-    """Tell what a gateway was given at its start of the settings that are the cluster's.
+    """Write a gateway's static settings that apply to the whole cluster.
 
-    settings: only those set, by name.  Answer: None.
+    settings: only the set ones, by name.  Answer: None.
     """
 
     incarnation: int
@@ -181,7 +181,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class ExpireGateways:
-    """End the incarnations whose lease ran out.  Answer: those ended."""
+    """End the incarnations whose lease expired.  Answer: those ended."""
 
     reads: frozenset[str] = field(default=_GATEWAYS, init=False)
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)

@@ -50,7 +50,7 @@ class BeginLogMove:
 
 @dataclass(frozen=True, slots=True)
 class OfferLog:
-    """Let all gateways look at the copy; copy: see LogMoveOffered.  Answer: a MoveStep."""
+    """Have all gateways check the copy; copy: see LogMoveOffered.  Answer: a MoveStep."""
 
     move_id: str
     url: str
@@ -67,7 +67,9 @@ class OfferLog:
 
 @dataclass(frozen=True, slots=True)
 class AnswerOffer:
-    """Say whether the writer can use the copy; complaint: why not, "" if it can.  Answer: None."""
+    """Report whether the writer can use the copy; complaint: why not, "" if it can.  Answer:
+    None.
+    """
 
     move_id: str
     complaint: str
@@ -84,7 +86,7 @@ class AnswerOffer:
 
 @dataclass(frozen=True, slots=True)
 class SealLog:
-    """Let the log end here, if every live gateway can use the new one.  Answer: a MoveStep."""
+    """Seal the log here, if every live gateway can use the new one.  Answer: a MoveStep."""
 
     move_id: str
     reads: frozenset[str] = field(default=_MOVE_AND_GATEWAYS, init=False)

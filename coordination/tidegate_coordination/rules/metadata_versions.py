@@ -10,7 +10,7 @@ from ..state.cluster import ClusterState
 from ..state.gateways import Gateway
 from .proposal import GATEWAYS, Decided, View
 
-# One that registers in the same entry has to meet it as it will be.
+# A gateway that registers in the same entry must be able to read the new version.
 _GATEWAYS = frozenset({GATEWAYS})
 
 
@@ -18,8 +18,8 @@ _GATEWAYS = frozenset({GATEWAYS})
 class SetMetadataVersion:
     """Let gateways write what a version allows, from the next entry on.
 
-    only_checks: say whether it can be done, and do not.
-    Answer: "" if it is so, or why not, for a person.
+    only_checks: check, and change nothing.  Answer: "" on success, or the reason of the refusal,
+      for a person.
     """
 
     version: int

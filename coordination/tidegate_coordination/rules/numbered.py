@@ -12,7 +12,7 @@ from .proposal import GATEWAYS, NOTHING, Decided, Proposal, View
 
 
 class NotDecided(Enum):
-    """Why there is no answer; nothing came of the proposal, or its author has the answer."""
+    """Why there is no answer: the proposal changed nothing, or its author has the answer."""
 
     ENDED = "its author's incarnation has ended"
     ACKNOWLEDGED = "its author had said that it asks no more"
@@ -20,8 +20,8 @@ class NotDecided(Enum):
 
 WITHDRAWN = "its author waits for it no more"
 TOO_LATE = "it was asked for longer ago than a caller waits"
-# As no msgpack begins, so no answer does: an older release that finds it cannot read it, and takes
-# the outcome for unknown.
+# No msgpack begins so, so no answer does: an older release cannot read it, and treats the outcome
+# as unknown.
 _FAILURE = b"\xc1"
 
 
@@ -49,7 +49,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """In the place of a proposal that cannot be decided: says so.  Never sent."""
+    """Replaces a proposal that cannot be decided, and answers its failure.  Never sent."""
 
     text: str
     reads: frozenset[str] = field(default=NOTHING, init=False)
@@ -65,7 +65,7 @@ class Numbered:
     """A proposal of `incarnation`, the `number`-th; see events.Proposed for the rest.
 
     encode_answer: of the proposal's own answers.  Answer: such an encoded one, failure_answer(), or
-    NotDecided.  before_ms: log time from which on nothing comes of it; 0 for no limit.
+    NotDecided.  before_ms: from this log time on the proposal fails; 0 for no limit.
     """
 
     incarnation: int
@@ -80,7 +80,8 @@ class Numbered:
 
     @property
     def _scope(self) -> frozenset[str]:
-        # Sent twice, it may stand twice in a queue: the second waits until the first is folded.
+        # A proposal that was sent twice may be queued twice: the second waits until the first is
+        # folded.
         return frozenset({f"proposal {self.incarnation} {self.number}"})
 
     @property
@@ -135,7 +136,7 @@ class Numbered:
 
     @property
     def keeps_failures(self) -> bool:
-        """Tell whether failing() is to be decided in its place where it cannot be."""
+        """Return whether failing() replaces the proposal if it cannot be decided."""
         return self.asked.again and not isinstance(self.proposal, Failing)
 
     def failing(self, text: str) -> Numbered:
@@ -143,7 +144,7 @@ class Numbered:
         return replace(self, proposal=Failing(text))
 
     def _is_acknowledged(self, view: View) -> bool:
-        """Tell whether its author had said so, in the log or earlier in this entry."""
+        """Return whether its author has abandoned it, in the log or earlier in this entry."""
         said = max(self.acknowledged, view.acknowledged.get(self.incarnation, 0))
         known = view.state.proposals.is_acknowledged(self.incarnation, self.number)
         return known or self.number <= said

@@ -17,7 +17,7 @@ _MAX_NUMBER = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class ReportPipeline:
-    """Answer: whether it was taken; nothing of an incarnation that ended is."""
+    """Answer: whether the report was accepted; one of an ended incarnation is not."""
 
     incarnation: int
     report: PipelineReport
@@ -32,7 +32,7 @@ class ReportPipeline:
 
 
 def _bounded(report: PipelineReport) -> PipelineReport:
-    """Entries hold no number beyond 64 bits, and no text without an end."""
+    """Check that numbers fit into 64 bits, and that texts are bounded."""
     dropped = dict(sorted(report.dropped.items())[:MAX_REASONS])
     return msgspec.structs.replace(
         report,

@@ -41,7 +41,7 @@ class View:
     clock_ms: the writer's clock, which the entry will carry.  log_time_ms: see
     ClusterState.log_time_after.  writer: incarnation whose proposal it is, 0 before registration.
     appender: the incarnation that appends the entry, if it is another.  acknowledged: by author of
-    forwarded proposals, the number up to which, by the entry so far, the author sends none again.
+      forwarded proposals, the number up to which the author repeats none, as of the entry so far.
     """
 
     state: ClusterState
@@ -67,7 +67,7 @@ class Decided(Generic[Answer_co]):
 
 
 class Proposal(Protocol[Answer_co]):
-    """Something a gateway wants to become true."""
+    """A change of the state that a gateway proposes."""
 
     @property
     def reads(self) -> frozenset[str]:
@@ -80,5 +80,7 @@ class Proposal(Protocol[Answer_co]):
         ...
 
     def decide(self, view: View) -> Decided[Answer_co]:
-        """Return what becomes true, and the answer to give once it has.  May be called again."""
+        """Return the events, and the answer to give once they are committed.  May be called
+        again.
+        """
         ...

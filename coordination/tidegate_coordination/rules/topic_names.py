@@ -1,4 +1,4 @@
-"""Which names a topic may have; texts as in Kafka."""
+"""The rules of topic names; texts as in Kafka."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def illegal_topic_name(name: str) -> str | None:
-    """Return what is wrong with a topic name, or None."""
+    """Return the error of a topic name, or None."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):

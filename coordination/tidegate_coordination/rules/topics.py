@@ -37,7 +37,7 @@ _TOPICS_AND_GATEWAYS = frozenset({TOPICS, GATEWAYS})
 
 
 class TopicRefusal(Enum):
-    """Why nothing was done for a topic."""
+    """Why a topic was not changed."""
 
     EXISTS = "the name is taken"
     ILLEGAL_NAME = "the name is not allowed, or collides"
@@ -53,7 +53,7 @@ class TopicRefusal(Enum):
 
 
 class Refused(NamedTuple):
-    """text: for the client; "" where the reason says all."""
+    """text: for the client; "" if the reason suffices."""
 
     reason: TopicRefusal
     text: str
@@ -199,7 +199,7 @@ def _assigned_numbers(view: View, topic: NewTopic) -> tuple[int, int]:
 
 
 class TopicKey(NamedTuple):
-    """A topic by its name, or by its 16-byte id where there is no name."""
+    """A topic by its name, or by its 16-byte id if it has none."""
 
     name: str | None
     topic_id: bytes = b""
@@ -207,7 +207,7 @@ class TopicKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A topic that is no more."""
+    """A deleted topic."""
 
     topic_id: bytes
     name: str
@@ -223,7 +223,7 @@ class DeleteTopics:
     writes: frozenset[str] = field(default=frozenset({TOPICS, HEADS}), init=False)
 
     def decide(self, view: View) -> Decided[list[Deleted | Refused]]:
-        """The second mention of a topic finds it gone."""
+        """A topic that is named twice is deleted the first time."""
         gone: set[bytes] = set()
         answers = [self._delete(view, each, gone) for each in self.topics]
         events = [TopicDeleted(each.topic_id) for each in answers if isinstance(each, Deleted)]
@@ -349,7 +349,8 @@ class DeleteRecords:
     """Move log starts up.  Answer: per partition its log start, or DeletionRefusal.
 
     It reads heads, so it never shares an entry with a commit that came before it.
-    default_policy: cleanup.policy of topics that say nothing, on the gateway that was asked.
+    default_policy: cleanup.policy of topics without one of their own, at the gateway that was
+      asked.
     """
 
     deletions: Sequence[Deletion]

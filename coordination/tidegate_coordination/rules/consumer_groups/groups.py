@@ -29,7 +29,7 @@ def offsets_scope(group_id: str) -> str:
 
 
 def holds_claim(view: View, group_id: str, claim_epoch: int) -> bool:
-    """Tell whether the writer still holds the claim under which it decided something."""
+    """Return whether the writer still holds the claim under which it decided."""
     claim = view.state.claims.get(group_claim(group_id))
     return claim is not None and claim == (view.writer, claim_epoch)
 
@@ -56,13 +56,13 @@ class ChangeGroup:
             return Decided((), False)
         last = view.state.groups.get(self.record.group_id)
         if last is not None and self.record.generation < last.generation:
-            # Its machine lacks durable entries: like one that lost its claim, it is restored.
+            # The group's machine lacks durable entries; restore it as after a lost claim.
             return Decided((), False)
         return Decided((self.record,), True)
 
 
 class Deletion(Enum):
-    """How the deletion of a group ended."""
+    """The result of a group's deletion."""
 
     DELETED = "deleted"
     UNKNOWN = "there is no such group"
@@ -132,7 +132,7 @@ class ForgetGroup:
 
 
 def held_by_another(view: View, group_id: str) -> bool:
-    """Tell whether a live gateway other than the writer serves the group."""
+    """Return whether a live gateway other than the writer serves the group."""
     claim = view.state.claims.get(group_claim(group_id))
     if claim is None or claim.incarnation == view.writer:
         return False

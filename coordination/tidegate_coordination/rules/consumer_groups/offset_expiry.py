@@ -32,7 +32,8 @@ MAX_EXPIRED = 5_000
 class ExpireOffsets:
     """Delete what has expired of one group, MAX_EXPIRED offsets at most unless all of it goes.
 
-    Answer: how many offsets, and if the group went.  Propose it again after MAX_EXPIRED.
+    Answer: the number of deleted offsets, and whether the group was deleted.  Propose it again
+    after MAX_EXPIRED.
     """
 
     group_id: str
@@ -66,7 +67,7 @@ class ExpireOffsets:
 def propose_expiry(
     state: ClusterState, *, retention_ms: int, log_time_ms: int
 ) -> Iterator[ExpireOffsets]:
-    """Yield a proposal for each group that has something to expire; propose them one by one.
+    """Yield a proposal for each group with expired offsets; propose them one by one.
 
     A generator over the live state: collect it, or some of it, before waiting.
     """
@@ -77,7 +78,7 @@ def propose_expiry(
 
 
 def is_spent(group: Group, expired: int, log_time_ms: int) -> bool:
-    """Tell whether nothing of the group is left once so many of its offsets are gone."""
+    """Return whether the group is empty without so many of its offsets."""
     if group.members or expired < sum(map(len, group.offsets.values())):
         return False
     return expired > 0 or log_time_ms - group.empty_since_ms >= EMPTY_GROUP_GRACE_MS

@@ -82,7 +82,7 @@ class CommitOffsets:
 
 
 def partition_exists(state: ClusterState, offset: OffsetToCommit) -> bool:
-    """Tell whether there is such a partition."""
+    """Return whether the partition exists."""
     topic = state.topics.by_id.get(offset.topic_id)
     return topic is not None and 0 <= offset.partition < len(topic.partition_numbers)
 
@@ -130,7 +130,7 @@ class DeleteOffsets:
 
 
 def is_subscribed(state: ClusterState, group: Group, topic_id: bytes) -> bool:
-    """Tell whether members of a consumer group subscribe to the topic, or might."""
+    """Return whether members of a consumer group subscribe to the topic, or might."""
     topic = state.topics.by_id.get(topic_id)
     topics = group_subscription(group)
     return topics is None or (topic is not None and topic.name in topics)

@@ -9,7 +9,7 @@ from ...state.records.runs import RunRow
 
 
 def are_live(partition: Partition, start: int, rows: Sequence[RunRow]) -> bool:
-    """Tell whether they are neighbours, unchanged, from index start on."""
+    """Return whether the runs are unchanged neighbours from index start on."""
     runs = partition.runs
     if start + len(rows) > len(runs):
         return False

@@ -1,4 +1,4 @@
-"""Handing out producer ids in blocks, and forgetting producers that stopped writing."""
+"""Reserves producer ids in blocks, and forgets producers that stopped writing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..proposal import HEADS, NOTHING, PRODUCER_IDS, Decided, View
 
 @dataclass(frozen=True, slots=True)
 class ReserveProducerIds:
-    """Take a block of producer ids.  Answer: the first of `count` ids."""
+    """Reserve a block of producer ids.  Answer: the first of `count` ids."""
 
     count: int
     reads: frozenset[str] = field(default=frozenset({PRODUCER_IDS}), init=False)

@@ -2,7 +2,7 @@
 
 A unit is published only if its parents still are the live runs that they were when it was planned;
 else it is dropped, and its driver plans again.  So two drivers, a task that ran twice, and a driver
-that slept for an hour do no harm.  The objects of a dropped unit are orphans
+that was suspended for an hour are harmless.  The objects of a dropped unit are orphans
 (docs/architecture.md, "The pipeline").
 """
 
@@ -183,7 +183,7 @@ def _is_sound(unit: SegmentUnit) -> bool:
 
 
 def _fits(segment: Segment) -> bool:
-    """Tell whether its numbers fit the columns of the state."""
+    """Return whether its numbers fit the columns of the state."""
     small = (segment.attempt, segment.size_bytes, segment.position, segment.length, segment.check)
     is_in_place = segment.position < segment.size_bytes and segment.length > 0
     return (

@@ -27,7 +27,9 @@ class Skip(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A stretch of a partition, by its number: neighbours as they were found, one at least."""
+    """A stretch of a partition, given by number: at least one run, neighbours as they were
+    found.
+    """
 
     partition: int
     runs: tuple[RunRow, ...]

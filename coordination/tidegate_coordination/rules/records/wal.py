@@ -50,7 +50,7 @@ class BatchFacts(NamedTuple):
 
 
 class Refusal(Enum):
-    """Why a batch was left out."""
+    """Why a batch was not committed."""
 
     UNKNOWN_TOPIC = "the topic or partition does not exist (any more)"
     STALE_PRODUCER_EPOCH = "a newer epoch of the producer has written"
@@ -152,7 +152,7 @@ class _Judge:
         self._next_offsets: dict[int, int] = {}
         self._producers: dict[tuple[int, int], ProducerState] = {}
         self._runs: list[_OpenRun] = []
-        # Of the partition whose batches are judged just now; _partition is None for an unknown one.
+        # The partition whose batches are being judged; _partition is None for an unknown one.
         self._topic_id = b""
         self._index = -1
         self._partition: Partition | None = None
@@ -162,14 +162,14 @@ class _Judge:
         self.producer_batches: list[ProducerBatch] = []
 
     def judge(self, batch: BatchFacts) -> BatchOutcome:
-        """Return a batch's outcome.  Once per batch of all that is produced: it must be quick."""
+        """Return a batch's outcome.  It runs once for every produced batch, so it must be fast."""
         topic_id, index, position, length, record_count, timestamp, crc, producer_id = batch[:8]
         if index != self._index or topic_id != self._topic_id:
             self._turn_to(topic_id, index)
         partition = self._partition
         if partition is None:
             return _REFUSED[Refusal.UNKNOWN_TOPIC]
-        if producer_id > NO_PRODUCER_ID:  # below it is none either, as in Kafka
+        if producer_id > NO_PRODUCER_ID:  # a negative id is none, too, as in Kafka
             settled = self._judge_sequence(batch, partition)
             if settled is not None:
                 return settled
@@ -197,7 +197,7 @@ class _Judge:
         return BatchOutcome(None, base_offset, stamp_ms, partition.log_start)
 
     def _turn_to(self, topic_id: bytes, index: int) -> None:
-        """Go on with the batches of another partition: in an object they lie together."""
+        """Turn to the batches of another partition: in an object they lie together."""
         self._leave_partition()
         self._topic_id = topic_id
         self._index = index
@@ -250,9 +250,9 @@ class _Judge:
         """Distinguish a repeat that is older than all kept batches from a gap.
 
         A Java producer whose answers are lost continues at another gateway, and repeats unanswered
-        batches up to request.timeout.ms later.  It takes DUPLICATE_SEQUENCE for success.  At
+        batches up to request.timeout.ms later.  It treats DUPLICATE_SEQUENCE as success.  At
         OUT_OF_ORDER_SEQUENCE it repeats until delivery.timeout.ms and then reports a loss although
-        the batch was written, and the partition stands still for so long.
+        the batch was written, and the partition is blocked for so long.
 
         Below the level, the author's release may not be able to read this answer.
         """
@@ -323,7 +323,7 @@ def _append_time(view: View) -> int:
 
 @dataclass(frozen=True, slots=True)
 class AbandonWal:
-    """Refuse a WAL id for ever, so that its object may be collected.
+    """Abandon a WAL id for ever, so that its object may be collected.
 
     Answer: False if it was committed before, so it is not abandoned.
     """
