@@ -81,7 +81,7 @@ def test_a_wrong_forward_address_gets_a_sentence(tmp_path: Path) -> None:
         off = ("--set", f"metadata.log=forward:{processes[0].said['peer']}?token-file=token")
         failed = tidegate(*gateway(4, *off, "--set", "forwarding=off"), cwd=tmp_path)
         assert (failed.returncode, failed.stdout) == (1, "")
-        assert "leave out forwarding" in failed.stderr
+        assert "remove forwarding=off" in failed.stderr
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from tidegate_coordination.rules.topics import DeleteRecords
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.producers import ProducerState
 from tidegate_coordination.state.records.runs import RunRow
+from tidegate_gateway import builder
 from tidegate_gateway.fetch import run_verifier
 from tidegate_gateway.fetch.fetch_waiters import FetchWaiters
 from tidegate_gateway.fetch.prepared_runs import PreparedRun, prepare_run
@@ -90,6 +91,10 @@ class CommitsOutOfOrder(WalWriter):
 
 def in_gateway(part: type, name: str = "WalWriter") -> Plant:
     return lambda patch: patch.setattr(tidegate_gateway.gateway, name, part)
+
+
+def never_catches_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(builder, "Coordinator", NeverCatchesUp)
 
 
 def acknowledges_before_commit(patch: pytest.MonkeyPatch) -> None:
@@ -299,7 +304,7 @@ def log_start_falls_back(patch: pytest.MonkeyPatch) -> None:
         (duplicates_get_new_offsets, {"inconsistent offset"}, 1),
         (sequences_never_wrap, {"refused send"}, 34),
         (takes_old_epochs, {"zombie write"}, 1),
-        (in_gateway(NeverCatchesUp, "Coordinator"), {"stale end"}, 8),
+        (never_catches_up, {"stale end"}, 8),
         (in_gateway(ForgetsWhoWroteWhat, "RangeCache"), {"false error", "foreign record"}, 4),
         (in_gateway(ForgetsWhereRunsLie, "RangeCache"), {"foreign record"}, 2),
         (serves_what_it_does_not_check, {"the run broke off"}, 6),
