@@ -4,11 +4,12 @@ An event says what was decided (offsets are already assigned), so that folding i
 and every version of the code agrees on what it means.  Tags are for ever: a tag is never used again
 for another meaning, and fields are only added at the end, with a default.
 
-Every event that carries a name that people choose has a `tenant`, whose name it is: 0, for nothing
-gives out others yet (state/trial.py refuses them), and the format need not change when it does.
+Every event with a name that people choose has a `tenant`, the owner of the name.  It is always 0:
+no other tenant exists yet (state/trial/ refuses them), and the format need not change when one
+does.
 
-Numbers of topics, partitions and objects are dense integers given out by the fold in log order, so
-all replicas agree on them without storing them twice.
+Numbers of topics, partitions and objects are dense integers that the fold assigns in log order, so
+all replicas agree on them although no event holds them.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class ClusterCreated(Event, frozen=True, tag=1):
     """The first event of a log.
 
-    cluster_id: 22 characters as Kafka prints UUIDs; timeline: 1, raised when a log is restored.
+    cluster_id: 22 characters as Kafka prints UUIDs; timeline: 1, raised by each restore of the log.
     lease_ms: see state/gateways.py; it takes part in the fold, so it is the same for all gateways.
-    first_producer_id: where its producer ids begin; see state/producer_ids.py.
+    first_producer_id: the first of its producer ids; see state/records/producer_ids.py.
     """
 
     cluster_id: str
@@ -61,10 +62,10 @@ class GatewayRegistered(Event, frozen=True, tag=2):
 
 
 class GatewayRenewed(Event, frozen=True, tag=3):
-    """Only says that its author lives; written when it had nothing else to say.
+    """Renews its author's lease; written if the author has no other entry to write.
 
-    highest_version: as in GatewayRegistered, again, for a snapshot of an older release forgets it;
-    0: it is not said.
+    highest_version: as in GatewayRegistered, repeated because a snapshot of an older release drops
+      it; 0: not given.
     """
 
     highest_version: int = 0
@@ -73,7 +74,7 @@ class GatewayRenewed(Event, frozen=True, tag=3):
 class GatewayDraining(Event, frozen=True, tag=4):
     """The gateway takes no new work.
 
-    stops: it ends once nothing of its work is left.
+    stops: its process ends once it has no work left.
     """
 
     incarnation: int
@@ -81,7 +82,7 @@ class GatewayDraining(Event, frozen=True, tag=4):
 
 
 class GatewayExpired(Event, frozen=True, tag=5):
-    """The incarnation ended: its lease ran out, or it left."""
+    """The incarnation ended: its lease expired, or it left."""
 
     incarnation: int
 
@@ -96,7 +97,7 @@ class ClaimTaken(Event, frozen=True, tag=6):
 
 
 class ClaimReleased(Event, frozen=True, tag=7):
-    """The holder gave the claim up; its epoch stays known while the name is in use."""
+    """The holder released the claim; its epoch stays known while the name is in use."""
 
     name: str
     tenant: int = 0
@@ -109,7 +110,7 @@ class GatewayResumed(Event, frozen=True, tag=15):
 
 
 class GatewayDrained(Event, frozen=True, tag=16):
-    """Nothing is left of the work of a gateway that drains: no client, no group."""
+    """A draining gateway has no work left: no client, no group."""
 
     incarnation: int
 
@@ -121,9 +122,8 @@ class MetadataVersionSet(Event, frozen=True, tag=17):
 
 
 class StaticSettingsTold(Event, frozen=True, tag=18):
-    """What a gateway was given at its start of the settings that are the cluster's.
-
-    settings: only those set, by name; see configs/cluster_wide.py.
+    """A gateway's static settings that apply to the whole cluster.  settings: only the set ones, by
+    name; see configs/cluster_wide.py.
     """
 
     incarnation: int
@@ -131,7 +131,7 @@ class StaticSettingsTold(Event, frozen=True, tag=18):
 
 
 class TopicCreated(Event, frozen=True, tag=10):
-    """topic_id: 16 random bytes; configs: only those set, as Kafka's names and text values."""
+    """topic_id: 16 random bytes; configs: only the set ones, as Kafka's names and text values."""
 
     topic_id: bytes
     name: str
@@ -149,7 +149,7 @@ class PartitionsAdded(Event, frozen=True, tag=11):
 
 
 class TopicDeleted(Event, frozen=True, tag=12):
-    """The topic, its partitions, and all committed offsets of it go."""
+    """Deletes the topic, its partitions, and all its committed offsets."""
 
     topic_id: bytes
 
@@ -189,7 +189,7 @@ RUN_LOG_APPEND_TIME = 1
 
 
 class ProducerBatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What one accepted idempotent batch leaves in its partition's producer state."""
+    """The trace of an accepted idempotent batch in its partition's producer state."""
 
     partition: int
     producer_id: int
@@ -223,16 +223,16 @@ class LogStartsMoved(Event, frozen=True, tag=22):
 
 
 class ObjectsCollected(Event, frozen=True, tag=23):
-    """The objects are deleted, or about to be by the writer; they are known no more."""
+    """The objects are deleted, or the writer is about to delete them; the state forgets them."""
 
     numbers: tuple[int, ...]
 
 
 class Segment(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A segment object, and the offsets [base_offset, next_offset) it stands for.
+    """A segment object, and the offsets [base_offset, next_offset) that it replaces.
 
     attempt: with the writer's incarnation and the place, its name (tidegate_storage.objects.keys).
-    position: of its index in the object.  length: of the batches in front of that.  check: CRC-32C
+    position: of its index in the object.  length: of the batches before the index.  check: CRC-32C
     of the index.
     """
 
@@ -252,8 +252,9 @@ RUN_SEGMENT = 2
 class SegmentsOfPartition(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The runs of a partition in [base_offset, next_offset) give way to segments.
 
-    records, digest: what was written, by count and by content (tidegate_pipeline.tasks.digests):
-    the same as what was read, but for the records that compaction removed by its rules.
+    records, digest: of the written records, by count and by content
+      (tidegate_pipeline.tasks.digests): the same as of the read ones, except the records that
+      compaction removed by its rules.
     """
 
     partition: int
@@ -266,7 +267,7 @@ class SegmentsOfPartition(msgspec.Struct, array_like=True, frozen=True, gc=False
 
 
 class SegmentsPublished(Event, frozen=True, tag=26):
-    """Segments written by an incarnation became what is read; their parents are dead."""
+    """Segments of an incarnation replace their parents, which are dead now."""
 
     incarnation: int
     partitions: tuple[SegmentsOfPartition, ...]
@@ -290,11 +291,11 @@ class PartitionsCleaned(Event, frozen=True, tag=28):
 
 
 class PipelineReport(msgspec.Struct, array_like=True, frozen=True):
-    """What a driver has done since its last report.
+    """A driver's work since its last report.
 
-    merges, compactions: units published.  parents: what they were made from.  size_bytes, records:
-    of what was written.  removed: records that compaction left out.  failed: units that could not
-    be done, last_error: why, of the last one.  dropped: units that were done in vain, by reason.
+    merges, compactions: units published.  parents: of these units. size_bytes, records: of the
+      written segments.  removed: records that compaction left out.  failed: units with an error;
+      last_error: of the last one.  dropped: finished units that were not published, by reason.
     """
 
     merges: int
@@ -309,7 +310,7 @@ class PipelineReport(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PipelineReported(Event, frozen=True, tag=29):
-    """A driver of the pipeline says what it did."""
+    """A pipeline driver's report of its work."""
 
     incarnation: int
     report: PipelineReport
@@ -324,7 +325,7 @@ class SkippedStretch(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class RunsSkipped(Event, frozen=True, tag=27):
-    """An operator gave up runs that cannot be read; readers go on behind them.
+    """An operator skipped runs that cannot be read; readers continue after them.
 
     incarnation: of the command.  Offsets of all other records stay, and so do producer states.
     """
@@ -334,7 +335,7 @@ class RunsSkipped(Event, frozen=True, tag=27):
 
 
 class ProducerIdsReserved(Event, frozen=True, tag=24):
-    """Producer ids [first, first + count) belong to the writer, to give out."""
+    """Producer ids [first, first + count) belong to the writer, which gives them out."""
 
     first: int
     count: int
@@ -347,11 +348,10 @@ class ProducersExpired(Event, frozen=True, tag=25):
 
 
 class Proposed(Event, frozen=True, tag=30):
-    """The events behind it, up to the next of its kind, come of a numbered proposal.
-
-    incarnation, number: whose, and which of its proposals.  acknowledged: its author never asks
-    again for this number or a lower one.  clock_ms, uptime_ms: the author's when it asked, as in
-    the head of an entry.  answer: see forwarding/codec.py; given again when it is asked again.
+    """The events after it, up to the next of its kind, belong to a numbered proposal. incarnation,
+    number: the author, and the number of its proposal.  acknowledged: its author never asks again
+    for this number or a lower one. clock_ms, uptime_ms: the author's at its request, as in the head
+    of an entry.  answer: see forwarding/codec.py; repeated if the author asks again.
     """
 
     incarnation: int

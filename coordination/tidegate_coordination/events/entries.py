@@ -1,8 +1,8 @@
 """An entry of the metadata log: the events of many proposals, decided together.
 
 Layout (msgpack array): format version, nonce, writer's incarnation, writer's clock in ms, events,
-writer's uptime in ms.  By the nonce a writer recognises its own entry at a position (it repeats an
-append whose answer was lost with the same bytes).
+writer's uptime in ms.  A writer recognises its own entry at a position by the nonce (if the answer
+to an append is lost, it repeats the append with the same bytes).
 
 Format 2 ends with one field more, always as a uint 32: the CRC-32C of the entry's position (8
 bytes, big-endian) and of all bytes before it, so that a misplaced entry is detected, too.
@@ -26,8 +26,8 @@ ENTRY_FORMAT: Final = 1
 CHECKED_FORMAT: Final = 2
 _FORMATS: Final = range(ENTRY_FORMAT, CHECKED_FORMAT + 1)
 _CHECK_BYTES: Final = 5
-_UINT32: Final = b"\xce"  # as msgpack begins a number of four bytes
-# As msgpack begins an array of seven fields, the last of which is a checksum, or of more.
+_UINT32: Final = b"\xce"  # the first byte of a four-byte number in msgpack
+# The first byte of a msgpack array of seven fields, of which the last is a checksum, or of more.
 _CHECKED_SHAPES: Final = range(0x97, 0xA0)
 
 AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
@@ -75,8 +75,8 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
 class Entry(msgspec.Struct, array_like=True, frozen=True):
     """One entry; writer 0 stands for a gateway that is not registered yet.
 
-    clock_ms: the wall clock, which may leap.  uptime_ms: a clock of the writer's own that only runs
-    on, from any beginning; -1 where it is not known.
+    clock_ms: the wall clock, which may leap.  uptime_ms: a monotonic clock of the writer, from any
+      beginning; -1 if unknown.
     """
 
     format: int
@@ -96,7 +96,7 @@ class UnreadableEntry(Exception):
     """The entry is damaged or was written by a newer release.  Stop: skipping it would fork."""
 
 
-# The last for arrays in arrays in arrays, where a field is not looked at.
+# The last one stands for deeply nested arrays, in which fields are not checked.
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _encoder = msgspec.msgpack.Encoder()
 _room_for_check = msgspec.Raw(_UINT32 + bytes(4))
@@ -111,10 +111,9 @@ def encode_events(events: Sequence[ev.Event]) -> list[msgspec.Raw]:
 
 
 def check_readable(events: Sequence[ev.Event], encoded: Sequence[msgspec.Raw]) -> None:
-    """Check that replicas can read the bytes that encode_events() made of the events.
-
-    WAL commits are skipped: they are most of all entries, and all their fields are numbers, which
-    their trial checks (state/trial_runs.py).
+    """Check that replicas can read the bytes that encode_events() made of the events.  WAL commits,
+    the bulk of all events, are skipped: all their fields are numbers, which their trial checks
+    (state/trial/runs.py).
 
     Raises:
       UnreadableEntry: a field of another type than its class says.
@@ -137,7 +136,7 @@ def encode_entry(
     entry_format: int = ENTRY_FORMAT,
     position: int = 0,
 ) -> bytes:
-    """Join encoded events to an entry; one with a checksum is good at this position only."""
+    """Join encoded events to an entry; an entry with a checksum is valid only at this position."""
     fields = (entry_format, nonce, writer, clock_ms, tuple(events), uptime_ms)
     if entry_format < CHECKED_FORMAT:
         return _encoder.encode(fields)
@@ -150,7 +149,7 @@ def _check_of(body: bytes | memoryview, position: int) -> bytes:
 
 
 def decode_entry(payload: bytes, position: int, formats: range = _FORMATS) -> Entry:
-    """Read an entry back; formats: those that it may have (ClusterState.entry_formats).
+    """Read an entry back; formats: the permitted ones (ClusterState.entry_formats).
 
     Raises:
       UnreadableEntry: the text gives the position, and what to do.
@@ -170,9 +169,8 @@ def decode_entry(payload: bytes, position: int, formats: range = _FORMATS) -> En
 
 
 def check_entry(payload: bytes, position: int) -> None:
-    """See that an entry that carries a checksum is whole, and stands where it was written for.
-
-    One that has none passes.
+    """Check that an entry with a checksum is whole, and is at the position that it was written for.
+    An entry without a checksum passes.
 
     Raises:
       UnreadableEntry: it is damaged.
@@ -182,7 +180,7 @@ def check_entry(payload: bytes, position: int) -> None:
 
 
 def _is_checked(head: _Head, payload: bytes) -> bool:
-    """Tell by its number and by its shape: the number may be what is damaged."""
+    """Recognise the format by its number and by its shape: the number itself may be damaged."""
     return head.format >= CHECKED_FORMAT or payload[0] in _CHECKED_SHAPES
 
 
@@ -217,7 +215,7 @@ def _check(payload: bytes, position: int) -> None:
 
 
 def authored(entry: Entry) -> Iterator[tuple[int, AnyEvent]]:
-    """Yield each event with the incarnation whose proposal it comes of."""
+    """Yield each event with the incarnation that proposed it."""
     author = entry.writer
     for event in entry.events:
         if isinstance(event, ev.Proposed):
@@ -226,7 +224,7 @@ def authored(entry: Entry) -> Iterator[tuple[int, AnyEvent]]:
 
 
 def entry_nonce(payload: bytes) -> bytes:
-    """Return the nonce of an entry of any format this release or a newer one wrote."""
+    """Return the nonce of an entry of any format of this release or a newer one."""
     try:
         return _head_decoder.decode(payload).nonce
     except _DECODE_ERRORS as error:

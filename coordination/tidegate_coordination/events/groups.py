@@ -1,4 +1,4 @@
-"""Events of consumer groups (tags 40 to 49).  tenant: see events.py."""
+"""Events of consumer groups (tags 40 to 49).  tenant: see cluster.py."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class OffsetsDeleted(Event, frozen=True, tag=42):
 
 
 class GroupDeleted(Event, frozen=True, tag=43):
-    """The group and all its offsets go."""
+    """Deletes the group and all its offsets."""
 
     group_id: str
     tenant: int = 0

@@ -1,10 +1,8 @@
 """Which metadata.version the events of a proposal need, by their types and by their fields.
 
-A field that was added to an event counts once it says more than its default: as long as it does
-not, the event is what releases that do not know the field take it for.  Fields of what stands
-inside an event (a run, a segment) are found by their class.
-
-What is not gated costs one look at a table for each event, whatever stands in it.
+A later field of an event counts only with another value than its default: with the default the
+event has the meaning that older releases read.  Fields of structs inside an event (a run, a
+segment) are found by their class.  An event without gates costs one look-up in a table.
 """
 
 from __future__ import annotations
@@ -22,9 +20,8 @@ _LevelOf: TypeAlias = Callable[[Any], int]
 
 
 class LevelGates:
-    """See the module's head.
-
-    first: what needs nothing more.  events, fields: what needs more, by type, and by type and name.
+    """See the module's head.  first: the level of all other events. events, fields: the higher
+    levels, by type, and by type and name.
     """
 
     def __init__(self, first: int, events: Mapping[type[Event], int], fields: FieldLevels) -> None:
@@ -45,7 +42,7 @@ class LevelGates:
         return look(event)
 
     def _look_at(self, kind: type[msgspec.Struct], floor: int) -> _LevelOf:
-        """Return what tells the level of a value of that class, which is `floor` at least."""
+        """Return a function that gives the level of a value of that class, at least `floor`."""
         looks = [*self._own_fields(kind), *self._inner_fields(kind)]
         if not looks:
             return lambda _: floor
@@ -60,7 +57,7 @@ class LevelGates:
                 yield partial(_level_of_field, each.name, default, level, self._first)
 
     def _inner_fields(self, kind: type[msgspec.Struct]) -> Iterator[_LevelOf]:
-        """Go into the fields that hold structs of which any field is gated."""
+        """Visit the fields that hold structs with a gated field."""
         for name, hint in get_type_hints(kind).items():
             for inner in _structs_in(hint):
                 if self._is_gated(inner):

@@ -41,7 +41,7 @@ class LogMoveAnswered(Event, frozen=True, tag=62):
 
 
 class LogMoved(Event, frozen=True, tag=63):
-    """Nothing follows this entry in this log."""
+    """The last entry of this log."""
 
     move_id: str
 
