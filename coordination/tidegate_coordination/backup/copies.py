@@ -65,12 +65,12 @@ class WholeSnapshot(msgspec.Struct, frozen=True):
 
 
 def digest_of(body: bytes) -> str:
-    """Return what a name holds of a body."""
+    """Return the digest of a body, as names hold it."""
     return sha256(body).hexdigest()[:DIGEST_CHARACTERS]
 
 
 def snapshot_digest(parts: Iterable[tuple[int, str]]) -> str:
-    """Return what the name of a snapshot holds of its parts."""
+    """Return the digest of a snapshot's parts, as its name holds it."""
     return digest_of("".join(digest for _, digest in parts).encode())
 
 
@@ -85,7 +85,7 @@ def entries_prefix(backup_prefix: str) -> str:
 
 
 def snapshot_folder(backup_prefix: str, name: SnapshotName) -> str:
-    """Return where the parts of a snapshot lie."""
+    """Return the prefix of a snapshot's parts."""
     return f"{snapshots_prefix(backup_prefix)}{name.position:020}-{name.digest}/"
 
 
@@ -194,7 +194,7 @@ def split_chunks(part: bytes) -> Iterator[bytes]:
 
 
 def chain(names: Iterable[EntriesName], after: int) -> list[EntriesName]:
-    """Choose stretches that together hold the entries from `after` + 1 on, as far as they go."""
+    """Choose stretches that together hold the entries from `after` + 1 on, without a gap."""
     chosen: list[EntriesName] = []
     reached = after
     best: EntriesName | None = None
@@ -214,7 +214,8 @@ def chain(names: Iterable[EntriesName], after: int) -> list[EntriesName]:
 def obsolete(
     snapshots: Sequence[SnapshotName], entries: Iterable[EntriesName], keep: int
 ) -> tuple[list[SnapshotName], list[EntriesName]]:
-    """Return what may go when the newest `keep` whole snapshots stay, and the entries above them.
+    """Return the copies to delete if the newest `keep` whole snapshots stay, and the entries above
+    them.
 
     snapshots: only those that are whole.
     """

@@ -37,15 +37,15 @@ class NothingToRestore(Exception):
 
 
 class Source(Protocol):
-    """Somewhere entries can be read from."""
+    """A place from which entries can be read."""
 
     async def read(self, position: int) -> Sequence[LogEntry]:
-        """Return entries from a position on; none when this source cannot give that one."""
+        """Return entries from a position on; none if this source lacks that one."""
         ...
 
 
 class Base(NamedTuple):
-    """Where folding may begin.  load: raises DamagedCopy, LogCorrupt."""
+    """A state at which folding may begin.  load: raises DamagedCopy, LogCorrupt."""
 
     position: int
     what: str
@@ -101,7 +101,7 @@ class LogEntries:
         self._log = log
 
     async def read(self, position: int) -> Sequence[LogEntry]:
-        """See Source; a damaged entry ends what is returned, and is not returned itself."""
+        """See Source; the result ends before a damaged entry."""
         for max_bytes in (READ_BYTES, 1):
             try:
                 entries = await self._log.read(position, max_bytes)
@@ -114,7 +114,7 @@ class LogEntries:
 async def recover(
     bases: Iterable[Base], sources: Sequence[Source], complaints: list[str], say: Say
 ) -> ClusterState | None:
-    """Return the newest state; None when there is none at all."""
+    """Return the newest state; None if there is none at all."""
     for base in sorted(bases, key=lambda each: -each.position):
         try:
             say(f"reading {base.what}")
@@ -184,7 +184,7 @@ async def _fold_next(
 
 
 def _fold(state: ClusterState, entries: Sequence[LogEntry], up_to: int | None) -> bool:
-    """Fold entries up to the first that cannot be read; it is raised where it is the very first."""
+    """Fold entries up to the first unreadable one; if that is the very first, raise its error."""
     before = state.position
     for each in entries:
         if up_to is not None and each.position > up_to:
@@ -200,7 +200,7 @@ def _fold(state: ClusterState, entries: Sequence[LogEntry], up_to: int | None) -
 
 
 def bases_of(shelf: Shelf, copies: Copies) -> list[Base]:
-    """Return what folding may begin with, among the copies of one timeline."""
+    """Return the bases among the copies of one timeline."""
     bases = [
         Base(
             each.position,
@@ -215,7 +215,7 @@ def bases_of(shelf: Shelf, copies: Copies) -> list[Base]:
 
 
 def from_the_start() -> Base:
-    """Return the base that needs all entries there ever were."""
+    """Return the base that needs all entries from the first one on."""
     return Base(FIRST_POSITION - 1, "the entries from the first one on", _no_snapshot)
 
 

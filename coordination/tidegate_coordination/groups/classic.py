@@ -86,22 +86,22 @@ class ClassicGroup:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether nothing would be lost if the machine were dropped and restored later."""
+        """Return whether the machine can be dropped and restored later without a loss."""
         return self.state is State.EMPTY and not self.roster.pending and not self.storing
 
     def next_deadline(self) -> float:
-        """Return when `tick` has something to do; inf for never."""
+        """Return when `tick` is due; inf for never."""
         members = (each.deadline for each in self.roster.members.values())
         pending = min(self.roster.pending.values(), default=inf)
         return min(self.join_deadline, self.sync_deadline, pending, min(members, default=inf))
 
     def take_effects(self) -> list[Effect]:
-        """Return what is to be done since the last call, in order."""
+        """Return the effects since the last call, in order."""
         effects, self.effects = self.effects, []
         return effects
 
     def describe(self) -> Description:
-        """Return what people may see; metadata and assignments of a stable group only."""
+        """Return the group as tools show it; with metadata and assignments only if it is stable."""
         stable = self.state is State.STABLE
         members = (
             DescribedMember(
@@ -156,7 +156,7 @@ class ClassicGroup:
         return None
 
     def check(self, member: MemberIdentity, generation: int) -> Refusal | None:
-        """Tell whether the member is in the group, and in its present generation."""
+        """Return whether the member is in the group, and in its present generation."""
         if self.state is State.DEAD:
             return Refusal.UNAVAILABLE
         refusal = self.roster.check(member.member_id, member.instance_id)
@@ -167,7 +167,7 @@ class ClassicGroup:
     # ---- time, and the log
 
     def tick(self, now: float) -> None:
-        """Let what is due happen."""
+        """Apply all due time-outs."""
         lapsed = [key for key, at in self.roster.pending.items() if at <= now]
         for member_id in lapsed:
             self.roster.end_pending(member_id)
@@ -195,7 +195,7 @@ class ClassicGroup:
             self.sync_deadline = now + timeout
 
     def persisted(self, now: float) -> None:
-        """The oldest Persist that is not yet answered for is in the log."""
+        """Note that the oldest open Persist is in the log."""
         self.storing.popleft()(now)
 
     def abandon(self, refusal: Refusal) -> None:
@@ -210,7 +210,7 @@ class ClassicGroup:
     # ---- steps that the rules of the requests share
 
     def members_went(self, now: float, *, rebalance: bool = True) -> None:
-        """Go on without members that left or expired."""
+        """Continue without members that left or expired."""
         if self.state is State.PREPARING_REBALANCE:
             self.complete_join_if_all_are_here(now)
         elif rebalance and self.state in (State.STABLE, State.COMPLETING_REBALANCE):

@@ -44,11 +44,11 @@ class Member:
 
     @property
     def size_bytes(self) -> int:
-        """Return what the member adds to the group's record, apart from its assignment."""
+        """Return the bytes that the member adds to the group's record, without its assignment."""
         return member_bytes(self.client_id, self.client_host, self.instance_id, self.protocols)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return what the member said about a protocol."""
+        """Return the member's metadata of a protocol."""
         return next((data for name, data in self.protocols if name == protocol), b"")
 
     def touch(self, now: float) -> None:
@@ -106,7 +106,7 @@ class Roster:
         return True
 
     def update(self, member: Member, request: JoinRequest) -> None:
-        """Take over what the member says in its new join."""
+        """Replace the member's values by those of its new join."""
         self._discount(member)
         member.protocols = request.protocols
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
@@ -126,7 +126,7 @@ class Roster:
             self.leader = member_id
 
     def park_join(self, member: Member, ticket: int) -> None:
-        """Let the member wait for the end of the rebalance."""
+        """Park the member until the end of the rebalance."""
         self.joining += member.join_ticket is None
         member.join_ticket = ticket
 
@@ -154,12 +154,13 @@ class Roster:
         return max((each.rebalance_timeout_ms for each in self.members.values()), default=0) / 1000
 
     def suits(self, protocols: Protocols) -> bool:
-        """Tell whether one of the protocols is spoken by all members."""
+        """Return whether all members support one of the protocols."""
         count = len(self.members)
         return any(self.speakers[name] == count for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """Return the protocol with most votes; each member votes for its first that all speak.
+        """Return the protocol with most votes; each member votes for its first one that all members
+        support.
 
         At a tie the one that was voted for first wins, in the order of the members.
         """
@@ -170,7 +171,7 @@ class Roster:
         return votes.most_common(1)[0][0]
 
     def check(self, member_id: str, instance_id: str | None) -> Refusal | None:
-        """Tell whether the member exists and is the one its instance id stands for."""
+        """Return whether the member exists and still owns its instance id."""
         if instance_id is not None:
             holder = self.by_instance.get(instance_id)
             if holder is not None and holder != member_id:
@@ -180,7 +181,7 @@ class Roster:
         return None if member_id in self.members else Refusal.UNKNOWN_MEMBER
 
     def joined_members(self, protocol: str | None) -> tuple[JoinedMember, ...]:
-        """Return what the leader needs to assign."""
+        """Return the members for the leader's assignment."""
         return tuple(
             JoinedMember(each.member_id, each.instance_id, each.metadata(protocol))
             for each in self.members.values()

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """Kafka's settings of classic groups, and bounds of ours.
+    """Kafka's settings of classic groups, and bounds of Tidegate's own.
 
     Kafka: group.initial.rebalance.delay.ms, group.min.session.timeout.ms,
     group.max.session.timeout.ms, group.max.size, offset.metadata.max.bytes.
-    Ours: max_join_bytes and max_assignment_bytes bound what one group's members sent and what its
-    leader assigned; together they must fit in an entry of the metadata log.  max_hosted_bytes
-    bounds the join metadata of all groups that one gateway serves.  new_member_join_seconds: how
-    long the parked join of a new member keeps it in the group (a fixed five minutes in Kafka).
+    Tidegate: max_join_bytes and max_assignment_bytes bound the metadata of one group's members and
+    its leader's assignment; together they must fit in a log entry. max_hosted_bytes bounds the join
+    metadata of all groups that one gateway serves.  new_member_join_seconds: how long the parked
+    join of a new member keeps it in the group (a fixed five minutes in Kafka).
     """
 
     initial_rebalance_delay_ms: int = 3000

@@ -1,7 +1,7 @@
 """The topics that members of a consumer group subscribe to.
 
 ConsumerProtocolSubscription: every version begins like version 0, a version number and the topics.
-Only that is read, and only for protocol type "consumer": all else in a group is opaque.
+Only these are read, and only for protocol type "consumer": all other bytes of a group are opaque.
 """
 
 from __future__ import annotations

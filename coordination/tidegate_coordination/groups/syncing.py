@@ -1,4 +1,6 @@
-"""SyncGroup of a classic group: the leader's assignment becomes durable, then everybody's."""
+"""SyncGroup of a classic group: the leader's assignment becomes durable, then each member gets its
+part.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ def _refusal(group: ClassicGroup, request: SyncRequest) -> Refusal | None:
 
 def _store_assignment(group: ClassicGroup, assignments: dict[str, bytes], now: float) -> None:
     if group.storing_assignment == group.generation:
-        return  # the leader repeats itself while the log writes what it said first
+        return  # the leader repeats its sync while the log writes the first one
     known = {key: data for key, data in assignments.items() if key in group.roster.members}
     if sum(map(len, known.values())) > group.settings.max_assignment_bytes:
         group.fail_syncs(Refusal.ASSIGNMENT_TOO_LARGE)
@@ -58,7 +60,9 @@ def _store_assignment(group: ClassicGroup, assignments: dict[str, bytes], now: f
 def _hand_out(
     group: ClassicGroup, generation: int, assignments: dict[str, bytes], now: float
 ) -> None:
-    """Give everybody who waits the assignment, which is durable now, unless it was overtaken."""
+    """Answer the parked syncs with the assignment, which is durable now, unless a rebalance
+    overtook it.
+    """
     if group.state is not State.COMPLETING_REBALANCE or generation != group.generation:
         return
     group.state = State.STABLE

@@ -10,7 +10,7 @@ from ..events.groups import GroupChanged
 Protocols = tuple[tuple[str, bytes], ...]
 CONSUMER_PROTOCOL_TYPE = "consumer"
 MEMBER_BYTES = 128
-"""Bytes of a member beside those it sent: its id's random part, numbers and lengths."""
+"""Bytes of a member beside the ones that it sent: its id's random part, numbers and lengths."""
 
 
 def member_bytes(client_id: str, client_host: str, instance_id: str | None, sent: Protocols) -> int:
@@ -27,7 +27,7 @@ def _bytes(text: str) -> int:
 
 
 class Refusal(Enum):
-    """Why a group does not do what a member asks."""
+    """Why a group refuses a member's request."""
 
     INVALID_GROUP_ID = "the group id is empty"
     INVALID_SESSION_TIMEOUT = "the session timeout is out of range"
@@ -74,7 +74,7 @@ class JoinRequest:
 
     @property
     def size_bytes(self) -> int:
-        """Return how much a member of this request adds to its group."""
+        """Return how many bytes a member of this request adds to its group."""
         return member_bytes(self.client_id, self.client_host, self.instance_id, self.protocols)
 
 
@@ -103,7 +103,7 @@ class JoinAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """protocol_type, protocol: None where the version does not carry them.
+    """protocol_type, protocol: None if the version lacks them.
 
     assignments: (member id, bytes), from the leader only.
     """
@@ -136,7 +136,7 @@ class MemberIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Give this to the one who waits with the ticket."""
+    """Answer the parked request of a ticket."""
 
     ticket: int
     value: JoinAnswer | SyncAnswer
@@ -144,7 +144,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Persist:
-    """Append this to the metadata log, after those before it; then call `persisted`."""
+    """Append this to the metadata log, after the earlier ones; then call `persisted`."""
 
     record: GroupChanged
 

@@ -1,4 +1,6 @@
-"""The metadata log as the coordinator meets it: asked until it answers, and read with care."""
+"""The coordinator's access to the metadata log: it repeats calls until the log answers, and checks
+what it reads.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _log = structlog.get_logger("tidegate.coordinator")
 
 
 class GatewayFenced(Exception):
-    """This incarnation is fenced: others ended it, or trimmed entries that it has not read.
+    """This incarnation is fenced: other gateways ended it, or trimmed entries that it has not read.
 
     Stop the gateway and start it again; the outcome of its unanswered requests is unknown.
     """
@@ -87,7 +89,7 @@ class LogAccess:
         return entries
 
     def _note_end(self) -> None:
-        """Take note that all is here that the log held when it was asked."""
+        """Note that the replica has all entries that the log held at the call."""
         self.answered_at = trio.current_time()
         self.unsure_since = self.asked_at  # the call under way may never be answered
 

@@ -72,7 +72,7 @@ class UnfinishedCopy:
 
 
 async def look_at_copy(target: MetadataLog) -> UnfinishedCopy | None:
-    """See what a log holds that is to become a copy; None if nothing.
+    """Return the content of a log that is to become a copy; None if it is empty.
 
     Raises:
       LogMisconfigured: it holds something else.
@@ -103,10 +103,8 @@ def _state_of(snapshot: Snapshot) -> ClusterState:
 
 
 async def _trim(target: MetadataLog, before_position: int) -> None:
-    """Begin the copy there.
-
-    Raises:
-      LogMisconfigured: another copy begins before, and has not got there.
+    """Begin the copy there.  Raises: LogMisconfigured: another copy begins before, and has not got
+    there.
     """
     try:
         await target.trim(before_position)

@@ -1,16 +1,15 @@
-"""The metadata log: the only shared mutable thing of a cluster.
+"""The metadata log: the only shared mutable state of a cluster.
 
 A totally ordered list of small entries. Positions start at 1 and have no gaps. `append` is a
 compare-and-set of a position: exactly one payload ever holds it, for any number of writers and
 attempts. All safety of the cluster rests on this; leases, leaders and clocks are only hints.
 
-Trimming moves a durable boundary that only rises. Positions below it are gone for readers and
-refused to writers for ever, so a writer that was paused across a trim cannot fill an old position
-again.
+Trimming moves a durable boundary that only rises.  Readers cannot read positions below it, and
+writers can never fill them again, not even a writer that was paused across a trim.
 
 A URL is opened with `load.open_log`. Every implementation keeps its own deadlines: no call waits
-without end, and each may be cancelled (a cancelled append has an unknown outcome). Any log can be
-checked with `log_contract.verify_log`.
+without end, and each may be cancelled (the outcome of a cancelled append is unknown).  Any log can
+be checked with `log_contract.verify_log`.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ FIRST_POSITION: Final = 1
 
 
 class LogUnavailable(Exception):
-    """The log did not answer, or refused for now; the call may have taken effect, or may yet.
+    """The log did not answer, or refused for now; the outcome of the call is unknown.
 
     Repeat the same append later. If the answer is CONFLICT, read the position: your own payload
     there means that an earlier attempt succeeded.
@@ -56,10 +55,10 @@ class LogCapabilities:
 
 
 class AppendResult(Enum):
-    """How an append ended: known for certain, in all three cases."""
+    """The known outcome of an append."""
 
     APPENDED = "appended"
-    CONFLICT = "conflict"  # the position is held: by another's payload, or by one's own, unnoticed
+    CONFLICT = "conflict"  # the position is held, by another payload or by this one from an earlier attempt
     TRIMMED = "trimmed"  # the position is below the trim boundary: start again from the snapshot
 
 
@@ -83,17 +82,20 @@ class Trimmed:
 
 
 class MetadataLog(Protocol):
-    """Several may be open on one log, in one process or many. All of it is safe to call at once."""
+    """Several handles may be open on one log, in one process or many.  All methods may be called
+    concurrently.
+    """
 
     @property
     def capabilities(self) -> LogCapabilities: ...
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
-        """Put `payload` at `position` if nothing holds it yet; durable when it returns APPENDED.
+        """Put `payload` at `position` if the position is free; durable when it returns APPENDED.
 
         Raises:
             LogUnavailable: the outcome is unknown.
-            LogCorrupt: the entry before it is missing; a caller has read that one, so it is lost.
+            LogCorrupt: the entry before it is missing; the caller has read that entry, so the log
+            lost it.
             LogMisuse: the payload is over `max_entry_bytes`, or the position is below 1.
         """
         ...
@@ -101,8 +103,8 @@ class MetadataLog(Protocol):
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
         """The entries from `from_position` on, in order, without gaps; empty at the end of the log.
 
-        At least one entry if there is one, then as many as fit in `max_bytes` of payload. Sees
-        every append that had returned APPENDED, to anyone, before the call.
+        At least one entry if there is one, then as many as fit in `max_bytes` of payload.  Sees
+        every append that returned APPENDED to any caller before the call.
 
         Raises:
             LogCorrupt: an entry is damaged or missing, or the log ends before `from_position` - 1.
@@ -112,12 +114,12 @@ class MetadataLog(Protocol):
     async def wait(self, after_position: int, timeout_seconds: float) -> None:
         """Return once an entry above `after_position` exists, or after the time-out.
 
-        A hint: it may return early. Read to know.
+        A hint: it may return early; read to be sure.
         """
         ...
 
     async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
-        """Store a snapshot of the entries up to `position`. One that was cut short is never loaded.
+        """Store a snapshot of the entries up to `position`.  An incomplete one is never loaded.
 
         `snapshots.save_verified` is the way to call this: it reads the snapshot back.
         """
@@ -134,9 +136,9 @@ class MetadataLog(Protocol):
     async def trim(self, before_position: int) -> None:
         """Delete the entries below `before_position`. A boundary at or below the present one holds.
 
-        The boundary is durable before the first entry goes. `snapshots.trim_below_verified` is the
-        way to call this, since an entry that no snapshot covers would be lost. On a log that never
-        held an entry any boundary is taken: so begins a log that is restored or moved.
+        The boundary is durable before the first entry is deleted.  `snapshots.trim_below_verified`
+        is the way to call this, since an entry that no snapshot covers would be lost.  A log that
+        never held an entry accepts any boundary: a restored or moved log begins so.
 
         Raises:
             LogMisuse: the boundary lies beyond the end of the log, and the log has held entries.

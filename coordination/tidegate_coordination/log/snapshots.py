@@ -6,10 +6,11 @@ A saved snapshot is a list of framed chunks; the first is the head. Big-endian:
     head    index 0, payload = chunks after the head u32 | payload bytes of them u64 | digest u32
 
 The CRC of a frame covers its header and payload, so a chunk out of place, or of another snapshot,
-does not pass. The digest is the CRC-32C of the CRCs of all chunks, so a lost or foreign one shows.
+does not pass.  The digest is the CRC-32C of the CRCs of all chunks, so a lost or foreign chunk is
+detected.
 
-A snapshot counts only after it was read back with its checksums agreeing; the log is trimmed only
-below such a one. Log time is part of the state, and so of the payload, not of the frames.
+A snapshot counts only after it was read back with correct checksums, and the log is trimmed only
+below such a snapshot.  Log time is part of the payload, not of the frames.
 """
 
 import struct
@@ -87,14 +88,14 @@ async def load_newest(
     list_complete: Callable[[], Awaitable[list[tuple[int, int]]]],
     load: Callable[[int, int], Awaitable[Snapshot]],
 ) -> Snapshot | None:
-    """Return the newest snapshot that is whole; None if there is none at all.
+    """Return the newest whole snapshot; None if there is no snapshot at all.
 
     Args:
-        list_complete: (id, position) of all that were completed, the newest first.
-        load: reads one of them; raises LogCorrupt where it is damaged.
+        list_complete: (id, position) of all completed snapshots, the newest first.
+        load: reads one of them; raises LogCorrupt if it is damaged.
 
     Raises:
-        LogCorrupt: there are some, and all are damaged.
+        LogCorrupt: all snapshots are damaged.
     """
     while True:
         listed = await list_complete()
@@ -112,7 +113,7 @@ async def load_newest(
 
 
 def unframe_at(position: int, framed: Sequence[bytes]) -> Snapshot:
-    """Unframe what was stored as the snapshot of a position.
+    """Unframe the stored snapshot of a position.
 
     Raises:
         LogCorrupt: as `unframe_chunks`, or it is that of another position.
@@ -124,7 +125,7 @@ def unframe_at(position: int, framed: Sequence[bytes]) -> Snapshot:
 
 
 def chunks_after_head(framed_head: bytes) -> int:
-    """How many chunks belong to a snapshot, by its first one.
+    """Return how many chunks belong to a snapshot, from its first one.
 
     Raises:
         LogCorrupt: as `unframe_chunks`.
@@ -133,7 +134,7 @@ def chunks_after_head(framed_head: bytes) -> int:
 
 
 def check_chunk(index: int, framed: bytes) -> bytes:
-    """A framed chunk as it is, once its own checksum agrees.
+    """Return a framed chunk unchanged, once its own checksum agrees.
 
     Raises:
         LogCorrupt: as `unframe_chunks`.
@@ -244,7 +245,8 @@ async def save_verified(
 async def trim_below_verified(
     log: MetadataLog, *, keep_entries: int = 0, may_go_on: Callable[[], bool] = _always
 ) -> int:
-    """Trim the entries that the newest snapshot covers, read back now, but for the last few.
+    """Trim the entries that the newest snapshot covers, except the last few; the snapshot is read
+    back first.
 
     `keep_entries` spares replicas that lag a little from loading the snapshot. `may_go_on`: see
     save_verified().
@@ -259,9 +261,11 @@ async def trim_below_verified(
     snapshot = await log.load_snapshot()
     if snapshot is None:
         raise LogUnavailable("nothing is trimmed: there is no snapshot yet")
-    # The log must join the snapshot; one that is shorter than its snapshot raises here.
+    # The log must reach up to the snapshot; a shorter log raises here.
     while isinstance(await log.read(snapshot.position + 1, max_bytes=1), Trimmed):
-        newer = await log.load_snapshot()  # another may have saved one meanwhile, and trimmed
+        newer = (
+            await log.load_snapshot()
+        )  # another gateway may have saved a snapshot meanwhile, and trimmed
         _expect_not_moved(may_go_on)
         if newer is None or newer.position <= snapshot.position:
             raise LogCorrupt(f"the log begins after its snapshot at {snapshot.position}")

@@ -97,7 +97,7 @@ async def _read_all(log: MetadataLog, from_position: int) -> list[LogEntry]:
 
 
 async def check_content(bench: Bench, log: MetadataLog, from_position: int) -> None:
-    """The log holds from there on exactly what was written."""
+    """Check that the log holds exactly the written entries from there on."""
     found = {each.position: each.payload for each in await _read_all(log, from_position)}
     wanted = {at: what for at, what in bench.written.items() if at >= from_position}
     for position in sorted(wanted.keys() | found.keys()):
@@ -274,7 +274,7 @@ async def _write_under_faults(
 
 
 async def _place(log: FaultyLog, position: int, payload: bytes) -> bool:
-    """Whether the position is ours now; repeats until that is certain."""
+    """Return whether this writer holds the position; repeat the append until that is certain."""
     while True:
         try:
             if await log.append(position, payload) is AppendResult.APPENDED:
@@ -309,7 +309,9 @@ async def _snapshot_whole(bench: Bench) -> str:
 
 
 async def _trim_holds(bench: Bench) -> str:
-    """Also the trap of create-if-absent: a stalled writer and a name that was collected."""
+    """This includes the trap of create-if-absent: a stalled writer, and a name that was deleted
+    meanwhile.
+    """
     stalled_at = bench.next_position
     for number in range(5):
         await bench.append(b"while another writer stalls %d" % number)

@@ -1,7 +1,7 @@
-"""More checks of `log_contract`: calls that are cut short, or meet others half done.
+"""More checks of `log_contract`: calls that are cancelled, or that meet unfinished ones.
 
-A call is cancelled at several moments; where a log takes longer or shorter than that, the check
-sees it whole or not begun, which proves less and is no less true.
+A call is cancelled at several moments; if a log takes longer or shorter, the check sees the call
+complete or not begun, which proves less but is still true.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

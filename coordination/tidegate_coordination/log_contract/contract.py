@@ -1,7 +1,7 @@
-"""The public contract of a metadata log, run against anyone's: `tidegate log verify URL` calls it.
+"""The public contract of a metadata log, for any implementation: `tidegate log verify URL` runs it.
 
-It needs a fresh, empty log, fills it, and leaves it filled. Every check reports by name; a check
-that fails does not stop the others, though what a broken log did may fail those as well.
+It needs a fresh, empty log, fills it, and leaves it filled.  Every check reports by name.  A failed
+check does not stop the others, but they may fail as well, because of the same bug.
 
     async def open_mine() -> MetadataLog: ...          # each call: one more handle on the same log
     good = await verify_log(open_mine, lambda name, good, text: print(name, good, text))
@@ -41,7 +41,7 @@ async def _run(
     try:
         with trio.fail_after(_CHECK_SECONDS):
             text = await check(bench)
-    except Exception as error:  # any exception of a foreign log is a finding, and is reported
+    except Exception as error:  # any exception of the log is a finding, and is reported
         report(name, False, _finding(error))
         return False
     report(name, True, text)

@@ -1,7 +1,7 @@
-"""A metadata log that lies, loses and dawdles as real ones do: for simulation and the fault kit.
+"""A metadata log with the faults of real ones, for simulation and the fault kit.
 
-One `FaultyLog` wraps the log for one gateway; several may wrap the same log. It breaks nothing that
-the contract promises: it only does what `LogUnavailable`, a slow answer or a late hint may mean.
+One `FaultyLog` wraps the log for one gateway; several may wrap the same log.  It keeps the
+contract: it only does what the contract allows for `LogUnavailable`, a slow answer or a late hint.
 A fault is counted when it has had its effect, so a test can demand that it landed.
 """
 

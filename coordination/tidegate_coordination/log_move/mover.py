@@ -1,4 +1,4 @@
-"""The move of a live log, step by step; a move that was cut short is begun again (decision 13).
+"""The move of a live log, step by step; an interrupted move begins again (decision 13).
 
     1  LogMoveBegun      no gateway trims the old log any more
     2  a snapshot in the new log, marked as a copy; no gateway starts on a marked log
@@ -32,10 +32,10 @@ from ..rules.log_moves import BeginLogMove, CancelLogMove, MoveStep, OfferLog, S
 from ..state.gateways import Gateway
 
 LEVEL_ENTRIES: Final = 2
-# How long a copy that is quick enough is given to get level.
+# The time for a fast enough copy to reach the end of the source.
 LEVEL_SECONDS: Final = 2.0
 WAIT_SECONDS: Final = 1.0
-# Gateways look for the offer in the copy for so long only (log_move_watch.LOOK_SECONDS, 15).
+# Gateways look for the offer in the copy only for so long (watch.LOOK_SECONDS, 15).
 NEAR_SECONDS: Final = 5.0
 
 Say = Callable[[str], None]
@@ -296,7 +296,7 @@ def _check_step(step: MoveStep) -> None:
 
 
 def check_logs(source: MetadataLog, target: MetadataLog) -> None:
-    """See that one can be moved to the other.
+    """Check that the source can be moved to the target.
 
     Raises:
       MoveRefused: see above.

@@ -1,1 +1,1 @@
-"""How an object is named in the object store, and what the state says of it."""
+"""The names of objects in the object store, and their standing in the state."""

@@ -1,4 +1,4 @@
-"""Where an object that the state names lies in the object store."""
+"""The key, in the object store, of an object that the state names."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ class Standing(Enum):
 
     LIVE = "live: records of it are read"
     SUPERSEDED = "superseded: its records are read from elsewhere; it will be deleted"
-    EXPIRED = "expired: nobody reads its records any more; it will be deleted"
+    EXPIRED = "expired: no partition has its records any more; it will be deleted"
     ABANDONED = "abandoned: it never became readable; it will be deleted"
-    PENDING = "not committed: whoever wrote it lives, and may commit it yet"
+    PENDING = "not committed: its writer is live, and may still commit it"
     ORPHAN = "orphan: the log does not name it, and never will; it will be deleted"
-    ELSEWHERE = "of another cluster or timeline: this log says nothing of it"
+    ELSEWHERE = "of another cluster or timeline: this log does not know it"
 
 
 @dataclass(frozen=True, slots=True)

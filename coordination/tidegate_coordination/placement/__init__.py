@@ -1,1 +1,1 @@
-"""Which gateway serves what: rendezvous hashing over the gateways that live."""
+"""Which gateway serves which partition or group: rendezvous hashing over the live gateways."""

@@ -46,5 +46,5 @@ def chosen(group_id: str, among: Mapping[int, Gateway]) -> Gateway | None:
 
 
 def may_serve(state: ClusterState, incarnation: int) -> bool:
-    """Tell whether a gateway takes new work."""
+    """Return whether a gateway takes new work."""
     return any(each.incarnation == incarnation for each in state.gateways.serving())

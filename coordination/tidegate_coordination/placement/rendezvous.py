@@ -1,7 +1,6 @@
-"""Rendezvous hashing: everybody who knows the same candidates chooses the same one.
-
-When a candidate goes, only its keys move; when one comes, it takes its share, no more.
-The hash is BLAKE2b, so that releases and languages agree.
+"""Rendezvous hashing: all that know the same candidates choose the same one.  If a candidate
+leaves, only its keys move; a new candidate takes only its share.  The hash is BLAKE2b, so that
+releases and languages agree.
 """
 
 from __future__ import annotations
