@@ -159,7 +159,7 @@ def inert_topic_configs() -> str:
 
 
 def _is_of_use(definition: Definition, kind: str) -> bool:
-    """Tell whether a config does something; those of groups and client metrics never do."""
+    """Return whether a config does something; those of groups and client metrics never do."""
     return kind == "Topics" and definition.meaningful
 
 
@@ -168,7 +168,7 @@ def _settings(definitions: Iterable[Definition]) -> str:
 
 
 def _update(definition: Definition) -> str:
-    """Tell whether a setting can change while the gateway runs, and whether it is the cluster's."""
+    """Return whether a setting can change at run time, and whether it is the cluster's."""
     is_fixed = definition.update is Update.READ_ONLY
     is_the_clusters = definition.name in CLUSTER_WIDE
     return ", ".join(["dynamic"] * (not is_fixed) + ["the cluster's"] * is_the_clusters)

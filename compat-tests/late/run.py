@@ -205,7 +205,7 @@ class Round:
         return "" if self._is_kept(expected, found) else f"{self._topic}: {expected} became {found}"
 
     def _is_kept(self, expected: Any, found: Any) -> bool:
-        """Tell whether what was acknowledged since is there; what was there before may go late."""
+        """Return whether all later acknowledged records exist; earlier ones may go late."""
         if self.kind != "empty" or expected[0] != found[0]:
             return bool(expected == found)
         (_, end), (start_now, end_now) = expected[1], found[1]

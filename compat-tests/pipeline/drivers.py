@@ -49,7 +49,7 @@ class Driver:
 
     @property
     def is_alive(self) -> bool:
-        """Tell whether it runs, or is stopped."""
+        """Return whether it runs, or is stopped."""
         return self.process.popen.poll() is None
 
     def events(self) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ class Driver:
         return log.read_text(errors="replace") if log.exists() else ""
 
     def says(self, text: str, *, since: int = 0) -> bool:
-        """Tell whether it printed a text, behind so many characters."""
+        """Return whether it printed a text, behind so many characters."""
         return text in self.log_text()[since:]
 
     def published(self) -> int:

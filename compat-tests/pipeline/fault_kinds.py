@@ -75,7 +75,7 @@ class World:
         return min(new, default="")
 
     def is_published(self, key: str) -> bool:
-        """Tell whether the log names an object, or did."""
+        """Return whether the log names an object, or did."""
         return not key or key in named(load(self.data)).all
 
     def admin(self) -> AdminClient:

@@ -78,7 +78,7 @@ class Ledger:
         return self.record(number).key
 
     def is_tombstone(self, number: int) -> bool:
-        """Tell whether a record deletes its key."""
+        """Return whether a record deletes its key."""
         return self.record(number).value is None
 
 

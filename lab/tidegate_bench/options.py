@@ -70,16 +70,16 @@ class Options:
 
     @property
     def uses_librdkafka(self) -> bool:
-        """Tell whether the options ask for librdkafka's cases."""
+        """Return whether the options ask for librdkafka's cases."""
         return self.client != "java"
 
     @property
     def uses_java(self) -> bool:
-        """Tell whether the options ask for the cases of Kafka's Java tools."""
+        """Return whether the options ask for the cases of Kafka's Java tools."""
         return self.client != "librdkafka"
 
     def wants(self, label: str) -> bool:
-        """Tell whether a case is to be run."""
+        """Return whether a case is to be run."""
         return not self.only or any(text in label for text in self.only)
 
 

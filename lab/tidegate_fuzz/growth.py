@@ -28,7 +28,7 @@ class Growth(NamedTuple):
 
     @property
     def is_faster_than_size(self) -> bool:
-        """Tell whether time grew too fast at sizes that take measurable time."""
+        """Return whether time grew too fast at sizes that take measurable time."""
         pairs = zip(self.seconds, self.seconds[1:], strict=False)
         return any(after > WORTH_SECONDS and after > MAX_FACTOR * before for before, after in pairs)
 

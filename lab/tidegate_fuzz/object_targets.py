@@ -310,7 +310,7 @@ class FoldTarget:
 
 
 def _is_huge(event: object) -> bool:
-    """Tell whether folding costs memory by the number in it: the rules write no such events."""
+    """Return whether folding costs memory by the number in it: the rules write no such events."""
     count = getattr(event, "partition_count", 0)
     return count > MAX_PARTITIONS or getattr(event, "counter", 0) > MAX_PARTITIONS
 

@@ -313,7 +313,7 @@ class _Run:
         return actors
 
     def _is_over(self, workload: Workload) -> bool:
-        """Tell whether all is done; ask for more while a promised fault has not landed."""
+        """Return whether all is done; ask for more while a promised fault has not landed."""
         is_missing, late = bool(self._strikes.missing()), workload.world.late
         self._operations_done = self._asked - workload.operations_left
         if late.is_set() and not is_missing:

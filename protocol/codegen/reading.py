@@ -57,7 +57,7 @@ def _argument(each: Field, regime: Regime) -> str:
 
 
 def holds_arrays(fields: list[Field]) -> bool:
-    """Tell whether an array is anywhere among the fields, so that reading them may take long."""
+    """Return whether an array is anywhere among the fields, so that reading them may take long."""
     return any(each.is_array or (each.is_struct and holds_arrays(each.fields)) for each in fields)
 
 

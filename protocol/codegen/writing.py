@@ -41,7 +41,7 @@ def emit_writer(
 
 
 def is_long(fields: list[Field]) -> bool:
-    """Tell whether writing the fields takes a loop."""
+    """Return whether writing the fields takes a loop."""
     return any(
         (each.is_array and each.type not in FIXED) or (each.is_struct and is_long(each.fields))
         for each in fields

@@ -197,7 +197,7 @@ def walk(data: memoryview) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def crc_matches(data: memoryview, position: int, header: BatchHeader) -> bool:
-    """Tell whether the batch at position still has its CRC."""
+    """Return whether the batch at position still has its CRC."""
     return crc32c(data[position + CRC_START : position + header.size_bytes]) == header.crc
 
 

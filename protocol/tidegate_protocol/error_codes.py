@@ -335,7 +335,7 @@ _TEXTS = {
 
 
 def is_retriable(code: int) -> bool:
-    """Tell whether the Java client repeats a request that was answered with the code."""
+    """Return whether the Java client repeats a request that was answered with the code."""
     return code in RETRIABLE
 
 

@@ -124,14 +124,14 @@ def referred(written: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_as_written(answer: HttpAnswer, method: str, path: str) -> bool:
-    """Tell whether the body of an answer has the form that is written for its status."""
+    """Return whether the body of an answer has the form that is written for its status."""
     written = WRITTEN["paths"][path][method]["responses"].get(str(answer.status))
     form = written and referred(written).get("content", {}).get("application/json")
     return form is None or fits(json.loads(answer.body), referred(form["schema"]))
 
 
 def fits(value: Any, schema: dict[str, Any]) -> bool:
-    """Tell whether a value has a form, by those words of JSON Schema that the contract uses."""
+    """Return whether a value has a form, by those words of JSON Schema that the contract uses."""
     if "const" in schema:
         return bool(value == schema["const"])
     if isinstance(value, bool) is not (schema["type"] == "boolean"):

@@ -254,7 +254,7 @@ async def recover_from_copies(
 
 
 def _was_never_used(copies: Copies, state: ClusterState | None) -> bool:
-    """Tell whether a timeline has no copies, or only those of a restore that was cut short."""
+    """Return whether a timeline has no copies, or only those of a restore that was cut short."""
     if state is None:
         return not copies.snapshots and not copies.entries
     return all(each.last <= state.position for each in copies.entries)

@@ -54,7 +54,7 @@ class Damage:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether nothing is damaged."""
+        """Return whether nothing is damaged."""
         return not self.bad and not self.snapshot_error
 
 
@@ -189,7 +189,7 @@ async def recover_from_log(
 
 
 async def is_same_log(log: MetadataLog, shelf: Shelf, copies: Copies) -> bool:
-    """Tell whether the log holds an entry as it was copied; False when there is none to compare."""
+    """Return whether the log holds an entry as it was copied; False without a copy of it."""
     for name in reversed(copies.entries):
         try:
             copied = await shelf.read_entries(name)

@@ -102,7 +102,7 @@ class Target:
 
     @property
     def is_done(self) -> bool:
-        """Tell whether a restore to it came to its end."""
+        """Return whether a restore to it came to its end."""
         return self.state is not None and not self.state.timelines.is_restoring
 
 
@@ -304,7 +304,7 @@ async def _add_lives(coordinator: Coordinator, found: Survey, restore_id: str) -
 
 
 def _is_open(state: ClusterState, life: Life) -> bool:
-    """Tell whether the folder is that of an incarnation whose objects may be committed."""
+    """Return whether the folder is that of an incarnation whose objects may be committed."""
     home = state.gateways.homes.get(life.incarnation)
     return (
         life.incarnation in state.timelines.salvageable

@@ -90,7 +90,7 @@ class SequenceIndex:
         self.next_producer_id = 0
 
     def add(self, incarnation: int, batches: Iterable[BatchFacts]) -> None:
-        """Take note of the batches of one object."""
+        """Note the batches of one object."""
         alone = (incarnation,)
         for batch in batches:
             if batch.producer_id <= NO_PRODUCER_ID:
@@ -112,7 +112,7 @@ class SequenceIndex:
                 self._holders[link] = tuple(holders)
 
     def is_last_copy(self, batch: BatchFacts) -> bool:
-        """Tell whether the batch was stored once only, or its other copies had their turn."""
+        """Return whether the batch was stored once only, or its other copies had their turn."""
         return len(self._holders.get(_link(batch, batch.last_sequence), ())) < 2
 
     def holders_of_previous(self, batch: BatchFacts) -> tuple[int, ...]:

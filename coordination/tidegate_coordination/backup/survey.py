@@ -88,7 +88,7 @@ async def survey(store: ObjectStore, state: ClusterState, timelines: range) -> S
 
 
 async def is_in_use(store: ObjectStore, cluster_id: str, timelines: range) -> bool:
-    """Tell whether a restore that opened one of the timelines came to its end.
+    """Return whether a restore that opened one of the timelines came to its end.
 
     The first thing it has is a copy of its log.
     """

@@ -62,12 +62,12 @@ class Definition:
 
     @property
     def is_list(self) -> bool:
-        """Tell whether APPEND and SUBTRACT make sense."""
+        """Return whether APPEND and SUBTRACT make sense."""
         return self.type is ConfigType.LIST
 
     @property
     def is_sensitive(self) -> bool:
-        """Tell whether its value must never be shown (CVE-2019-12399)."""
+        """Return whether its value must never be shown (CVE-2019-12399)."""
         return self.type is ConfigType.PASSWORD
 
 

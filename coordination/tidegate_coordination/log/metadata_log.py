@@ -58,7 +58,7 @@ class AppendResult(Enum):
     """The known outcome of an append."""
 
     APPENDED = "appended"
-    CONFLICT = "conflict"  # the position is held, by another payload or by this one from an earlier attempt
+    CONFLICT = "conflict"  # the position is held, perhaps by this payload from an earlier attempt
     TRIMMED = "trimmed"  # the position is below the trim boundary: start again from the snapshot
 
 

@@ -106,7 +106,7 @@ class Received:
     is_open: bool
 
     def is_like(self, other: object) -> bool:
-        """Tell whether both may answer the same; what is lost at a close is a matter of luck."""
+        """Return whether both may answer the same; what is lost at a close is a matter of luck."""
         if not isinstance(other, Received) or self.is_open != other.is_open:
             return False
         if self.is_open:

@@ -33,7 +33,7 @@ class Exchange:
             self.is_slow = sent.startswith(self.method.encode() + b" ")
 
     def answer(self) -> bool:
-        """Tell whether bytes from the server are to be delayed."""
+        """Return whether bytes from the server are to be delayed."""
         is_first, self.is_asking = self.is_asking, False
         return is_first and self.is_slow
 

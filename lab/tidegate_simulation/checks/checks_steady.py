@@ -29,7 +29,7 @@ class _Group:
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether all members are in, no other member is, and no request will change that."""
+        """Return whether exactly these members are in, and no request will change that."""
         return not self.joining and len(self.heard) == self.count == self.size
 
     def longest_silence_ms(self, now_ns: int) -> float:

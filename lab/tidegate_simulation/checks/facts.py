@@ -31,7 +31,7 @@ class Sent:
 
     @property
     def acked(self) -> bool:
-        """Tell whether it was acknowledged."""
+        """Return whether it was acknowledged."""
         return self.outcome is not None and self.outcome.type == "ok"
 
     @property
@@ -90,7 +90,7 @@ class Facts:
     first: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     def is_lost(self, key: int, offset: int, index: int) -> bool:
-        """Tell whether a repair had declared a record lost before the event of that index."""
+        """Return whether a repair had declared a record lost before the event of that index."""
         return any(
             each.base <= offset < each.next and each.index < index
             for each in self.lost.get(key, ())
@@ -103,7 +103,7 @@ class Facts:
                 yield event, value_of(event)
 
     def may_be_gone(self, value: int) -> bool:
-        """Tell whether a record may be deleted; without its offset, any loss of its key counts."""
+        """Return whether a record may be deleted; without an offset any loss of its key counts."""
         sent = self.sent[value]
         if sent.key in self.dropped or self.may_be_compacted(value, sent.acked_offset):
             return True
@@ -113,7 +113,7 @@ class Facts:
         return (before > 0 and offset < before) or (offset < 0 and sent.key in self.lost)
 
     def may_be_compacted(self, value: int, offset: int) -> bool:
-        """Tell whether a newer record of its key may have replaced a record, at an offset or -1.
+        """Return whether a newer record of its key may have replaced a record, at an offset or -1.
 
         A tombstone may be removed without a newer record.
         """
@@ -127,7 +127,7 @@ class Facts:
         return any(self._may_be_newer(self.sent[other], other, sent, offset) for other in others)
 
     def _may_be_newer(self, other: Sent, value: int, sent: Sent, offset: int) -> bool:
-        """Tell whether another record of the same record key may have a higher offset."""
+        """Return whether another record of the same record key may have a higher offset."""
         if other is sent or (other.outcome is not None and other.outcome.type == "fail"):
             return False
         places = self.seen[other.key].get(value)
@@ -140,7 +140,7 @@ class Facts:
         )
 
     def may_stand_in(self, sent: Sent, key: int) -> bool:
-        """Tell whether a client may read a record from a key.
+        """Return whether a client may read a record from a key.
 
         A record sent by name, without an acknowledgement, may be in any topic that has had the
         name.

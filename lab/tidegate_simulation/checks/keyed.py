@@ -22,7 +22,7 @@ class Keyed(NamedTuple):
     tombstones: int
 
     def is_tombstone(self, value: int) -> bool:
-        """Tell whether the record of a value is a tombstone."""
+        """Return whether the record of a value is a tombstone."""
         return self.tombstones > 0 and value % self.tombstones == 0
 
     def record(self, place: int, timestamp: int, value: int) -> Record:

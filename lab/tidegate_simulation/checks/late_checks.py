@@ -62,7 +62,7 @@ class LatenessWatch:
         return [each.log_start for each in self._partitions(name)]
 
     def is_there(self, name: str) -> bool:
-        """Tell whether the topic exists."""
+        """Return whether the topic exists."""
         return name in self._state.topics.by_name
 
     def _partitions(self, name: str) -> list[Partition]:

@@ -151,7 +151,7 @@ def _fields(batches: list[Batch]) -> list[Fields]:
 
 
 def is_readable(state: ClusterState, partition: Partition, row: RunRow, body_of: BodyOf) -> bool:
-    """Tell whether the object of a run or segment is still as committed."""
+    """Return whether the object of a run or segment is still as committed."""
     try:
         body = _body(object_key(state, state.objects.name(row.object_number)), body_of)
         if row.flags & RUN_SEGMENT:

@@ -167,7 +167,7 @@ class Client:
 
     @property
     def is_connected(self) -> bool:
-        """Tell whether the last connection is still open."""
+        """Return whether the last connection is still open."""
         return self._connection is not None and self._connection.is_open
 
     async def connection(self, node_id: int | None = None) -> ClientConnection:

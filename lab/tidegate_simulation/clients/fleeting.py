@@ -210,7 +210,7 @@ class FleetingReader(Reader):
         return False
 
     def is_valid(self) -> bool:
-        """Tell whether the answer came on the connection whose gateway has read the log."""
+        """Return whether the answer came on the connection whose gateway has read the log."""
         return self._sure == (self.client.link, self._lives.version)
 
     async def _reset(self, key: Key) -> None:

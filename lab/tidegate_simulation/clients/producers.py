@@ -74,7 +74,7 @@ class Producer:
 
     @property
     def uses_ids(self) -> bool:
-        """Tell whether the producer names topics by their ids."""
+        """Return whether the producer names topics by their ids."""
         return self._version >= _IDS_FROM
 
     def make(self, key: Key, producer: tuple[int, int] | None, sequences: dict[int, int]) -> Batch:
@@ -104,7 +104,7 @@ class Producer:
         return Batch(key, data, self.history.invoke(self.client.name, "send", value))
 
     def is_too_old(self, batch: Batch) -> bool:
-        """Tell whether the producer must not send a batch again."""
+        """Return whether the producer must not send a batch again."""
         age_seconds = trio.current_time() - batch.invoke.time_ns / 1e9
         return age_seconds > self._delivery_seconds
 

@@ -67,7 +67,7 @@ class Reader:
 
     @property
     def uses_ids(self) -> bool:
-        """Tell whether the reader names topics by their ids."""
+        """Return whether the reader names topics by their ids."""
         return self._version >= _IDS_FROM
 
     def assign(self, positions: dict[Key, int]) -> None:
@@ -178,7 +178,7 @@ class Reader:
             self.history.info(invoke)
 
     def is_valid(self) -> bool:
-        """Tell whether this answer is valid for the keys."""
+        """Return whether this answer is valid for the keys."""
         return True
 
     def _key_of(self, topic: fetch.FetchableTopicResponse, index: int) -> Key:
@@ -224,7 +224,7 @@ class Reader:
         self._session = _Session()
 
     def _may_be_corrupt(self, key: Key) -> bool:
-        """Tell whether the store has returned damaged bytes, as planned."""
+        """Return whether the store has returned damaged bytes, as planned."""
         world: Any = self.workload.world
         if (key.topic_id, key.partition) in world.hurt.partitions:
             return True

@@ -72,7 +72,7 @@ class Workload:
         return self._known.get((topic_id, partition))
 
     def is_known(self, topic_id: bytes, partition: int) -> bool:
-        """Tell whether a client knows a partition."""
+        """Return whether a client knows a partition."""
         return (topic_id, partition) in self._known
 
     def key_of(self, topic: str, topic_id: bytes, partition: int) -> Key:

@@ -198,7 +198,7 @@ class StateWatch:
                 self._groups.before(self.state, event, self._now_ms)
 
     def _lives(self, incarnation: int) -> bool:
-        """Tell whether an incarnation is live before the present event."""
+        """Return whether an incarnation is live before the present event."""
         return incarnation not in self._ended and self.state.gateways.is_live(incarnation)
 
     def _after(self, position: int, entry: Entry) -> None:

@@ -81,7 +81,7 @@ class Replays:
 
     @property
     def _is_whole(self) -> bool:
-        """Tell whether no entry broke the state."""
+        """Return whether no entry broke the state."""
         return self._state.position == len(self._payloads)
 
     def _fold(self, position: int) -> ClusterState:

@@ -105,5 +105,5 @@ class TilingWatch:
             self._complain("skipped too much", f"partition {partition.number}: {row} can be read")
 
     def _is_next(self, partition: Partition, end: int, start: int) -> bool:
-        """Tell whether only lost offsets are missing in between."""
+        """Return whether only lost offsets are missing in between."""
         return end == start or (end < start and self._holes.cover(partition.number, end, start))

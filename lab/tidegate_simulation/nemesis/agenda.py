@@ -48,7 +48,7 @@ class Agenda:
 
     @property
     def is_late(self) -> bool:
-        """Tell whether the clients have finished before a promised kind landed."""
+        """Return whether the clients have finished before a promised kind landed."""
         return self._world.late.is_set()
 
     async def wait(self) -> None:

@@ -55,7 +55,7 @@ _QUIET: Final = {"housekeeping.interval.ms": "3600000", "orphan.scan.interval.ms
 
 
 def draws_restore(seed: int) -> bool:
-    """Tell whether a run ends with a restore."""
+    """Return whether a run ends with a restore."""
     return Random(f"{seed}/restore").random() < _SHARE
 
 

@@ -16,7 +16,7 @@ _SHARE: Final = 0.5
 
 
 def draws_away(seed: int, *, is_looked_for: bool, is_calm: bool, has_wrong_clocks: bool) -> bool:
-    """Tell whether gateways of a seed stay absent.
+    """Return whether gateways of a seed stay absent.
 
     is_looked_for: gateways probe each other.  Two right clocks outvote one wrong clock, but one
     right clock does not.

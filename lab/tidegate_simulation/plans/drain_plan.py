@@ -20,7 +20,7 @@ _SHARE: Final = 0.15
 
 
 def draws_drains(seed: int, *, has_wrong_clocks: bool) -> bool:
-    """Tell whether operators drain gateways in a seed, and whether a prober watches them.
+    """Return whether operators drain gateways in a seed, and whether a prober watches them.
 
     Operators may drain two gateways at a time.  Two right clocks outvote one wrong clock, but one
     right clock does not.
@@ -30,5 +30,5 @@ def draws_drains(seed: int, *, has_wrong_clocks: bool) -> bool:
 
 
 def may_stay(kinds: Collection[str]) -> bool:
-    """Tell whether no fault of the run makes members of groups join again."""
+    """Return whether no fault of the run makes members of groups join again."""
     return _OUT_OF_TOUCH.isdisjoint(kinds)

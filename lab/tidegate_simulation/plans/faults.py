@@ -176,7 +176,7 @@ class FaultPlan:
 
     @property
     def has_wrong_clocks(self) -> bool:
-        """Tell whether a gateway's clock is wrong, or will be wrong."""
+        """Return whether a gateway's clock is wrong, or will be wrong."""
         return _has_wrong_clocks(self.kinds)
 
 

@@ -113,14 +113,14 @@ class Hurt:
         }
 
     def is_hurt(self, partition: Partition, row: RunRow) -> bool:
-        """Tell whether a live run can no longer be read."""
+        """Return whether a live run can no longer be read."""
         state = self._state_of()
         key = object_key(state, state.objects.name(row.object_number))
         return key in self.originals and not is_readable(state, partition, row, self._store.peek)
 
     @property
     def is_left(self) -> bool:
-        """Tell whether a live run is hurt."""
+        """Return whether a live run is hurt."""
         if not self.originals:
             return False
         return any(self.is_hurt(*each) for each in _live_runs(self._state_of()))
@@ -156,7 +156,7 @@ class Holes:
         stretches.sort()
 
     def cover(self, number: int, start: int, end: int) -> bool:
-        """Tell whether all offsets from start on, below end, were declared lost."""
+        """Return whether all offsets from start on, below end, were declared lost."""
         at = start
         for base_offset, next_offset in self._stretches.get(number, []):
             if base_offset <= at:

@@ -32,7 +32,7 @@ class LogMovePlan:
 
     @property
     def is_on(self) -> bool:
-        """Tell whether the log is moved at all."""
+        """Return whether the log is moved at all."""
         return self.moves > 0
 
     @property

@@ -33,7 +33,7 @@ class SettingsPlan:
         return self.static.get(node_id, {})
 
     def is_careful(self, node_id: int, name: str) -> bool:
-        """Tell whether a gateway's settings keep all records."""
+        """Return whether a gateway's settings keep all records."""
         return self.static[node_id][name] != BRIEF[name]
 
 

@@ -54,7 +54,7 @@ class Strikes:
 
     @property
     def is_on(self) -> bool:
-        """Tell whether faults can strike."""
+        """Return whether faults can strike."""
         return self._is_on
 
     def turn_on(self) -> None:

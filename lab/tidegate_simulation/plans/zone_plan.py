@@ -42,13 +42,13 @@ _LENDING_SHARE: Final = 0.25
 
 
 def has_zones(seed: int) -> bool:
-    """Tell whether probers ask for zones in a seed."""
+    """Return whether probers ask for zones in a seed."""
     # This share keeps the draws of the seeds with which tests find planted bugs.
     return Random(f"{seed}/zones 3705").random() < _ZONED_SHARE
 
 
 def lends(seed: int) -> bool:
-    """Tell whether all gateways of a seed share a zone and lend each other objects."""
+    """Return whether all gateways of a seed share a zone and lend each other objects."""
     # This share keeps the draws of the seeds with which tests find planted bugs.
     return not has_zones(seed) and Random(f"{seed}/lending 1370").random() < _LENDING_SHARE
 

@@ -72,13 +72,13 @@ class _Seen:
 
     @property
     def _may_have_been_cut_off(self) -> bool:
-        """Tell whether a cut from the log may have changed which gateways its answers name."""
+        """Return whether a cut from the log may have changed which gateways its answers name."""
         lease_seconds = self.state.gateways.lease_ms / 1000
         return trio.current_time() >= self.log_answered_at + lease_seconds
 
     @property
     def has_to_go(self) -> bool:
-        """Tell whether the gateway drains and another gateway does not."""
+        """Return whether the gateway drains and another gateway does not."""
         brokers = self.state.gateways.brokers()
         mine = self.gateway.coordinator.incarnation
         drains = any(each.incarnation == mine and each.draining for each in brokers)

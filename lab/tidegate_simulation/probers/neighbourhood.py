@@ -15,7 +15,7 @@ _LOOK_SECONDS: Final = 0.25
 
 
 def is_absent(incarnation: int, nodes: Iterable[Node]) -> bool:
-    """Tell whether some gateway counts an incarnation as absent."""
+    """Return whether some gateway counts an incarnation as absent."""
     return any(incarnation in absent_of(each) for each in nodes)
 
 

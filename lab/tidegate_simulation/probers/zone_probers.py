@@ -63,13 +63,13 @@ class _Watched:
 
     @property
     def is_unchanged(self) -> bool:
-        """Tell whether all its answers since this was made depend on its present replica."""
+        """Return whether all its answers since this was made depend on its present replica."""
         is_same = self.node.gateway is self.gateway and _version(self.gateway) == self.version
         return is_same and not self._may_have_been_cut_off_or_back
 
     @property
     def _may_have_been_cut_off_or_back(self) -> bool:
-        """Tell whether it may have been cut off from the log for a moment, or reconnected."""
+        """Return whether it may have been cut off from the log for a moment, or reconnected."""
         coordinator = self.gateway.coordinator
         if coordinator.is_cut_off:
             return coordinator.log_answered_at != self.log_answered_at
@@ -102,7 +102,7 @@ class _Watched:
         return nearby or {each.node_id for each in leading}
 
     def is_served(self, zone: str) -> bool:
-        """Tell whether a zone has a gateway that accepts new work and answers."""
+        """Return whether a zone has a gateway that accepts new work and answers."""
         return any(each.zone == zone and not each.draining for each in self._leading())
 
     def _leading(self) -> list[GatewayLife]:
@@ -287,7 +287,7 @@ async def _leaders(connection: ClientConnection) -> Leaders:
 
 
 def _is_right(leader: int, replicas: list[int], allowed: set[int]) -> bool:
-    """Tell whether an allowed gateway leads and is the first replica.
+    """Return whether an allowed gateway leads and is the first replica.
 
     Where no gateway lives, as in a replica that reads old entries, the answer names none.
     """

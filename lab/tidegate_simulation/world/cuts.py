@@ -20,14 +20,14 @@ class Cuts:
         self._pairs: Counter[Pair] = Counter()
 
     def reaches(self, source: str, target: str) -> bool:
-        """Tell whether bytes of one part arrive at another."""
+        """Return whether bytes of one part arrive at another."""
         if not self._pairs:
             return True
         between_zones = (self._zone(source), self._zone(target))
         return (source, target) not in self._pairs and between_zones not in self._pairs
 
     def connects(self, one: str, other: str) -> bool:
-        """Tell whether two parts can open a connection."""
+        """Return whether two parts can open a connection."""
         return self.reaches(one, other) and self.reaches(other, one)
 
     def _zone(self, part: str) -> str:

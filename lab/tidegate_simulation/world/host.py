@@ -105,7 +105,7 @@ class Host(ABC):
     @property
     @abstractmethod
     def is_up(self) -> bool:
-        """Tell whether the process does its work now."""
+        """Return whether the process does its work now."""
 
     @abstractmethod
     async def _serve(self, nursery: trio.Nursery) -> None:
@@ -123,7 +123,7 @@ class Host(ABC):
 
     @property
     def has_begun(self) -> bool:
-        """Tell whether a process runs, even one that still starts."""
+        """Return whether a process runs, even one that still starts."""
         return bool(self._logs)
 
     # -- faults -----------------------------------------------------------------------------------

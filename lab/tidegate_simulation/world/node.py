@@ -50,7 +50,7 @@ class _Life:
 
     @property
     def is_ending(self) -> bool:
-        """Tell whether it accepts no new task."""
+        """Return whether it accepts no new task."""
         return self.nursery.cancel_scope.cancel_called
 
 

@@ -139,7 +139,7 @@ class DiskCache:
         return len(self._uses)
 
     def __contains__(self, place: Place) -> bool:
-        """Tell whether a part is here; does not count as a use."""
+        """Return whether a part is here; does not count as a use."""
         return file_key(place) in self._files and not self._is_resting()
 
     # -- reading ----------------------------------------------------------------------------------

@@ -199,7 +199,7 @@ class ObjectTable:
         self.release(number, log_time_ms)
 
     def is_superseded(self, number: int) -> bool:
-        """Tell whether an older state may still need records of the object that are not expired."""
+        """Return whether an older state may still need unexpired records of the object."""
         return number in self._superseded
 
     def release(self, number: int, log_time_ms: int) -> None:

@@ -68,7 +68,7 @@ class Partition:
         self.runs.append(run, object_number)
 
     def fold_producer(self, batch: ProducerBatch, append_time_ms: int, log_time_ms: int) -> None:
-        """Take note of an idempotent batch."""
+        """Note an idempotent batch."""
         kept = KeptBatch(
             batch.first_sequence, batch.last_sequence, batch.base_offset, append_time_ms
         )
@@ -102,7 +102,7 @@ class Partition:
         self.size_bytes += sum(row.length for row in rows) - sum(row.length for row in dropped)
 
     def fold_cleaning(self, end_offset: int, log_time_ms: int, retention_ms: int) -> None:
-        """Take note that everything below an offset was compacted."""
+        """Note that everything below an offset was compacted."""
         expect(
             cleaned_to(self.cleanings) < end_offset <= self.next_offset,
             f"partition {self.number}: cleaned to {end_offset} after {self.cleanings}",
