@@ -1,6 +1,6 @@
 """Plain English: name the sentences that have to be read twice (CONTRIBUTING.md, "Language").
 
-    python .ci/words.py            # the folders and kinds of CHECKED
+    python .ci/words.py            # all pages and modules
     python .ci/words.py PATH...    # any files and folders
 
 Markdown: prose, headings and tables; not code, a table that lists what not to say, nor a part that
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-CHECKED = [("", "*.md")]  # (folder, kind).  Add a folder's "*.py" once it has no finding.
+CHECKED = [("", "*.md"), ("", "*.py")]  # (folder, kind)
 WIDTH = 100
 
 START = r"(?:\A|(?<=[.!?:]\s)|(?<=[.!?:][\"')*]\s)|(?<=[.!?:]\*\*\s))[*\"'(\s]*"

@@ -99,7 +99,7 @@ def numbered(first: int, count: int, start_ms: int) -> list[Sent]:
 def send_with_all_codecs(
     client: Client, topic: str, records: Sequence[Sent]
 ) -> dict[int, list[Got]]:
-    """Return what must be readable; offsets are those the client was told."""
+    """Return what must be readable; offsets are the acknowledged ones."""
     expected: defaultdict[int, list[Got]] = defaultdict(list)
     share = -(-len(records) // len(CODECS))
     for index, codec in enumerate(CODECS):

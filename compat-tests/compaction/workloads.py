@@ -35,11 +35,9 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is written to one topic of one partition.
-
-    keys: about how many there are.  batch: records of a batch at most.  keeps_tombstones: they stay
-    for a week; else hardly at all.  is_switched: the topic's policy is delete, compact, delete and
-    compact again.
+    """The records written to one topic of one partition.  keys: about how many there are.  batch:
+    records of a batch at most.  keeps_tombstones: they stay for a week; else hardly at all.
+    is_switched: the topic's policy is delete, compact, delete and compact again.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What the clients were told, and whether it is true.  No I/O here.
+"""The answers that clients got, and whether they are true.  No I/O here.
 
 The producer notes every acknowledgement, the group consumer every record and commit; `judge`
 compares that with what is read from the start at the end.
@@ -58,7 +58,7 @@ class GroupProgress:
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found; `examples` tell of the first few of each kind."""
+    """The findings; `examples` hold the first few of each kind."""
 
     lost: int = 0
     duplicates: int = 0
@@ -108,7 +108,7 @@ def _judge_places(
     records: Sequence[tuple[int, int]],
     acknowledged: Sequence[tuple[int, int]],
 ) -> None:
-    """Every acknowledged record is there, at the offset that was told."""
+    """Every acknowledged record is there, at its acknowledged offset."""
     at_offset = dict(records)
     numbers = set(at_offset.values())
     for offset, number in acknowledged:

@@ -47,7 +47,7 @@ def create_topic(bootstrap: str) -> None:
 
 
 class Load(Protocol):
-    """A thread that works until it is told to stop."""
+    """A thread that works until a test stops it."""
 
     def run(self, stop: threading.Event) -> None:
         """Work; returns soon after `stop` is set."""

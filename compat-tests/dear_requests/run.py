@@ -151,7 +151,7 @@ def ask_all_the_time(pipe: Connection, port: int) -> None:
 
 
 def told(pipe: Connection) -> Any:
-    """Return what is told since the last call."""
+    """Return the figures since the last call."""
     pipe.send(None)
     return _received(pipe)
 

@@ -12,7 +12,9 @@ WAIT_SECONDS = 60.0
 
 
 class MemberThread:
-    """Reads until it is told to leave.  `delivered` and `refused_commits` may be read any time."""
+    """Reads until the test makes it leave.  `delivered` and `refused_commits` may be read any
+    time.
+    """
 
     def __init__(self, client: Client, topic: str, group: str) -> None:
         self.delivered: list[Got] = []

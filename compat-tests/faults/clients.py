@@ -28,7 +28,7 @@ CLOSE_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What all families are told.  rate: records a second of each."""
+    """The settings of all families.  rate: records a second of each."""
 
     bootstrap: str
     rate: int
@@ -74,7 +74,7 @@ class Family:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise if the program ended, or printed what nobody understands."""
+        """Raise if the program ended, or printed a line of another form."""
         if self._error is not None:
             raise RuntimeError(f"{self.name} printed something odd") from self._error
         if self._popen.poll() is not None:

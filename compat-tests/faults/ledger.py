@@ -1,17 +1,17 @@
-"""What a family of clients saw, line by line, and what is wrong with it.  No I/O here.
+"""The observations of a family of clients, line by line, and their errors.  No I/O here.
 
-A client program prints a line for everything it is told, in that order (ms: the wall clock):
+A client program prints a line for every answer, in their order (ms: the wall clock):
 
     A MS PARTITION OFFSET NUMBER          a record of its producer was acknowledged; -1: somewhere
     F MS PARTITION NUMBER ERROR           a record failed for good
-    J MS PARTITION,...                    its group member was given partitions
+    J MS PARTITION,...                    its group member got partitions
     C MS PARTITION OFFSET:PRODUCER:NUMBER ...   its member got records
     T MS PARTITION:OFFSET,...             it sends a commit ...
     K MS PARTITION:OFFSET,...             ... which was acknowledged
-    E MS ERROR                            its member was told of an error
+    E MS ERROR                            its member got an error
     D MS                                  all records of its producer have an answer
 
-Numbers of a producer rise; a partition's records are told apart by (producer, number).
+Numbers of a producer rise; a partition's records are distinguished by (producer, number).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Found = Mapping[int, Sequence[tuple[int, str, int, int]]]
 
 @dataclass(slots=True)
 class Told:
-    """An error that a client was told of."""
+    """An error that a client reported."""
 
     at_ms: int
     error: str
@@ -159,7 +159,7 @@ def _offsets(words: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def judge_all(families: Sequence[FamilyLedger], found: Found) -> Verdict:
-    """Compare what the producers were told with all that was read from start to end."""
+    """Compare the producers' acknowledgements with all records, read from start to end."""
     total = Verdict()
     for family in families:
         ours = _of_producer(found, family.name)
@@ -196,7 +196,7 @@ def _add(total: Verdict, part: Verdict, name: str) -> None:
 
 
 def _judge_strangers(total: Verdict, names: set[str], found: Found) -> None:
-    """No record is of nobody, or in a partition that it was not meant for."""
+    """Every record has a producer, and is in the partition that it was sent to."""
     for partition, records in found.items():
         for offset, name, number, meant in records:
             if meant != partition or name not in names:

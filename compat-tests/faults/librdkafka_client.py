@@ -1,4 +1,4 @@
-"""The load of librdkafka: an idempotent producer and a member of a group; prints what it is told.
+"""The load of librdkafka: an idempotent producer and a member of a group; prints its answers.
 
     python compat-tests/faults/librdkafka_client.py BOOTSTRAP TOPIC PARTITIONS RATE ZONE
 

@@ -28,7 +28,7 @@ PARTITIONS: Final = (Mode.REFUSE, Mode.HOLD, Mode.LOSE, Mode.DEAF, Mode.DELAY)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is done to gateway `gateway` (0: to a server that all use) for `seconds`."""
+    """A fault of gateway `gateway` (0: of a server that all use) for `seconds`."""
 
     kind: str
     gateway: int

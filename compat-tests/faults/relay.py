@@ -28,8 +28,8 @@ class Mode(StrEnum):
     """How a link is."""
 
     PASS = "pass"
-    REFUSE = "refuse"  # resets what is open, and nobody listens
-    HOLD = "hold"  # nothing comes through; `pass` lets go of what waited, as after lost packets
+    REFUSE = "refuse"  # resets open connections, and refuses new ones
+    HOLD = "hold"  # nothing comes through; `pass` delivers waiting bytes, as after lost packets
     LOSE = "lose"  # nothing comes through; `pass` resets what was open
     DEAF = "deaf"  # requests arrive, replies do not; `pass` resets what was open
     DELAY = "delay"  # everything is late

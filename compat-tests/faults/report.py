@@ -23,7 +23,7 @@ def table(figures: Figures) -> str:
     head = (
         f"{'fault':18} {'count':>5} {'client':10} {'stall ms: sent':>14} {'read':>6} {'failed':>6}"
     )
-    lines = [head + "  errors that clients were told of"]
+    lines = [head + "  errors that clients reported"]
     for kind, each in sorted(figures.kinds.items()):
         for name, seen in each.families.items():
             lines.append(f"{kind:18} {each.count:5} {name:10} {_seen(seen)}")

@@ -3,8 +3,8 @@
     PYTHONPATH=compat-tests .venv/bin/python compat-tests/faults/run.py --minutes 30 --seed 1
 
 One fault at a time, drawn by seed; the next one comes after all partitions move again and some calm
-seconds.  Then every record is read and compared with what the clients were told.  Prints a line a
-fault, figures per kind, and ends with 1 when something was lost, doubled, out of order or stuck.
+seconds.  Then every record is read and compared with the clients' acknowledgements.  Prints a line
+a fault, figures per kind, and ends with 1 when something was lost, doubled, out of order or stuck.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DRAIN_EXIT = 0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is asked for.  rate: records a second of each family."""
+    """The options.  rate: records a second of each family."""
 
     minutes: float
     seed: int

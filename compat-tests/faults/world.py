@@ -154,7 +154,7 @@ class World:
 
     @property
     def bootstrap(self) -> str:
-        """All gateways, as clients are told them."""
+        """The bootstrap addresses of all gateways."""
         listeners = [each.texts["advertised.listeners"] for each in self.gateways.values()]
         return ",".join(each.removeprefix("PLAINTEXT://") for each in listeners)
 

@@ -1,4 +1,4 @@
-"""Brokers under test: the gateway, Apache Kafka, or one that somebody else runs.
+"""Brokers under test: the gateway, Apache Kafka, or one that is already running.
 
 `start("tidegate" | "kafka" | "HOST:PORT", settings)` returns a running broker on free ports of the
 loopback with a fresh data folder below .work/brokers.  Settings carry Kafka's names.  `restart()`
@@ -40,7 +40,7 @@ class Broker(Protocol):
 
 @dataclass(slots=True)
 class ExternalBroker:
-    """A broker that was running before; it is left alone."""
+    """A broker that was running before; it is not stopped."""
 
     bootstrap: str
 

@@ -33,7 +33,7 @@ PROPERTIES = {
     "super.users": "User:ANONYMOUS",
 }
 
-# With ELR every topic shows a min.insync.replicas that nobody set.
+# With ELR every topic shows a min.insync.replicas that no client set.
 FEATURES = ["--feature", "eligible.leader.replicas.version=0"]
 
 LOG4J = """\

@@ -52,7 +52,7 @@ MOMENTS: Final = ("before", "after")
 class Hasty:
     """A client (kafka-python) that asks one gateway, and waits for a second.
 
-    It is told nothing of the others: clients whose controller changed meanwhile ask one, too.
+    It learns no other gateway: clients whose controller changed meanwhile ask one, too.
     """
 
     def __init__(self, gateway: Gateway) -> None:
@@ -177,7 +177,7 @@ class Round:
         self.kind = ("delete", "empty", "config")[number % 3]
         self.moment = rng.choice(MOMENTS)
         self._topic = f"late-{number}"
-        # Of the lowest node id all are told that it is the controller.
+        # All clients see the lowest node id as the controller.
         controller, *others = sorted(cluster.gateways, key=lambda each: each.node_id)
         self._stopped = rng.choice(others)
         self._other = Clients(controller)

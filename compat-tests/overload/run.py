@@ -86,7 +86,7 @@ def rss_bytes(pid: int) -> int:
 
 
 class Load(Worker):
-    """A worker that can be told to stop without waiting for it."""
+    """A worker that can be stopped without waiting for it."""
 
     def ask_to_stop(self) -> None:
         """See the class."""

@@ -20,7 +20,7 @@ BURST_SECONDS = 0.05
 
 @dataclass(slots=True)
 class Bucket:
-    """Who takes bytes waits until the cap has let all earlier ones pass.  0: no cap."""
+    """A taker of bytes waits until all earlier ones have passed the cap. 0: no cap."""
 
     bytes_per_second: float
     _free_at: float = 0.0

@@ -170,7 +170,7 @@ class Drivers:
         return {text: sum(self._lines(text)) for text in texts}
 
     def troubles(self) -> list[str]:
-        """Return how drivers ended that were not killed, if not well, and errors nobody caught."""
+        """Return the bad exits of drivers that were not killed, and uncaught errors."""
         found: list[str] = []
         for each in self._all:
             status = each.process.popen.poll()
@@ -191,7 +191,7 @@ class Drivers:
 
 
 def wait_until(done: Callable[[], bool], seconds: float, *, pause: float = POLL_SECONDS) -> bool:
-    """Wait for something; tell whether it came in time."""
+    """Wait for a condition; return whether it held in time."""
     deadline = time.monotonic() + seconds
     while not done():
         if time.monotonic() > deadline:
@@ -201,7 +201,7 @@ def wait_until(done: Callable[[], bool], seconds: float, *, pause: float = POLL_
 
 
 def kill(pid: int) -> bool:
-    """kill -9; tell whether it was there."""
+    """kill -9; return whether the process existed."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""The faults, each a function that tells whether it landed: whether there is a sign of it.
+"""The faults, each a function that returns whether it landed: whether a sign of it was seen.
 
 Most wait for a new segment in the store's folder: then a task is at work, and what it wrote is not
 published yet.
@@ -245,7 +245,7 @@ FAULTS: Final[dict[str, Fault]] = {
 
 
 def strike(name: str, world: World) -> bool:
-    """Let a fault happen; tell whether it landed."""
+    """Inject a fault; return whether it landed."""
     with suppress(KafkaException):  # an answer that did not come in time
         return FAULTS[name](world)
     return False

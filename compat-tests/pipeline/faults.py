@@ -182,7 +182,8 @@ class FaultRun:
     def _heal(self) -> None:
         """Stop everything, let grace periods pass, and compare store and log."""
         self._world.drivers.stop_all()
-        # What its present life left can be told from what it may commit only when it has ended.
+        # Only after its end can its leftovers be distinguished from objects that it may still
+        # commit.
         self._world.broker.kill()
         self._world.broker.start()
 

@@ -1,4 +1,4 @@
-"""What producers were told, and whether what is read agrees with it.  No I/O here.
+"""The producers' acknowledgements, and whether the read records agree with them.  No I/O here.
 
 A record is known by its stream (a partition with one producer) and its number; all it holds can be
 made again from those, but for its time stamp, which the ledger keeps.  A record without an answer
@@ -66,7 +66,7 @@ class Ledger:
         return Expected(key, value, self.timestamps[number], headers)
 
     def acknowledge(self, number: int, offset: int) -> None:
-        """Note an answer; below 0: it is there, but nobody knows where."""
+        """Note an answer; below 0: it is there, at an unknown offset."""
         self.acknowledged += 1
         if offset < 0:
             self.unknown.add(number)
@@ -127,7 +127,7 @@ class Judge:
         if found.offset < self.next_offset:
             return f"comes after {self.next_offset - 1}"
         if not 0 <= number < len(ledger.timestamps):
-            return f"holds a record nobody wrote: {found.record}"
+            return f"holds a record that no producer wrote: {found.record}"
         if found.record != ledger.record(number):
             return f"record {number} is {found.record}, not {ledger.record(number)}"
         if ledger.at.get(found.offset, number) != number:
@@ -146,7 +146,7 @@ class Judge:
         return ""
 
     def adopt(self) -> None:
-        """What was read is known from now on."""
+        """The read records are known from now on."""
         for offset, number in self.found.items():
             self._ledger.at.setdefault(offset, number)
 
@@ -158,8 +158,8 @@ class Judge:
     def lost_keys(self, end: int) -> Iterator[str]:
         """Yield what a compacted partition should show and does not (end: of this reading).
 
-        The newest record of each key is there, be it one nobody knew of, or a tombstone that went
-        with all that is older.
+        The newest record of each key must be there, even an unknown one; only a tombstone may be
+        gone, together with all older records.
         """
         ledger = self._ledger
         newest: dict[bytes | None, int] = {}

@@ -1,4 +1,4 @@
-"""Records that can be made again from their place: whoever reads one knows what it must be."""
+"""Records that can be made again from their place, so that any reader can check them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ _DRIVER_OPTIONS = ("--runner", "local", "--rest-ms", "1000", "--patience-ms", "4
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is asked for.  order: one of ORDERS; rate: records a second of each family."""
+    """The options.  order: one of ORDERS; rate: records a second of each family."""
 
     order: str
     clients: Sequence[str]

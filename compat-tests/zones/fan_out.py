@@ -27,7 +27,7 @@ READ_SECONDS = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is written, and by how many it is read."""
+    """The load that is written, and the number of its readers."""
 
     gigabytes: float
     partitions: int
@@ -142,7 +142,7 @@ class FanOut:
         readers = {zone: self._start_readers(zone, ends) for zone in ZONES}
         told = {zone: self._finish(zone, popen) for zone, popen in readers.items()}
         got = {zone: self._got(zone, objects) for zone in ZONES}
-        # A PUT that the store answered too late leaves an object that nobody reads.
+        # A PUT that the store answered too late leaves an object without a reader.
         dead = [key for key in objects if not any(each[key][0] for each in got.values())]
         objects = {key: size for key, size in objects.items() if key not in dead}
         rows = {zone: _row(got[zone], objects, told[zone]) for zone in ZONES}

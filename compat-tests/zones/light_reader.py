@@ -137,7 +137,7 @@ class Reader:
 
 
 def leaders(bootstrap: str, client_id: str, topic: str) -> dict[tuple[str, int], list[int]]:
-    """Return the partitions by the gateway that leads them, as a zone's clients are told."""
+    """Return the partitions by the gateway that leads them, as a zone's clients see them."""
     host, _, port = bootstrap.rpartition(":")
     connection = Connection((host, int(port)), client_id)
     asked = metadata.MetadataRequestTopic(name=topic)

@@ -1,4 +1,4 @@
-"""Who produces and fetches where: unmodified clients that say their zone in every way there is."""
+"""The clients of the zones' test: unmodified ones that name their zone in every possible way."""
 
 from __future__ import annotations
 

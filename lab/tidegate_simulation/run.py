@@ -265,7 +265,7 @@ class _Run:
             self.note("not merged", f"{runs} runs, {size_bytes} bytes after {CALM_SECONDS} s")
 
     async def _await_collection(self, world: World) -> None:
-        """Dead objects must go, unless no clock may be trusted: then nobody keeps house."""
+        """Dead objects must go, unless no clock may be trusted: then no gateway keeps house."""
         if self.plan.has_wrong_clocks:
             return
         with trio.move_on_after(CALM_SECONDS) as waited:
@@ -342,7 +342,7 @@ class _Run:
             self.note("not repaired", f"after {CALM_SECONDS} s")
 
     async def _await_moves(self, world: World) -> None:
-        """Whoever runs the command again must come to its end."""
+        """A repeated run of the command must complete."""
         with trio.move_on_after(CALM_SECONDS) as waited:
             await wait_for_moves(world)
         if waited.cancelled_caught:

@@ -5,7 +5,7 @@ The suite then talks to the broker it was pointed at and starts none itself.
 
 
 class ExternalService:
-    """A service that somebody else starts and stops."""
+    """A service that another process starts and stops."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host = host

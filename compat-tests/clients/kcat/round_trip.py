@@ -106,7 +106,7 @@ class Seen:
         self.counts[place] = self.counts.get(place, 0) + 1
 
     def missing(self, indexes: Iterable[int]) -> int:
-        """How many of the records nobody has read yet."""
+        """How many records are not read yet."""
         if self.fault:
             raise self.fault
         places = {(i % PARTITIONS, i // PARTITIONS) for i in indexes}

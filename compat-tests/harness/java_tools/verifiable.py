@@ -35,7 +35,7 @@ def events(stdout: str) -> list[_Event]:
 
 
 def producer_faults(produced: Sequence[_Event]) -> list[str]:
-    """What is wrong with a producer's events: refusals, offsets not 0, 1, 2... per partition."""
+    """The errors of a producer's events: refusals, offsets not 0, 1, 2... per partition."""
     errors = [event for event in produced if event["name"] == "producer_send_error"]
     faults = [f"{len(errors)} sends failed, first {errors[0]}"] if errors else []
     acknowledged = _acknowledged(produced)
@@ -49,7 +49,7 @@ def producer_faults(produced: Sequence[_Event]) -> list[str]:
 
 
 def consumer_faults(produced: Sequence[_Event], consumed: Sequence[_Event]) -> list[str]:
-    """What is wrong with a consumer's events: lost, repeated, foreign or misplaced records."""
+    """The errors of a consumer's events: lost, repeated, foreign or misplaced records."""
     acknowledged = _acknowledged(produced)
     records = [event for event in consumed if event["name"] == "record_data"]
     seen = [((event["partition"], event["offset"]), event["value"]) for event in records]

@@ -172,7 +172,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule()
     def gateway_restarts(self) -> None:
-        """Only what is durable is left; those who wait lose their connections."""
+        """Only durable state is left; waiting members lose their connections."""
         self.group.abandon(Refusal.NOT_COORDINATOR)
         self.collect()
         assert not self.waiting

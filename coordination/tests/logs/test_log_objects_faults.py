@@ -178,7 +178,7 @@ async def test_a_stale_list_of_boundaries_is_good_enough(store: WatchedStore) ->
     assert await (await opened(store)).read(5, 1) == Trimmed(6)
 
 
-# -- outcomes that nobody knows -------------------------------------------------------------------
+# -- unknown outcomes ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("after_effect", [False, True])

@@ -123,7 +123,7 @@ def test_damage_of_any_byte_of_an_entry_is_detected() -> None:
             damaged[place] ^= flip
             with pytest.raises(UnreadableEntry):
                 decode_entry(bytes(damaged), 5, range(2, 3))
-            with pytest.raises(UnreadableEntry):  # nobody says which format it must have
+            with pytest.raises(UnreadableEntry):  # it does not name the format that it must have
                 check_entry(bytes(damaged), 5)
     check_entry(payload, 5)
     for length in range(len(payload)):

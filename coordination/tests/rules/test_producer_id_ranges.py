@@ -108,7 +108,7 @@ def test_a_made_up_id_moves_nothing(version: int, made_up: int) -> None:
     cluster.apply(rev.TimelineOpened(2, 100_002, first, "r"))
     highest = cluster.state.partitions.highest_producer_id(ids.was_given)
     assert highest == (given if made_up >= RANGE or made_up not in before else max(given, made_up))
-    cluster.do(EndSalvage("r", MAX_INT64 + PRODUCER_ID_GAP))  # whatever it was told
+    cluster.do(EndSalvage("r", MAX_INT64 + PRODUCER_ID_GAP))  # whatever range it was given
     assert ids.own == before
     assert first <= ids.next_id <= first + PRODUCER_ID_GAP
 

@@ -42,7 +42,7 @@ LEVELS: Final = {
     2: Level(
         2,
         5,
-        "a checksum in each entry of the metadata log; repeats of old batches are told as such",
+        "a checksum in each entry of the metadata log; repeats of old batches are recognised",
     ),
     3: Level(
         2,

@@ -139,7 +139,7 @@ class ClusterState(StateTables):
 
     def _fold_proposed(self, event: ev.Proposed) -> None:
         """Renew its author's lease, as if the author had written an entry of its own."""
-        expect(event.incarnation > 0, "a numbered proposal of nobody")
+        expect(event.incarnation > 0, "a numbered proposal without an author")
         self._author = event.incarnation
         self.gateways.fold_asked(event.incarnation, event.clock_ms, event.uptime_ms)
         self.proposals.fold_proposed(event)

@@ -123,7 +123,7 @@ def test_a_restore_does_not_end_gateways_that_run(tmp_path: Path) -> None:
 
 
 def test_an_older_copy_elsewhere_is_refused_while_there_are_newer_ones(tmp_path: Path) -> None:
-    """What was merged since is gone where the older one looks for it."""
+    """Objects that were merged since are gone from the keys that the older log names."""
     elsewhere = tmp_path / "elsewhere"
     with serving(*DEV, cwd=tmp_path) as process:
         produced(process, range(10))

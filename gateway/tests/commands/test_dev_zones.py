@@ -1,4 +1,4 @@
-"""`tidegate dev --zones 3`, as somebody who tries zones out sees it."""
+"""`tidegate dev --zones 3`, as a user sees it."""
 
 from __future__ import annotations
 

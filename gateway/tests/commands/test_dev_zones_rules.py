@@ -1,4 +1,4 @@
-"""What is typed to the gateways of `tidegate dev --zones`, what it comes to, and their settings."""
+"""The commands to the gateways of `tidegate dev --zones`, their steps, and the settings."""
 
 from __future__ import annotations
 

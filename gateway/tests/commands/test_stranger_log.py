@@ -116,7 +116,7 @@ def test_nothing_is_written_into_a_log_that_overwrites_others_entries(tmp_path: 
     assert done.returncode == 1
     assert "accepted a second entry at position" in done.stderr
     lines = (tmp_path / "kept").read_text().removeprefix(before).splitlines()
-    # What was asked: the newest entry again, as it was.
+    # The expected request: the newest entry again, unchanged.
     assert lines == before.splitlines()[-1:]
 
 

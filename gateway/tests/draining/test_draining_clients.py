@@ -1,4 +1,4 @@
-"""A gateway that drains gives its groups and clients to others: nobody rejoins, nothing fails."""
+"""A draining gateway hands its groups and clients over: no member rejoins, no request fails."""
 
 from __future__ import annotations
 

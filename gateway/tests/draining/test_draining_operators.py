@@ -67,7 +67,7 @@ async def test_a_gateway_that_an_operator_drained_reports_it_and_stays(
         assert life.is_drained
         assert state_of(old.gateway) == "drained"
         assert not old.gateway.draining.stop_asked.is_set()
-        # Who comes all the same is told where to go.
+        # A client that still connects gets the other gateways.
         client = old.world.connect()
         answer = await client.produce("t", 0, records_batch(b"a"))
         assert answer.error_code == E.NOT_LEADER_OR_FOLLOWER

@@ -1,6 +1,6 @@
 """Three gateways, drained and started again one by one under librdkafka and aiokafka.
 
-Nobody's records fail, nobody reads one twice or not at all, and no member sees a rebalance.
+No record fails, no consumer reads a record twice or misses one, and no member sees a rebalance.
 """
 
 from __future__ import annotations

@@ -328,7 +328,9 @@ async def test_many_rounds_show_what_a_model_says(seed: int) -> None:
 
 
 def check(written: list[Row], seen: list[Row]) -> None:
-    """What is seen was written, in order; the newest of each key is seen, but for tombstones."""
+    """A reader sees only written records, in order, and the newest one of each key except
+    tombstones.
+    """
     assert seen == [written[row[0]] for row in seen]
     assert [row[0] for row in seen] == sorted(row[0] for row in seen)
     newest = {row[1]: row for row in written}

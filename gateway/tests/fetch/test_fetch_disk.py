@@ -47,7 +47,7 @@ class Reader:
         return found
 
     async def in_memory(self) -> list[type]:
-        """What is in memory of each chunk."""
+        """The bytes of each chunk in memory."""
         partition, reader = self.world.partition("t"), self.world.reader
         rows = await reader.parts(partition, partition.runs[0], 0)
         return [type(reader.ready(partition, row)) for row in rows]

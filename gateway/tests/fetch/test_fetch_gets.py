@@ -273,7 +273,7 @@ async def test_a_fetch_waits_for_no_get_but_its_own(
         begun = trio.current_time()
         next_offset(await world.fetch("t", 0, partition_max=MIB), 0)
         assert trio.current_time() - begun < 0.1
-        # It is still wanted, by whoever wanted it.
+        # Its reader still wants it.
         assert waiting
         assert waiting <= world.read_ahead._pending
 

@@ -84,7 +84,7 @@ async def test_a_hole_at_the_front_moves_the_start() -> None:
 
 @pytest.mark.parametrize("offset", [8, 10])
 async def test_a_reader_gets_to_the_end_over_a_hole(offset: int) -> None:
-    """Who reads up to the end offset, and then does something else, would wait for ever."""
+    """A client that reads up to the end offset before it does anything else would wait for ever."""
     async with fetch_world() as [world]:
         await filled(world)
         await skip(world, 4, 6)

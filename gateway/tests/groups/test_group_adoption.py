@@ -1,4 +1,4 @@
-"""Groups that nobody serves are taken, once each, however long that takes."""
+"""Groups without a gateway are adopted, once each, even if that takes long."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ async def test_a_gateway_that_is_cut_off_names_those_that_it_hears(
         me = one.coordinator.incarnation
         one.absent = frozenset({me, three.coordinator.incarnation})
         assert [each.node_id for each in await find(one, "g")] == [2]
-        # It hears nobody, and hashes over all but itself.
+        # No gateway answers it, and it hashes over all others.
         one.absent = frozenset({me})
         names = [f"group {number}" for number in range(20)]
         assert {each.node_id for each in await find(one, *names)} == {2, 3}

@@ -8,7 +8,7 @@ from tidegate_gateway.network.arenas import LARGE_BYTES, Arena, ArenaPool
 
 
 class Holder:
-    """Counts what it is told to drop."""
+    """Counts the calls of drop."""
 
     def __init__(self, arena: Arena) -> None:
         self.arena: Arena | None = arena

@@ -32,7 +32,7 @@ class Echo:
 
 
 def answers(client: MemoryTransport) -> list[int]:
-    """What was answered so far."""
+    """The answers so far."""
     buffer = memoryview(bytearray(1000))
     size = client.receive_nowait(buffer) or 0
     return [int.from_bytes(buffer[at + 4 : at + 8], "big") for at in range(0, size, 8)]
@@ -106,7 +106,7 @@ async def test_a_request_that_waits_holds_no_memory(
         is_last = len(sizes) == 1
         assert pool.idle_small == int(is_last)
         other = pool.small()
-        other.data[:] = b"\xff" * SMALL_BYTES  # what others write there harms nobody
+        other.data[:] = b"\xff" * SMALL_BYTES  # other tasks may write there
         handler.may_answer.set()
         await trio.sleep(1)
         assert answers(client) == list(sizes)

@@ -1,4 +1,4 @@
-"""Who is idle is closed; who waits for an answer, or got one just now, is not.  Taking turns."""
+"""An idle connection is closed; one that waits for an answer, or just got one, is not.  Turns."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class NarrowStore(MemoryObjectStore):
 
 @dataclass(slots=True)
 class Seen:
-    """What is watched while it lasts; seconds are virtual."""
+    """The figures during the overload; seconds are virtual."""
 
     large_bytes: list[int] = field(default_factory=list)
     cache_bytes: list[int] = field(default_factory=list)

@@ -196,7 +196,7 @@ def views_of_batches() -> int:
     views = 0
     for each in gc.get_objects():
         if isinstance(each, memoryview):
-            with suppress(ValueError):  # let go of
+            with suppress(ValueError):  # released meanwhile
                 views += MOST_BYTES <= each.nbytes <= 2 * MOST_BYTES
     return views
 
@@ -205,7 +205,7 @@ def views_of_batches() -> int:
 
 
 class Large:
-    """Answers each request with much; the first only when it is told to."""
+    """Answers each request with many bytes; the first only on request."""
 
     def __init__(self) -> None:
         self.may_answer = trio.Event()

@@ -1,4 +1,4 @@
-"""What is installed with Tidegate is what it imports, and no more."""
+"""Tidegate installs exactly the packages that it imports."""
 
 from __future__ import annotations
 

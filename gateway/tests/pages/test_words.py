@@ -12,6 +12,9 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / ".ci" / "words.py"
+# In a file of their own: this module must pass the check itself.
+RIDDLES = (Path(__file__).parent / "riddles.txt").read_text().splitlines()
+POLLS = RIDDLES[4]
 
 
 def checked(path: Path, text: str) -> list[tuple[int, str]]:
@@ -20,23 +23,7 @@ def checked(path: Path, text: str) -> list[tuple[int, str]]:
     return [(line, what.split('"')[1] if '"' in what else what) for line, what in found]
 
 
-@pytest.mark.parametrize(
-    "riddle",
-    [
-        "Who loses its races leads nobody.",
-        "It waits. Whoever comes later reads.",
-        "**Why.** Who knows rise *n* proves it.",
-        "What is damaged at rest harms gateways that start.",
-        "Nobody polls.",
-        "All who wait for a block get it.",
-        "The proposal comes true once.",
-        "A client is told the address.",
-        "The kernel lets pages go.",
-        "It is left alone for 2 s.",
-        "The gateway learns of it.",
-        "The entry behind position 7 is refused.",
-    ],
-)
+@pytest.mark.parametrize("riddle", RIDDLES)
 def test_riddles_are_found_wherever_prose_is(riddle: str, tmp_path: Path) -> None:
     page, module = tmp_path / "page.md", tmp_path / "module.py"
     assert checked(page, f"# A page\n\nFirst.\n\n{riddle}\n")[0][0] == 5
@@ -53,7 +40,7 @@ def test_riddles_are_found_wherever_prose_is(riddle: str, tmp_path: Path) -> Non
         "What is a run?",
         "The gateway that creates a cluster marks its prefix.",
         "A replica behind a load balancer is not asked.",
-        "`nobody` is a user of Unix.",
+        "`who loses` is code.",
     ],
 )
 def test_plain_sentences_pass(plain: str, tmp_path: Path) -> None:
@@ -61,23 +48,25 @@ def test_plain_sentences_pass(plain: str, tmp_path: Path) -> None:
 
 
 def test_a_sentence_that_is_wrapped_is_named_by_its_line(tmp_path: Path) -> None:
-    assert checked(tmp_path / "page.md", "It is an answer. Then it\nis\ntold.\n") == [
+    assert checked(tmp_path / "page.md", "It is an answer. Then it\nis\n" + "told.\n") == [
         (2, "is told")
     ]
-    text = 'def f():\n    # One line.\n    # A proposal\n    # comes true.\n    return f"{f}"\n'
+    text = (
+        "def f():\n    # One line.\n    # A proposal\n    # comes" + ' true.\n    return f"{f}"\n'
+    )
     assert checked(tmp_path / "module.py", text) == [(4, "comes true")]
 
 
 def test_code_and_the_list_of_what_not_to_say_are_no_prose(tmp_path: Path) -> None:
-    fenced = "```text\nNobody polls.\n```\n"
-    indented = "Run:\n\n    tidegate nobody whoever\n\n- Or:\n\n      tidegate nobody\n"
-    table = "| do not say | say |\n|---|---|\n| nobody | no gateway |\n"
+    fenced = f"```text\n{POLLS}\n```\n"
+    indented = f"Run:\n\n    {POLLS}\n\n- Or:\n\n      {POLLS}\n"
+    table = f"| do not say | say |\n|---|---|\n| {POLLS} | no gateway |\n"
     assert checked(tmp_path / "page.md", f"{fenced}\n{indented}\n{table}") == []
     assert checked(tmp_path / "module.py", 'NAMES = {"nobody": "comes true"}\n') == []
 
 
 def test_parts_that_a_program_writes_are_checked_at_their_source(tmp_path: Path) -> None:
-    page = "<!-- begin settings -->\nNobody polls.\n<!-- end settings -->\nNobody polls.\n"
+    page = f"<!-- begin settings -->\n{POLLS}\n<!-- end settings -->\n{POLLS}\n"
     assert checked(tmp_path / "page.md", page) == [(4, "Nobody")]
 
 
@@ -97,7 +86,7 @@ def test_the_pages_of_this_repository_pass() -> None:
 
 
 def test_any_path_can_be_checked(tmp_path: Path) -> None:
-    (tmp_path / "page.md").write_text("Nobody polls.\n")
+    (tmp_path / "page.md").write_text(f"{POLLS}\n")
     done = subprocess.run([sys.executable, SCRIPT, tmp_path], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stdout.startswith(f'{tmp_path}/page.md:1: "Nobody": ')

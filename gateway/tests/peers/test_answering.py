@@ -1,4 +1,4 @@
-"""Who answers is found, at whichever address; who does not delays nobody."""
+"""A gateway that answers at any address is found; a silent one delays no other."""
 
 from __future__ import annotations
 

@@ -190,7 +190,8 @@ async def test_a_cut_off_gateway_serves_known_records_and_refuses_the_log_end(
         began = trio.current_time()
         [at_end] = await fetched(client, 1)
         assert at_end.error_code == E.NOT_LEADER_OR_FOLLOWER
-        # Who is told so at once asks again at once, until it knows of another leader.
+        # A client with an immediate answer repeats the request at once, until it learns another
+        # leader.
         assert trio.current_time() - began == pytest.approx(0.5, abs=0.1)
 
 

@@ -1,4 +1,4 @@
-"""A name server that hangs holds up nobody who needs no name."""
+"""A name server that hangs delays only look-ups."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def give_up(lookups: NameLookups, *names: str) -> None:
 
 
 class Server:
-    """A name server that hangs until it is told to go on."""
+    """A name server that hangs until it is released."""
 
     def __init__(self) -> None:
         self.goes_on = threading.Event()
@@ -88,7 +88,7 @@ async def test_a_name_that_hangs_takes_one_thread(server: Server) -> None:
 
 
 async def test_all_lookups_of_one_name_share_a_thread(server: Server) -> None:
-    """And whoever asked first may give up."""
+    """The first caller may give up."""
     lookups = NameLookups(server.look_up)
     connected: list[str] = []
 

@@ -97,7 +97,7 @@ class Town:
             if what == "wait":
                 await trio.sleep(2 * ANSWER_SECONDS)
             if what == "answer":
-                with suppress(trio.BrokenResourceError):  # whoever asked may have lost patience
+                with suppress(trio.BrokenResourceError):  # the caller may have timed out
                     for byte in struct.pack(">iih", 6, number, 0):
                         await stream.send_all(bytes([byte]))
             if what == "babble":

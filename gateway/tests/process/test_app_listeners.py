@@ -1,4 +1,4 @@
-"""listeners and advertised.listeners: where to listen, and what clients are told."""
+"""listeners and advertised.listeners: where to listen, and what to advertise."""
 
 from __future__ import annotations
 

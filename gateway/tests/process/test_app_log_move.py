@@ -185,7 +185,7 @@ def test_a_log_that_cannot_be_moved_stays(tmp_path: Path) -> None:
         told = refused("log", "move", old, new, cwd=tmp_path)
         assert "gateway 1: " in told
         assert "unable to open database file" in told
-        # What is left is a copy: no gateway may begin there.
+        # The old log is only a copy: no gateway may start on it.
         told = refused(*gateway(2, new), cwd=tmp_path)
         assert "`tidegate log move` is copying to it" in told
         told = refused("log", "move", old, old, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""A gateway never reads back from the store what it wrote just now, whoever decides on it."""
+"""A gateway never reads its own new objects from the store, even if another gateway decides."""
 
 from __future__ import annotations
 

@@ -153,7 +153,9 @@ class Play:
             again if rng.random() < 0.3 else rng.choice(makers)()
             for _ in range(rng.randrange(1, 5))
         ]
-        with suppress(TransportBroken):  # it closes where it was told to; the rest has no meaning
+        with suppress(
+            TransportBroken
+        ):  # the call closes the connection; the other fields have no meaning
             await client.send(b"".join(frames))
         received, is_open = await received_of(client)
         self.answers.append(Received(received, is_open))

@@ -97,7 +97,7 @@ async def test_a_connection_that_ends_between_batches_changes_none_of_them(
         [connection] = [c for c in world.gateway.connections if c.peer.port == OFFENDER_PORT]
         connection.abort()
         await wait_all_tasks_blocked()
-        # Whoever comes next receives into the buffer that was freed last.
+        # The next connection receives into the buffer that was freed last.
         await next_user.send(request("plain", 1, records_batch(b"YOURS, and longer than mine")))
         await trio.sleep(20)
         assert await world.connect().fetch_values("plain", 0, 0) == [b"mine"]

@@ -47,7 +47,7 @@ def takes_the_first_key(store: OddStore, key: str) -> None:
 
 
 async def test_a_gateway_whose_key_is_taken_refuses_and_stops(autojump_clock: MockClock) -> None:
-    """What has the key stays: it may be all that is left of what a log lost."""
+    """The object with the key stays: it may hold the last records that a log lost."""
     store, log = OddStore(takes_the_first_key), MemoryLog()
     settings = {"object.delete.grace.ms": "0"}
     answers = []

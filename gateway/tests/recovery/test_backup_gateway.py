@@ -219,7 +219,7 @@ async def test_a_restore_that_another_restore_overtook_is_refused(
 async def test_each_gateway_learns_what_is_copied_though_the_other_is_always_faster(
     autojump_clock: MockClock,
 ) -> None:
-    """What a segment superseded may be deleted by whoever keeps house, not by the copier alone."""
+    """Any gateway's housekeeper may delete superseded objects, not only the copier's."""
     store, log = MemoryObjectStore(), MemoryLog()
     async with wire_world({"log.backup.interval.ms": "0"}, store=store, log=log) as world:
         state = world.gateway.coordinator.state

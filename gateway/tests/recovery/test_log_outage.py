@@ -1,4 +1,4 @@
-"""A metadata log that is away for a minute expires nobody: no member, no gateway, no producer."""
+"""A metadata log that is away for a minute expires no member, no gateway, and no producer."""
 
 from __future__ import annotations
 

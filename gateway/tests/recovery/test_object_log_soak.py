@@ -109,7 +109,7 @@ class Replica:
         return True
 
     async def catch_up(self, payload: bytes = b"") -> bool:
-        """Read to the end, or as far as the payload; tell whether it was there."""
+        """Read up to the payload or the end; return whether the payload was found."""
         while page := await self.log.read(self.position + 1, 100):
             if isinstance(page, Trimmed):
                 self.position = page.first_position - 1

@@ -1,4 +1,4 @@
-"""What clients are told over a restore that gave offsets anew: epochs part the two histories."""
+"""Clients across a restore that gave offsets again: epochs separate the two histories."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ async def test_offsets_are_listed_with_their_epochs(autojump_clock: MockClock) -
 
 
 def test_a_restore_that_raised_the_level_says_so() -> None:
-    """Who restores must know that an older release does not start on it."""
+    """The operator must learn that an older release does not start on the log."""
     raised = "\n".join(lines_of(RestoreReport("c", 2, raised_from=2)))
     assert "tidegate.metadata.version from 2 to 3" in raised
     assert "metadata.version" not in "\n".join(lines_of(RestoreReport("c", 2)))

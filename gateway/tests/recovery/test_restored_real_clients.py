@@ -44,7 +44,7 @@ def consumer_of(process: Process, reset: str) -> Consumer:
 
 
 def polled(consumer: Consumer, count: int) -> list[tuple[int, int]]:
-    """Return (offset, value) of the next records; TRUNCATED where it is told so, and ends there."""
+    """Return (offset, value) of the next records; end with TRUNCATED at a truncation."""
     found: list[tuple[int, int]] = []
     end = time.monotonic() + PATIENCE_SECONDS
     while len(found) < count and time.monotonic() < end:
@@ -77,7 +77,7 @@ def test_consumers_that_run_across_a_restore_detect_the_truncation(tmp_path: Pat
         refuses, again = consumer_of(process, "error"), consumer_of(process, "earliest")
         assert polled(refuses, len(read)) == polled(again, len(read)) == read
         assert process.stop()[0] == 0
-    # What was written since is gone, too: its offsets will be those of other records.
+    # Later records are lost, too: other records will get their offsets.
     for each in wal_objects(tmp_path) - before:
         each.unlink()
     (tmp_path / LOG).unlink()

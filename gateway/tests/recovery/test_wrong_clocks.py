@@ -1,4 +1,6 @@
-"""Wall clocks that are wrong, or leap: nothing is deleted early and nobody is expired wrongly."""
+"""Wall clocks that are wrong, or leap: no record is deleted early and no gateway expires
+wrongly.
+"""
 
 from __future__ import annotations
 

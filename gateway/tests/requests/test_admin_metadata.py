@@ -1,4 +1,4 @@
-"""Metadata, DescribeTopicPartitions, DescribeCluster: what clients are told of the cluster."""
+"""Metadata, DescribeTopicPartitions, DescribeCluster: the cluster as clients see it."""
 
 import pytest
 

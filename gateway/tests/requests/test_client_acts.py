@@ -1,4 +1,6 @@
-"""Who did what to topics, configs and groups, and which gateways came and went: a line each."""
+"""Log lines: changes of topics, configs and groups with their clients, and gateways that join or
+leave.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,7 @@ def gateway(incarnation: int, *, draining: bool = False) -> Gateway:
 
 
 def seen(watch: GatewayWatch, table: GatewayTable, *live: Gateway) -> list[tuple[str, int]]:
-    """What is told once these are live."""
+    """The lines once these gateways are live."""
     table.live.clear()
     table.live.update({each.incarnation: each for each in live})
     table.version += 1

@@ -28,7 +28,7 @@ OLD = Refusal("Produce version 2 is not served", "use a newer client")
 
 
 class World:
-    """A clock that is set, and what was told."""
+    """A clock that the test sets, and the log lines."""
 
     def __init__(self) -> None:
         self.now = 1000.0

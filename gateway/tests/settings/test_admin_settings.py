@@ -1,4 +1,4 @@
-"""What is set for a gateway: look-up, errors, dynamic configs."""
+"""The settings of a gateway: look-up, errors, dynamic configs."""
 
 import ast
 import re

@@ -110,7 +110,7 @@ async def test_of_gateways_that_disagree_the_careful_one_is_followed() -> None:
 
 
 async def test_below_the_level_only_what_says_it_all_is_compacted() -> None:
-    """Else a static setting that nobody told may forbid it; merges go on."""
+    """Else an unknown static setting may forbid compaction; merges continue."""
     whole = {
         "cleanup_policy": "compact",
         "min_compaction_lag_ms": "0",

@@ -1,4 +1,4 @@
-"""Settings in the log that no rule would take today, of a release before: nobody is harmed."""
+"""Settings of an earlier release in the log that no rule would accept today do no harm."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ async def alter_defaults(world: WireWorld, name: str, text: str) -> int:
 
 
 async def test_any_negative_retention_of_gateways_is_no_limit(autojump_clock: MockClock) -> None:
-    """As in Kafka.  It was taken, and then broke whoever asked for the settings of a topic."""
+    """As in Kafka.  An earlier release accepted it, and then every request for a topic's settings
+    failed.
+    """
     store, log = MemoryObjectStore(), MemoryLog()
     settings = {"log.message.timestamp.type": "LogAppendTime"}
     async with wire_world(settings, store=store, log=log) as world:

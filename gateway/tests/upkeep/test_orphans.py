@@ -1,4 +1,4 @@
-"""Objects that nothing names go, once nobody can name them any more; all others stay."""
+"""Unnamed objects are deleted once no gateway can name them any more; all others stay."""
 
 from __future__ import annotations
 

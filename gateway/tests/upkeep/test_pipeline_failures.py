@@ -1,4 +1,4 @@
-"""Units that fail: they alone are left alone, longer each time, and others go on."""
+"""The pipeline pauses a failing unit, longer each time, and works on the others."""
 
 from __future__ import annotations
 

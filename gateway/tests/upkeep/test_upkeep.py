@@ -121,7 +121,7 @@ async def test_an_object_that_cannot_be_deleted_keeps_no_other(
             for _ in range(12):
                 await world.gateway.housekeeper.keep_house_once()
                 await later(world)
-        # The last one is live: retention.bytes lets go what is more than that.
+        # The last run is live: retention.bytes deletes the earlier ones.
         assert await wal_keys(store) == [keys[2], keys[-1]]
         assert world.gateway.upkeep.failures["delete objects"] >= 4
         text = (await render_metrics(world.gateway)).decode()

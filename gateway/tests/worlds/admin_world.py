@@ -69,7 +69,7 @@ NOW_SECONDS = 1_700_000_000.0
 class AdminGateway:
     """One gateway's admin handlers.  ask() sends both ways through the codec.
 
-    line: its own to the log; breaks nothing unless it is told to.
+    line: its own to the log; it fails only on request.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ def keyed(*pairs: tuple[str, str | None], now_ms: int, codec: int = 0) -> bytes:
 
 
 async def read_all(world: World, offset: int = 0, name: str = "t") -> list[Row]:
-    """Read to the end, as a client does: behind each batch, be it empty."""
+    """Read to the end, as a client does: on from the end of each batch, even an empty one."""
     found: list[Row] = []
     while offset < world.partition(name).next_offset:
         data = await world.fetch(name, offset, partition_max=300)

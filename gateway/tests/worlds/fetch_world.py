@@ -222,7 +222,7 @@ class World:
         )
 
     async def write(self, *written: Written) -> list[BatchOutcome]:
-        """Commit batches in one object; as if nobody had this in memory unless `adopts`."""
+        """Commit batches in one object, which is in no gateway's memory unless `adopts`."""
         wal = OpenWal()
         for name, partition, batch in written:
             header = read_header(batch)

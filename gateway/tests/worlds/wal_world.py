@@ -9,7 +9,7 @@ from tidegate_storage.stores.object_store import ObjectStore
 
 
 def make_writer(store: ObjectStore, coordinator: Coordinator, settings: WalSettings) -> WalWriter:
-    """Return one of node 1 whose objects are wal/0, wal/1 ..., and whose news nobody hears."""
+    """Return the writer of node 1, with objects wal/0, wal/1 ..., and without listeners."""
     return WalWriter(
         store,
         coordinator,

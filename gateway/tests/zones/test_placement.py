@@ -1,4 +1,4 @@
-"""Who leads a partition for a zone: little moves, nobody has too much, all zones a replica."""
+"""The leaders of partitions for a zone: few move, the load is even, all zones have a replica."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients are told by their zone: leaders, replicas, where to read."""
+"""The answers to clients by their zone: leaders, replicas, preferred read replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is told that what it lent was damaged: only one whose bytes differ from the store's."""
+"""A lender is blamed for damage only if its bytes differ from the store's."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_many_doubts_are_settled_within_the_patience_of_one() -> None:
         ask = ObjectAsk(info.key, 0, 1, info.size_bytes)
         for _ in range(MAX_DOUBTS):
             reader.zone_reads.doubt(ask, writer.coordinator.incarnation)
-        await trio.sleep(2.1)  # it is left alone for a while
+        await trio.sleep(2.1)  # it is not asked for a while
         zones.network.seconds = 0.25
         before = trio.current_time()
         assert records_of(await reader.fetch("t", 0)) == [(0, "x")]

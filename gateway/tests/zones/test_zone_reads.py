@@ -21,7 +21,7 @@ HALF = "x" * (MIB // 2)
 
 
 async def write_segments(zones: Zones, count: int, mebibytes: int) -> list[str]:
-    """Topics of one segment each, that nobody has in memory."""
+    """Topics of one segment each, which are in no gateway's memory."""
     writer = zones.worlds[0]
     names = [f"t{number}" for number in range(count)]
     writer.adopts = False

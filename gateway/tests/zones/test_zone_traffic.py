@@ -1,4 +1,4 @@
-"""Bytes within and across zones are counted, and whoever crosses is told how not to."""
+"""Bytes within and across zones are counted, and the report advises clients that cross zones."""
 
 from __future__ import annotations
 

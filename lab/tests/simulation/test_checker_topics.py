@@ -1,4 +1,6 @@
-"""Histories of topics that come and go, of time, and of what is told beside data."""
+"""Histories of topics that are created and deleted, of time, and of facts that answers hold beside
+records.
+"""
 
 from __future__ import annotations
 
@@ -124,9 +126,9 @@ BAD: dict[str, tuple[str, list[Line]]] = {
             ),
         ],
     ),
-    "log start that nobody moved": ("log start too high", [low(1)]),
+    "log start that no client moved": ("log start too high", [low(1)]),
     "log start above what was asked": ("log start too high", [trim(5), low(6)]),
-    "a poll tells of a log start that nobody moved": (
+    "a poll tells of a log start that no client moved": (
         "log start too high",
         [poll(3, start=3)],
     ),

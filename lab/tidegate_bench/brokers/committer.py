@@ -99,7 +99,7 @@ async def _topic(coordinator: Coordinator, spec: Spec) -> None:
     if spec.number == 0:
         await coordinator.propose(CreateTopics([NewTopic(TOPIC_ID, TOPIC, spec.partitions, 1)]))
     with trio.fail_after(TOPIC_SECONDS):
-        while TOPIC_ID not in coordinator.state.topics.by_id:  # noqa: ASYNC110 - no news are told
+        while TOPIC_ID not in coordinator.state.topics.by_id:  # noqa: ASYNC110 - no event reports it
             await trio.sleep(LOOK_SECONDS)
 
 

@@ -68,7 +68,7 @@ def _false_range(facts: Facts, event: Event) -> Iterator[Violation]:
         if other["key"] == key and other["next"] >= position and each.index < event.of
     ]
     if reached or position == facts.first[key]:
-        text = f"{event.process} was told that {position} of key {key} does not exist"
+        text = f"{event.process} got the answer that {position} of key {key} does not exist"
         yield Violation("false out of range", text, (event.index,))
 
 

@@ -87,7 +87,7 @@ def _beat(facts: Facts, group: _Group, event: Event) -> Iterator[Violation]:
     elif table.get("error") in _JOIN_AGAIN:
         silent_ms = group.longest_silence_ms(event.time_ns)
         if group.is_settled and silent_ms < group.session_ms:
-            text = f"{table['member']} of {table['group']} was told {table['error']}, though all"
+            text = f"{table['member']} of {table['group']} got {table['error']}, though all"
             yield Violation(
                 "forced rejoin", f"{text} were heard of {silent_ms:.0f} ms ago", (event.index,)
             )

@@ -62,7 +62,7 @@ class EpochReader:
         raise Unreadable
 
     async def _read_once(self) -> bool:
-        """Fetch once; tell whether the end is reached."""
+        """Fetch once; return whether the end is reached."""
         answer = await self._fetch()
         code = ErrorCode(answer.error_code)
         if code in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH):

@@ -84,7 +84,7 @@ class TilingWatch:
                 self._give_up(partition, row)
 
     def after_skips(self) -> bool:
-        """1: the log start moved only over lost ranges; tell whether there was one."""
+        """1: the log start moved only over lost ranges; return whether there was one."""
         for number, base_offset, next_offset in self._given_up:
             self._holes.add(number, base_offset, next_offset)
         for number, base_offset, next_offset in self._given_up:

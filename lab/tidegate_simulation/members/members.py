@@ -286,5 +286,5 @@ class GroupMember:
                 self._group.forget()
                 raise Disconnected
             case _:
-                raise ProtocolBroken(f"{self.client.name} was told {code.name}")
+                raise ProtocolBroken(f"{self.client.name} got {code.name}")
         raise Rejoin(code.name)

@@ -2,11 +2,11 @@
 
 An answer counts only if no fact that it depends on changed between request and answer.
 
-- A group's coordinator is the live holder of its claim; without one, nobody that drains is named
-  while others do not.
-- Who does not hold a group's claim, and may not take it, serves none of its members.
-- A batch that is refused by one that drains is refused so that its producer sends it again.
-- Whoever drains, has others, and can write to the log, holds no claim of a group for long.
+- A group's coordinator is the live holder of its claim; without one, no draining gateway is named
+  while others do not drain.
+- A gateway that neither holds a group's claim nor may take it serves none of its members.
+- A draining gateway refuses a batch with a retriable error.
+- A draining gateway that has others, and can write to the log, holds no claim of a group for long.
 """
 
 from __future__ import annotations

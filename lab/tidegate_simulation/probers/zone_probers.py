@@ -5,8 +5,7 @@ answer counts only if nothing of this changed between request and answer: the ga
 replica showed no gateway that registered, drained, left, became absent or returned, and the gateway
 was not cut off from the log.
 
-- A client that says its zone is told leaders there, none that drains or is absent, while the zone
-  has such.
+- A client that names its zone gets leaders there, none draining or absent, while the zone has such.
 - A rack is remembered for a client id while its connections agree, and else not at all.
 - A consumer at another zone's gateway is sent to its own, if that was shown to it as a replica; it
   gets no records with that, and at its own zone's gateway it is not sent away.

@@ -105,7 +105,7 @@ async def test_a_cancelled_call_leaves_no_half_connection(autojump_clock: MockCl
 async def test_a_refused_connection_is_reported(autojump_clock: MockClock) -> None:
     async with counted() as (_, server):
         server.is_down = True
-        with pytest.raises(HttpUnavailable, match="memory cannot be reached: nobody listens"):
+        with pytest.raises(HttpUnavailable, match="memory cannot be reached: no server listens"):
             await ask(server.client())
 
 

@@ -26,7 +26,7 @@ class MemoryServer:
     async def connect(self) -> trio.abc.Stream:
         await trio.lowlevel.checkpoint()
         if self.is_down:
-            raise ConnectionRefusedError("nobody listens")
+            raise ConnectionRefusedError("no server listens")
         ours, theirs = memory_stream_pair()
         self.streams.append(ours)
         self.nursery.start_soon(self._serve, theirs)

@@ -257,7 +257,7 @@ async def test_notifications_of_strangers_do_no_harm(log: PostgresLog, url: str,
         await until(lambda: bool(backends(url, "query LIKE 'SELECT coalesce%%'")))
         raw(url, f"SELECT pg_notify('tidegate_tidegate', '{said}')")
         raw(url, "SELECT pg_notify('tidegate_tidegate', '5')")
-    # It was told that there is more, twice perhaps; once it has looked, it waits again.
+    # It was notified, perhaps twice; once it has read, it waits again.
     waits_again = False
     for _ in range(3):
         assert await log.read(2, 100) == []

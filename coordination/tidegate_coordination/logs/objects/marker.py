@@ -23,7 +23,7 @@ from tidegate_storage.stores.object_store import (
 
 class _Marker(msgspec.Struct, frozen=True):
     format: int
-    about: str = "A metadata log of Tidegate. Whoever changes or removes an object here loses data."
+    about: str = "A metadata log of Tidegate. A change or removal of an object here loses data."
 
 
 _MARKER: Final = msgspec.json.encode(_Marker(FORMAT))

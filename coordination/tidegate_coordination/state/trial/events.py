@@ -199,7 +199,7 @@ class Trial:
 
     def _proposed(self, event: ev.Proposed) -> None:
         author, number = event.incarnation, event.number
-        expect(author > 0, "a numbered proposal of nobody")
+        expect(author > 0, "a numbered proposal without an author")
         self._lives(author)
         proposals = self._state.proposals
         is_over = proposals.is_acknowledged(author, number)

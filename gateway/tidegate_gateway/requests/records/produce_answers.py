@@ -114,7 +114,7 @@ class Pending:
         self._flusher.add(self._connection)
 
     def _close_on_error(self) -> None:
-        """acks=0 has no answer: a closed connection is how its client learns of an error."""
+        """acks=0 has no answer: a closed connection signals an error to the client."""
         for topic in self.response.responses:
             for partition in topic.partition_responses:
                 if partition.error_code:
