@@ -34,7 +34,7 @@ async def open_existing_log(url: str) -> MetadataLog:
 
 
 async def open_followed_log(url: str) -> MetadataLog:
-    """Open a log; where it was moved to another one, go on there.
+    """Open a log; if it was moved, open the one that it was moved to.
 
     Raises:
       LogMisconfigured: there is none.

@@ -1,4 +1,4 @@
-"""What a gateway is given: its identity, and the outside world that it works with."""
+"""The identity of a gateway, and the outside world that it works with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a seed means for a run: the settings of its gateways, and all plans of faults."""
+"""Draws a run from its seed: the settings of its gateways, and all plans of faults."""
 
 from __future__ import annotations
 

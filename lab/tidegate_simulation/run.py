@@ -62,9 +62,7 @@ MORE_OPERATIONS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of a run.
-
-    operations_done: more than were asked for when a promised fault took its time.
+    """The result of a run.  operations_done: more than requested if a promised fault came late.
     lives: gateways that were started.
     trace: the log's entries (hex) and the history's lines, for comparisons.  zones: see simulate().
     """
@@ -335,7 +333,7 @@ class _Run:
             self.note("stuck", f"gateways {down} did not come back in {CALM_SECONDS} s")
 
     async def _await_repair(self, world: World) -> None:
-        """Whatever was lost must be skipped, so that readers can go on."""
+        """Lost runs must be skipped, so that readers can continue."""
         with trio.move_on_after(CALM_SECONDS) as waited:
             await wait_for_repair(world)
         if waited.cancelled_caught:

@@ -71,8 +71,8 @@ async def see_same(log: MetadataLog, copied: Mark) -> None:
 async def _read(log: MetadataLog, position: int) -> LogEntry | None:
     """Return the entry at a position; None for none.
 
-    A damaged entry is read a second time, as the damage may have happened on the way.  It must not
-    be taken for another log's.
+    A damaged entry is read a second time, as the damage may have happened in transit: it must not
+    count as another log's entry.
     """
     try:
         return await _read_whole(log, position)

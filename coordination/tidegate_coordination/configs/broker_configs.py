@@ -65,7 +65,7 @@ _MEANINGS = {
     "offsets.retention.minutes": "How long the offsets of an empty group are kept.",
     "offsets.topic.num.partitions": "Partitions of __consumer_offsets, which stays empty.",
     "offsets.topic.replication.factor": "Label of __consumer_offsets.",
-    "offsets.topic.segment.bytes": "What __consumer_offsets has as its segment.bytes.",
+    "offsets.topic.segment.bytes": "The segment.bytes of __consumer_offsets.",
     "producer.id.expiration.ms": "How long the state of an idle idempotent producer is kept.",
     "socket.request.max.bytes": "The largest request.",
 }

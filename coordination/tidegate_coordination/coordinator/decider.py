@@ -17,7 +17,7 @@ from .work import Work
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """What a route needs of its coordinator.
+    """The parts that a route needs of its coordinator.
 
     wall_clock: seconds since the epoch.
     """

@@ -1,4 +1,4 @@
-"""What wakes the coordinator's loop."""
+"""Wakes the coordinator's loop."""
 
 from __future__ import annotations
 

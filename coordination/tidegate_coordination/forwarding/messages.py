@@ -55,7 +55,7 @@ class Ask(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Outcome(IntEnum):
-    """What became of a proposal.  A number that is none of these counts as UNKNOWN."""
+    """The outcome of a proposal.  Any other number counts as UNKNOWN."""
 
     ANSWERED = 0  # body: see codec.decode_answer
     FAILED = 1  # it changed nothing and never will; body: why, UTF-8
@@ -67,7 +67,7 @@ class Outcome(IntEnum):
 
 
 class Answered(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What became of one proposal."""
+    """The outcome and the answer of one proposal."""
 
     number: int
     outcome: int

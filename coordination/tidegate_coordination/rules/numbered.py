@@ -26,12 +26,12 @@ _FAILURE = b"\xc1"
 
 
 def failure_answer(text: str) -> bytes:
-    """Return what is kept of a proposal that failed for good."""
+    """Return the kept answer of a proposal that failed."""
     return _FAILURE + text.encode()
 
 
 def failure_text(answer: bytes) -> str | None:
-    """Return why a proposal failed for good; None for an answer."""
+    """Return why a proposal failed; None for an answer."""
     return answer[1:].decode(errors="replace") if answer.startswith(_FAILURE) else None
 
 

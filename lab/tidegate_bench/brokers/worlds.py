@@ -38,7 +38,7 @@ class World:
 
 @dataclass(slots=True)
 class Gateway:
-    """A gateway process of ours that can be killed and started again on its data and ports."""
+    """A gateway process that can be killed and started again on its data and ports."""
 
     folder: Path
     store_url: str

@@ -89,7 +89,7 @@ def _possible(written: Sequence[_Commit], read: Event) -> list[int | None]:
 def generations(facts: Facts) -> Iterator[Violation]:
     """Generations rise; in each one a key has one owner; commits of former generations are refused.
 
-    A deleted group begins anew.  An operation that began before the deletion belongs to its former
+    A deleted group begins again.  An operation that began before the deletion belongs to its former
     life.
     """
     gone: dict[str, int] = {}

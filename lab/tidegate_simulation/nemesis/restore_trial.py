@@ -160,7 +160,7 @@ class RestoreTrial:
         return None
 
     async def after(self) -> None:
-        """Restore the rest and let the consumers go on; no gateway runs at this point."""
+        """Restore the rest and let the consumers continue; no gateway runs at this point."""
         world = self._world
         loses = self._rng.random() < 0.7
         for key in self._stored_since:

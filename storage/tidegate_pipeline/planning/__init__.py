@@ -1,1 +1,1 @@
-"""What to merge or compact next.  Pure."""
+"""Plans the next merges and compactions.  Pure."""

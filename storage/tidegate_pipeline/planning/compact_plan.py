@@ -1,4 +1,4 @@
-"""What to compact next.  Pure: a look at the cluster state.
+"""Plans the next compaction from the cluster state.  Pure.
 
 A round covers all segments of a partition, from the first one up to its bound: runs that are not
 merged yet, records that are younger than `min.compaction.lag.ms`, the last stable offset.  A round

@@ -1,4 +1,4 @@
-"""What to merge or compact next.  Pure: a look at the cluster state.
+"""Plans the next merge or compaction from the cluster state.  Pure.
 
 A unit of a merge is a stretch of small neighbours: runs of WAL objects older than rest_ms, since
 consumers of the tail have younger ones in memory, and segments that are not full yet.  A unit is

@@ -92,7 +92,7 @@ async def compact_unit(
     cleaner = Cleaner(latest, rules.tombstones_below)
     done = _Round()
     rewriting = Rewriting(unit, rules, chunk_bytes=task.chunk_bytes)
-    # What lies behind the end of the round has nothing newer behind it that is known.
+    # The round knows no record after its end, so it knows no newer one for the records there.
     within = [source for source in unit.sources if source.base_offset < latest.end_offset]
     for at, source in enumerate(within):
         is_last = source is within[-1] or source.base_offset < rules.alone_below

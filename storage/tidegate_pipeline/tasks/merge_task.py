@@ -65,7 +65,7 @@ async def _do(
     except (UnitFailed, StoreMisconfigured, StoreUnavailable, ObjectExists) as error:
         return failed(unit, str(error) or repr(error), gets)
     except Exception as error:
-        # A programming error, or unexpected bytes: the other units go on.
+        # A programming error, or unexpected bytes: the other units continue.
         return failed(unit, unexpected_text(error), gets)
     return UnitResult(unit.number, (segment,), proof.records, proof.digest, unit.size_bytes, gets)
 

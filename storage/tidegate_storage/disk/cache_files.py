@@ -70,7 +70,7 @@ class FileName(NamedTuple):
 class NewFile(NamedTuple):
     """A file to be written.
 
-    serial: differs for each write, because an abandoned write may still go on.
+    serial: differs for each write, because an abandoned write may still run.
     """
 
     name: FileName

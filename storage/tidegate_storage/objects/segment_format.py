@@ -82,7 +82,7 @@ class AbortedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SegmentIndex:
-    """What a segment holds, and where.  check: the index's CRC, which the cluster state keeps."""
+    """The layout of a segment.  check: the index's CRC, which the cluster state keeps."""
 
     topic_id: bytes
     partition: int

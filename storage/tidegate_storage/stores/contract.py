@@ -1,4 +1,4 @@
-"""What every ObjectStore must do: run each check of CONTRACT on a store of your own.
+"""The contract of every ObjectStore: run each check of CONTRACT on your own store.
 
     for check in CONTRACT:
         await check(store, f"{check.__name__}/")

@@ -86,7 +86,7 @@ async def _finding(what: str, check: Callable[[], Awaitable[str]]) -> Finding:
     except StoreUnavailable as error:
         return Finding(False, what, str(error), is_last=True)
     except StoreMisconfigured as error:
-        # Each permission is granted separately, so the other checks go on; but without objects
+        # Each permission is granted separately, so the other checks continue; but without objects
         # they have nothing to read.
         return Finding(False, what, str(error), is_last=what == _CHECKS[0][0])
     except NoSuchObject as error:

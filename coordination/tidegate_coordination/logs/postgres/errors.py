@@ -68,7 +68,7 @@ def translated_errors(address: Address, doing: str) -> Generator[None]:
 
 
 def translated(address: Address, doing: str, error: psycopg.Error) -> Exception:
-    """Return what the caller shall see; bugs of ours are returned as they are."""
+    """Return the error for the caller; a bug of Tidegate is returned unchanged."""
     text = f"{address.shown} could not {doing}: {address.hide(str(error))}"
     state = error.sqlstate or ""
     if state in _MISCONFIGURED:

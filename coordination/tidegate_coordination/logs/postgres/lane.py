@@ -112,6 +112,6 @@ class Lane:
             self._session = None
 
     def close(self) -> None:
-        """Let go of the connection for good; a call under way ends."""
+        """Release the connection for ever; a call under way ends."""
         self._is_closed = True
         self.drop()

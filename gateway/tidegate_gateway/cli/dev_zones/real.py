@@ -13,7 +13,7 @@ from .child import write_private
 from .postgres import password_file, running_postgres
 from .seaweed import running_seaweed
 
-# Variables that a person may have set for other servers.  They would override those of ours.
+# Variables that a person may have set for other servers.  They would override the ones of `dev`.
 MISLEADING: Final = (
     "AWS_ENDPOINT_URL_S3",
     "AWS_SESSION_TOKEN",
