@@ -34,7 +34,7 @@ def _s3(request: pytest.FixtureRequest) -> ObjectStore:
     return open_store(url.replace("?", f"/{secrets.token_hex(4)}/objects?"))
 
 
-@pytest.fixture(params=[_memory, _memory_disk, _file, _s3])
+@pytest.fixture(params=[_memory, _memory_disk, _file, pytest.param(_s3, marks=pytest.mark.slow)])
 async def store(request: pytest.FixtureRequest) -> AsyncIterator[ObjectStore]:
     make: Callable[[pytest.FixtureRequest], ObjectStore] = request.param
     made = make(request)
