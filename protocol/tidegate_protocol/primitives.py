@@ -30,8 +30,9 @@ MAX_REQUEST_ELEMENTS = 100_000
 """Elements of one array of a request: a few bytes from a client cost a gateway much more each."""
 
 MAX_TEXT_BYTES = 0x7FFF
-"""Bytes of a string, also where its length could be larger (Kafka refuses more too): a string that
-one client wrote in a flexible version must fit the answer to another client's classic version."""
+"""The most bytes of a string, in flexible versions, too (Kafka refuses more, too): a string of a
+flexible request must fit the answer to a client with a classic version.
+"""
 
 MAX_TAGS = 128
 """Tagged fields of one struct; Kafka defines 4 at most, Kafka 4.4 refuses above 10,000."""

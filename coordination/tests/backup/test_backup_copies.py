@@ -1,4 +1,4 @@
-"""How copies of the log are named, framed, chosen and dropped; copying by several at once."""
+"""Copies of the log: names, frames, choice and deletion; several copiers at once."""
 
 from __future__ import annotations
 

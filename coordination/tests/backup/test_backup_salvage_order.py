@@ -101,7 +101,7 @@ async def test_a_gap_whose_batch_was_refused_before_is_bridged(autojump_clock: M
 
 
 class NoisyStore(MemoryObjectStore):
-    """Every second time an object comes damaged."""
+    """Every second read of an object returns damaged bytes."""
 
     def __init__(self) -> None:
         super().__init__(lambda: 0.0)

@@ -33,7 +33,8 @@ async def test_a_restored_log_may_not_delete_in_a_store_it_was_not_restored_with
         await copy.put(info.key, await production.get(info.key))
     await restored(copy, drill)
     state = await replayed(drill)
-    # What the drill's housekeeper would delete, once its log calls it dead, is production's own.
+    # The drill's housekeeper would delete objects that its log calls dead, and production still
+    # needs.
     keys = [object_key(state, state.objects.name(each)) for each in state.objects.numbers()]
     assert keys
     stored = {each.key for each in await production.list("")}

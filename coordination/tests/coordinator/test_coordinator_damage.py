@@ -1,4 +1,4 @@
-"""Entries that arrive damaged from the log are read once more; none is mistaken for another."""
+"""Entries that arrive damaged from the log are read again; none is mistaken for another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often the coordinator asks its log: each read is a round trip, on all gateways."""
+"""The number of the coordinator's reads: each is a round trip, on all gateways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which log a move leads to: the logs before it hold the same entries, and must not be taken."""
+"""The target of a move: earlier logs hold the same entries, and must not be chosen."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ async def log_with_two() -> MemoryLog:
 
 
 class Watched:
-    """Which statuses were answered, by method and path as they are written."""
+    """The answered statuses, by method and path of the specification."""
 
     def __init__(self) -> None:
         self.statuses: dict[tuple[str, str], set[int]] = defaultdict(set)

@@ -34,7 +34,7 @@ store, log = object_world.store, object_world.log
 
 
 async def trim_all(log: MetadataLog, end: int) -> None:
-    """As by the housekeeper: everything up to the end is covered by a snapshot."""
+    """Like the housekeeper: a snapshot covers all entries up to the end."""
     await log.save_snapshot(end, [b"state"])
     await log.trim(end + 1)
 

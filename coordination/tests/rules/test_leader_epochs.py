@@ -71,7 +71,7 @@ def test_the_end_of_an_epoch_is_as_kafka_answers(
     [
         (0, 5, (0, 10)),
         (0, 10, (0, 10)),
-        (0, 15, (0, 15)),  # its end is gone: a consumer of it goes on at what is left
+        (0, 15, (0, 15)),  # its end is deleted: its consumer continues at the remaining records
         (1, 15, (1, 15)),
         (2, 15, (2, 30)),
         (0, 35, (0, 35)),

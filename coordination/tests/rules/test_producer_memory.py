@@ -1,4 +1,4 @@
-"""Which batches of a producer count as written before those that are kept."""
+"""Which batches of a producer count as written before the kept ones."""
 
 import pytest
 

@@ -225,7 +225,7 @@ def test_a_number_that_no_entry_holds_is_refused(field: str, number: int) -> Non
     ],
 )
 def test_segments_that_the_fold_would_refuse_are_never_written(wrong: dict[str, int]) -> None:
-    """One entry that cannot be folded would stop every gateway, for good."""
+    """One entry that cannot be folded would stop every gateway for ever."""
     world = world_with(3)
     good = unit(rows(world))
     bad = msgspec.structs.replace(good.segments[0], **wrong)

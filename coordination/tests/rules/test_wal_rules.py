@@ -167,7 +167,7 @@ def test_an_old_repeat_is_a_gap_while_older_releases_may_have_asked() -> None:
 
 
 def test_a_gap_is_no_duplicate() -> None:
-    """Where fewer than five are kept, or the start is not known, older ones may be missing."""
+    """If fewer than five batches are kept, or the start is unknown, older ones may be missing."""
     world = World()
     for number in range(4):
         world.commit(batch(number, producer=1))

@@ -12,7 +12,9 @@ from tidegate_coordination.state.records.objects import ObjectTable, WalName
 
 
 def test_old_rows_keep_no_memory_of_removed_ones() -> None:
-    """Of 20,000 objects the first one stays: neither it nor its neighbours keep the others."""
+    """The first of 20,000 objects stays: neither it nor its neighbours keep the others in
+    memory.
+    """
     table = ObjectTable()
     kept = table.fold_committed(WalName(1, 0), 1, 1, 1000)
     sizes: list[int] = []

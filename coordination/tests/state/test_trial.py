@@ -175,7 +175,7 @@ def test_trial_and_fold_agree_on_events_of_several_kinds(events: list[ev.Event])
 
 
 def test_every_event_has_a_trial_and_passes_it_somewhere() -> None:
-    """That none is refused where rules decide on it, all other tests show."""
+    """All other tests show that rules decide on no event that a trial refuses."""
     trial = Trial(ClusterState.decode(busy()))
     trial.check([ev.GatewayRenewed(), ev.ConfigsSet(4, "", {"a": "b"}), ev.ProducersExpired(5)])
     assert set(trial.checks) == set(get_args(AnyEvent))
@@ -273,7 +273,7 @@ async def test_an_event_that_cannot_be_folded_fails_only_its_proposal(name: str)
     ],
 )
 def test_a_restore_leaves_the_cluster_its_numbers(event: ev.Event, text: str) -> None:
-    """Where the next range begins, another cluster's ids do."""
+    """The next range holds another cluster's ids."""
     state = ClusterState()
     if isinstance(event, rev.SalvageEnded):
         opened = encode_events([rev.TimelineOpened(2, 100, 0, "r")])

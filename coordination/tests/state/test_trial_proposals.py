@@ -78,7 +78,7 @@ def facts() -> st.SearchStrategy[BatchFacts]:
 
 
 def segments() -> st.SearchStrategy[SegmentUnit]:
-    """Of the one run of partition 1 at offset 0; any number may be off."""
+    """The commit of one run of partition 1 at offset 0; any number may be wrong."""
     numbers = (st.sampled_from((0, 1, 1, MAX_UINT32 + 1)), SIZES, SIZES, SIZES)
     parents = st.just((RunRow(0, 1, 0, 0, 10, 5, 0, 0),))
     segment = st.builds(

@@ -266,7 +266,9 @@ class _TrimsOneTooMany(MemoryLog):
 
 
 class _DeletesBeforeItsBoundary(MemoryLog):
-    """Deletes entries, and notes the boundary when it is done: create-if-absent lets writers in."""
+    """Deletes entries before it writes the boundary: create-if-absent then admits stalled
+    writers.
+    """
 
     _deleting_below = 0
 

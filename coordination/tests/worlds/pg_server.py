@@ -37,7 +37,7 @@ class PostgresServer:
         return f"postgres://{user}:{PASSWORD}@127.0.0.1:{self.port}/{database}"
 
     def sql(self, *statements: str, database: str = "postgres") -> list[tuple[Any, ...]]:
-        """As an operator's shell would; returns the rows of all."""
+        """Run statements like an operator's shell; return all rows."""
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             done = [connection.execute(each.encode()) for each in statements]
             return [row for each in done if each.description for row in each.fetchall()]

@@ -75,7 +75,7 @@ async def _snapshot_cut_short(bench: Bench) -> str:
 
 
 async def _save_at_last(bench: Bench, position: int, chunks: Sequence[bytes]) -> None:
-    """Save, again while an attempt that was cancelled is still under way and in the way."""
+    """Save; repeat it for as long as a cancelled attempt still blocks it."""
     for _ in range(_SAVE_ATTEMPTS):
         try:
             await save_verified(bench.one, position, chunks)

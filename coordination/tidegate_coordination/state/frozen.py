@@ -1,8 +1,8 @@
 """The state as of one moment, encoded piece by piece while the live one changes.
 
 A row that is about to change is encoded first, and kept.  So a snapshot of a million slices costs
-the event loop some milliseconds at a time, and no copy of the state; nor a thread, which would make
-simulated runs differ.
+the event loop some milliseconds at a time.  It needs no copy of the state, and no thread, which
+would make simulated runs differ.
 
 Layout of an encoded state: pieces, each its length (u32, big-endian) and a msgpack value.  The
 first is the head, a map; the others are [name of the table, rows].  The ends of pieces depend only

@@ -202,7 +202,7 @@ def test_a_repair_to_another_log_and_one_cut_short_before_its_end(tmp_path: Path
     done = tidegate(*repair, "--to", "sqlite:third.db", cwd=tmp_path)
     assert done.returncode == 1
     assert "timeline 2 owns this prefix, and this is the old log" in done.stderr
-    # As if it had been in place, and had ended before the files were moved.
+    # The same backup, moved to the place of the present one.
     done = tidegate(*repair, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "an interrupted repair is now complete" in done.stdout
@@ -211,7 +211,7 @@ def test_a_repair_to_another_log_and_one_cut_short_before_its_end(tmp_path: Path
 
 
 def test_a_log_without_a_beginning_is_repaired_after_a_repair_cut_short(tmp_path: Path) -> None:
-    """The copies are in the timeline in use, not in the one that was opened in vain."""
+    """The copies are in the timeline in use, not in the unused one."""
     with serving(*DEV, cwd=tmp_path) as process:
         produced(process, range(10))
         backup(tmp_path)

@@ -1,4 +1,4 @@
-"""What an operator reads: at the start of `serve`, and where gateways do not agree."""
+"""Texts for operators: at the start of `serve`, and about gateways that disagree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a repair must not take for lost, and what looks like loss and is none."""
+"""Records that a repair must not count as lost although they seem to be."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ async def open_kept(url):
 
 
 def install(folder: Path, package: str, *entry_points: str) -> None:
-    """What pip leaves behind: a module, and a folder that says what it offers."""
+    """The files that pip installs: a module, and a folder that names its entry points."""
     folder.mkdir(exist_ok=True)
     shutil.copy(SOURCE, folder / f"{package}.py")
     told = folder / f"{package}-1.0.dist-info"

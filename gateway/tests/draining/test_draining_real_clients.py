@@ -78,7 +78,7 @@ def gateways(folder: Path) -> Iterator[Gateways]:
 
 
 class Seen:
-    """What the clients of a run saw; all of them write here."""
+    """The observations of all clients of a run."""
 
     def __init__(self) -> None:
         self.errors: list[str] = []

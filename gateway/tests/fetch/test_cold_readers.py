@@ -1,4 +1,4 @@
-"""How far those are who read what is not at the end.  Pure."""
+"""The positions of consumers that read old records.  Pure."""
 
 from __future__ import annotations
 

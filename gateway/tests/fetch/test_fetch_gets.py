@@ -1,4 +1,4 @@
-"""How often the store is asked for what is read cold."""
+"""The number of GETs of cold reads."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ async def test_a_fetch_takes_along_what_waits(autojump_clock: MockClock) -> None
         next_offset(await world.fetch("t", 0, partition_max=MIB), 0)
         [(_, _, length)] = world.store.reads
         assert length > 5 * MIB
-        # What it took is settled, and wanted no more.
+        # The taken runs are settled, and no longer wanted.
         assert wanted > 1
         assert not world.read_ahead._pending
         assert world.read_ahead._pending_bytes == 0

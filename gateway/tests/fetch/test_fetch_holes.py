@@ -1,4 +1,4 @@
-"""Reading a partition some of whose runs were skipped: consumers go on behind the hole."""
+"""Reading a partition some of whose runs were skipped: consumers continue after the hole."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def skip(world: World, start: int, stop: int) -> None:
 
 
 async def offsets(world: World, offset: int) -> list[int]:
-    """What a consumer at an offset gets next."""
+    """The next records of a consumer at an offset."""
     data = await world.fetch("t", offset, partition_max=1)
     assert data.error_code == 0
     return [each for each, _ in records_of(data)]

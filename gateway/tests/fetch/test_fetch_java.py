@@ -1,4 +1,4 @@
-"""How much of the store Java's consumers take: WAL objects of 16 partitions, read cold."""
+"""The GETs of Java's consumers: WAL objects of 16 partitions, read cold."""
 
 from __future__ import annotations
 

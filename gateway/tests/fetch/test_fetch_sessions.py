@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): what is sent, what is left out, and who keeps a slot."""
+"""Fetch sessions (KIP-227): sent and omitted partitions, and sessions that keep their slot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reading ahead may cost, and what it survives."""
+"""The cost of read-ahead, and the errors that it survives."""
 
 from __future__ import annotations
 

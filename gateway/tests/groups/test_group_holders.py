@@ -1,4 +1,6 @@
-"""Which gateway serves a group, and what the others say: restarts, ends, drains, lost claims."""
+"""Which gateway serves a group, and the answers of the others: restarts, ends, drains, lost
+claims.
+"""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ async def test_a_member_is_sent_to_the_gateway_that_now_serves_its_group(
             await trio.sleep(1.0)
             return await real(*arguments)
 
-        # As a process that is stopped would, it hears nothing of what happens meanwhile.
+        # Like a stopped process, it receives nothing meanwhile.
         log.faults = LogFaults(outage=1.0)
         await trio.sleep(1.5)
         await new.gateway.coordinator.propose(SeizeClaim(new.gateway.coordinator.incarnation))

@@ -19,7 +19,7 @@ SLOW_SECONDS = 700.0
 
 
 class Slow:
-    """Answers after a long time, as JoinGroup may; in stage two, as Produce does, if told to."""
+    """Answers after a long time, as JoinGroup may; optionally in stage two, as Produce does."""
 
     def __init__(self, nursery: trio.Nursery, *, has_two_stages: bool) -> None:
         self._nursery = nursery

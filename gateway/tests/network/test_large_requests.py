@@ -63,7 +63,7 @@ async def test_other_tasks_run_while_a_large_request_is_answered() -> None:
     async with wire_world() as world:
         client = world.connect()
         few = await rounds_while(client, "Metadata", 12, many_names(10))
-        # As many turns as there are thousands of names, for each of reading, looking and writing.
+        # One turn for each thousand names, for reading, looking up and writing.
         assert await rounds_while(client, "Metadata", 12, many_names(20_000)) > few + 60
 
 

@@ -1,4 +1,4 @@
-"""What fetches take of memory is bounded for all connections together, and always given back."""
+"""The memory of fetches is bounded for all connections together, and always released."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_clients_that_read_nothing_do_not_fill_memory(autojump_clock: Mock
         assert MIN_BYTES // 2 < memory.used_bytes < bound_bytes
         metrics = {each.name: each for each in gateway_metrics(reader.gateway)}
         assert metrics["tidegate_reply_bytes"].samples[0].value == memory.used_bytes
-        # Others go on, with less at a time.
+        # Other fetches continue, with smaller replies.
         answer = await reader.world.connect().call("Fetch", 12, all_partitions())
         assert with_records(answer)
         for one in silent[:15]:

@@ -164,7 +164,7 @@ def run(place: Place, command: str) -> str | None:
 
 
 def create_topic(words: list[str]) -> None:
-    """What Kafka's own tool would ask for."""
+    """The request of Kafka's own tool."""
     said = dict(pairwise(words))
     topic = NewTopic(said["--topic"], int(said["--partitions"]), int(said["--replication-factor"]))
     admin = AdminClient({"bootstrap.servers": said["--bootstrap-server"]})

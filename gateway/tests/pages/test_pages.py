@@ -191,7 +191,9 @@ def modules() -> list[Path]:
 
 
 def pointed_at(file: Path) -> list[str]:
-    """The headings that a file names; a pointer may go on in the next line, also of a comment."""
+    """The headings that a file names; a pointer may continue on the next line, also in a
+    comment.
+    """
     text = re.sub(r"\s+(?:# ?)?", " ", file.read_text())
     named = re.findall(r'docs/architecture\.md, ("[^"]+"(?:(?:,| and|, and) "[^"]+")*)', text)
     return [name for names in named for name in re.findall(r'"([^"]+)"', names)]

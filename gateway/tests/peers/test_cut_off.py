@@ -1,4 +1,4 @@
-"""A gateway that is cut off from the metadata log sends its clients to those who are not."""
+"""A gateway that is cut off from the metadata log sends its clients to other gateways."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ ROUND = 2 * LOOK_SECONDS + ANSWER_SECONDS
 
 
 class Town:
-    """Gateways 1, 2 and 3.  does: what they do to who connects (any other word: hang up)."""
+    """Gateways 1, 2 and 3.  does: how they treat a connection (any other word: hang up)."""
 
     def __init__(self) -> None:
         self.state = ClusterState()

@@ -1,4 +1,4 @@
-"""What a gateway takes from those who reach its peer listener."""
+"""The requests that a gateway accepts at its peer listener."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_a_wrong_peer_token_is_refused_before_the_body(
             nursery.start_soon(service.serve, theirs)
             await ours.send_all(head.encode())
             answer = b"".join([bytes(part) async for part in ours])
-    # Of a peer the body is waited for.
+    # The gateway waits for the body of a peer.
     assert answer[len("HTTP/1.1 ") :][:3] == status
     assert (trio.current_time() < 2) is bool(status)
 

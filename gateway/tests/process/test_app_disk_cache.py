@@ -1,4 +1,4 @@
-"""The disk cache of a `tidegate` process, as those who run it see it."""
+"""The disk cache of a `tidegate` process, as its operator sees it."""
 
 from __future__ import annotations
 

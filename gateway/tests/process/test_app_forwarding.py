@@ -1,4 +1,4 @@
-"""Gateways that let one of them append to the metadata log, as their users see them."""
+"""Gateways of which one appends to the metadata log for all, as their users see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gateway is known by: the key in its data folder, and cluster ids."""
+"""The identity of a gateway: the key in its data folder, and cluster ids."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def doctor(*options: str, cwd: Path) -> str:
 
 
 def test_where_it_went_is_a_url_that_works(postgres_server: Any, tmp_path: Path) -> None:
-    """As given, less the password: user, TLS and all else as they were."""
+    """The given URL without its password: user, TLS and all else are unchanged."""
     old = "sqlite:old.db"
     new = f"{postgres_server.new_database()}?sslmode=disable&application_name=gw&schema=moved"
     shown = new.replace(f":{PASSWORD}@", "@")

@@ -66,7 +66,9 @@ def test_a_second_signal_is_fast(tmp_path: Path) -> None:
 
 
 def test_a_starting_gateway_refuses_clients_and_can_be_stopped(tmp_path: Path) -> None:
-    """A client that is let in and not answered waits for long; one that is refused goes on."""
+    """A connected client without an answer waits for long; a refused one turns to another
+    gateway.
+    """
     port, admin_port = free_ports(2)
     ports = ("--port", str(port), "--admin-port", str(admin_port))
     store = "s3://b/p?endpoint=http://127.0.0.1:1&region=x&skip_signature=true"

@@ -1,4 +1,4 @@
-"""What a producer may not send: Kafka's error for its partition, and for that alone."""
+"""Batches that a producer may not send: their partition alone gets Kafka's error."""
 
 from __future__ import annotations
 

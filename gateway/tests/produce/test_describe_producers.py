@@ -1,4 +1,4 @@
-"""DescribeProducers: who wrote with idempotence, and how far."""
+"""DescribeProducers: the idempotent producers of a partition, and their last sequences."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def odd_batch(rng: Random) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What a client received after it sent some requests, and whether it may go on."""
+    """The bytes that a client received after some requests, and whether its connection is open."""
 
     data: bytes
     is_open: bool
@@ -190,7 +190,7 @@ class Play:
         return len(body).to_bytes(4, "big") + body
 
     def _habitual_frame(self) -> bytes:
-        """A request that begins as others did, as most do."""
+        """A request with the same first bytes as an earlier one, as most have."""
         rng = self._rng
         version = rng.choice([12, 12, 12, 11, 13])
         batch = good_batch(rng) if rng.random() < 0.8 else odd_batch(rng)

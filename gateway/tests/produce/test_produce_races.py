@@ -1,4 +1,4 @@
-"""What may happen between the batches of one produce request, and after it was refused."""
+"""Races between the batches of one produce request, and after its refusal."""
 
 from __future__ import annotations
 

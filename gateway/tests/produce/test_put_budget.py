@@ -1,4 +1,4 @@
-"""When the request budget lets an object be sealed."""
+"""When the request budget allows a seal."""
 
 import pytest
 

@@ -12,7 +12,7 @@ FREE_BYTES = 7 << 20
 
 
 def test_every_wait_moves_the_clock_on() -> None:
-    """Where time is virtual it stands still while anyone is busy looking again."""
+    """Virtual time stands still while a task looks again in a loop."""
     rng = Random(1)
     for _ in range(2000):
         now = rng.uniform(0, 5000)

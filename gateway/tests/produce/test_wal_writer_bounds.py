@@ -1,4 +1,4 @@
-"""What the WAL writer holds in memory while the store or the log is away."""
+"""The memory of the WAL writer while the store or the log is away."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_objects_that_cannot_be_committed_do_not_pile_up(
         await trio.sleep(29)
         assert 20_000 < store.stored_bytes <= SETTINGS.max_in_flight_bytes
         assert not writer.has_room
-        if culprit == "first upload":  # it is given up, and all goes on
+        if culprit == "first upload":  # it is abandoned, and the others continue
             await trio.sleep(5)
             assert store.stored_bytes > SETTINGS.max_in_flight_bytes
         nursery.cancel_scope.cancel()

@@ -1,6 +1,5 @@
-"""What the WAL writer meets unforeseen costs the batches of one object, and nothing else.
-
-Another's object under one's own key says that log and store do not agree: that stops the gateway.
+"""An unexpected error costs the WAL writer the batches of one object only.  A foreign object under
+its own key shows that log and store disagree, and stops the gateway.
 """
 
 from __future__ import annotations

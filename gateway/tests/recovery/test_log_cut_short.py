@@ -34,7 +34,7 @@ LOST = "its copies in the object store reach up to"
 
 
 async def without_last(log: MemoryLog, count: int) -> MemoryLog:
-    """As a standby holds it that lagged behind by so many entries."""
+    """The log of a standby that lacks so many entries."""
     entries = await log.read(1, 1 << 30)
     assert not isinstance(entries, Trimmed)
     shorter = MemoryLog()
@@ -134,7 +134,7 @@ async def test_a_log_that_lost_only_uncopied_entries_goes_unnoticed(
 
 
 async def written_on(log: MemoryLog, count: int) -> MemoryLog:
-    """As a standby holds it that lagged behind by so many entries, and was written to since."""
+    """The log of a standby that lacks so many entries, and that was written to since."""
     fork = await without_last(log, count)
     position = (await load_state(fork, deadline_seconds=inf)).position
     for at in range(1, count + 5):
@@ -153,9 +153,8 @@ async def test_a_log_that_was_cut_and_then_grew_is_refused(autojump_clock: MockC
 
 
 class Rough(MemoryLog):
-    """A log that reads of one entry alone meet damaged, or not at all, so often.
-
-    Only who compares the log with its copies reads so little.
+    """A log whose reads of a single entry return damage, or fail, so often.  Only the comparison of
+    the log with its copies reads a single entry.
     """
 
     def __init__(self, damaged: int = 0, away: int = 0) -> None:
@@ -228,7 +227,7 @@ class Switched(MemoryLog):
 async def test_under_gateways_that_run_it_is_noticed_and_no_orphan_is_deleted(
     autojump_clock: MockClock,
 ) -> None:
-    """What looks like an orphan may be what the lost entries named."""
+    """A seeming orphan may be an object that the lost entries named."""
     store, log = MemoryObjectStore(), Switched()
     async with wire_world(store=store, log=log) as world:
         await world.create_topic("t", 1)

@@ -1,4 +1,6 @@
-"""A log that a gateway cannot go on with: it stops, says what to do, and writes nothing."""
+"""A log that a gateway cannot use any longer: the gateway stops, says what to do, and writes
+nothing.
+"""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ async def test_the_maker_is_refused_elsewhere_while_others_live(autojump_clock: 
     with refused(ELSEWHERE), capture_logs() as lines:
         await start(MemoryObjectStore(), log, 1)
     [told] = [each for each in lines if each.get("missing") == OWNER_KEY]
-    assert began + told["looks_for_seconds"] == trio.current_time()  # told before it waited
+    assert began + told["looks_for_seconds"] == trio.current_time()  # logged before it waited
 
 
 async def test_two_that_start_at_once_make_one_cluster(autojump_clock: MockClock) -> None:

@@ -184,7 +184,7 @@ async def _merge(world: Restored) -> None:
 
 
 async def test_the_ends_of_epochs(autojump_clock: MockClock) -> None:
-    """As a consumer asks once it was fenced (KIP-320)."""
+    """The request of a consumer that was fenced (KIP-320)."""
     asked = [(1, 0), (1, 1), (1, 2), (0, 0), (-1, 0)]
     async with restored_world() as world:
         partitions = [oe.OffsetForLeaderPartition(0, *each) for each in asked]

@@ -1,4 +1,6 @@
-"""A real consumer that runs over a restore: told of the truncation, never given another record."""
+"""A real consumer across a restore detects the truncation, and never gets another record
+instead.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ SET = 0
 
 
 def told(lines: list[MutableMapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """What clients did, in order; each line must name the client and its address."""
+    """The acts of clients, in order; each line must name the client and its address."""
     acts = [each for each in lines if "names" in each]
     assert all(each["client_id"] == "test" for each in acts)
     assert all(each["peer"].startswith("client:") for each in acts)

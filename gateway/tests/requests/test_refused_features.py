@@ -1,4 +1,6 @@
-"""What clients ask for and is not served: told once a minute, with what to change."""
+"""Requests for features that are not served: logged once a minute, with the client setting to
+change.
+"""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ def test_the_gateway_skips_settings_of_the_pipeline() -> None:
         from_environment({"TIDEGATE_PIPELINES": "x"})
 
 
-# What kubelet sets for the Services `tidegate` (ports 9092 "kafka" and 9644), `tidegate-headless`
-# and `tidegate-pipeline` of a pod's namespace.
+# The variables that kubelet sets for the Services `tidegate` (ports 9092 "kafka" and 9644),
+# `tidegate-headless` and `tidegate-pipeline` of a pod's namespace.
 SERVICE_LINKS = {
     "TIDEGATE_SERVICE_HOST": "10.96.0.17",
     "TIDEGATE_SERVICE_PORT": "9092",

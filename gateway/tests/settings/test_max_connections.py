@@ -1,4 +1,4 @@
-"""How many connections a gateway takes."""
+"""The number of connections that a gateway accepts."""
 
 from __future__ import annotations
 

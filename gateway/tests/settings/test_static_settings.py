@@ -1,4 +1,4 @@
-"""What gateways were given at their start holds for what pipeline and housekeepers remove."""
+"""The static settings of gateways bind the pipeline and all housekeepers."""
 
 from __future__ import annotations
 

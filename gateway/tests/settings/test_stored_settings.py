@@ -24,7 +24,7 @@ INVALID_REQUEST = 42
 
 @dataclass(frozen=True)
 class SetAnyway:
-    """What the rules of a release before let through."""
+    """Values that an earlier release accepted."""
 
     event: ConfigsSet
     reads: frozenset[str] = SCOPE

@@ -1,4 +1,4 @@
-"""What a store keeps is tried again now and then, and keeps nothing else from going."""
+"""A deletion that the store refuses is repeated at intervals, and delays no other."""
 
 from __future__ import annotations
 

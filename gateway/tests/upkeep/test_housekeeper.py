@@ -1,5 +1,6 @@
-"""What happens by itself: retention, collection, snapshots; starts from a trimmed log or beside
-a dead gateway."""
+"""Background work: retention, collection, snapshots; starts from a trimmed log or beside a dead
+gateway.
+"""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""What fails by itself ends neither the gateway nor what else there is to do."""
+"""A failing step of upkeep ends neither the gateway nor the other steps."""
 
 from __future__ import annotations
 

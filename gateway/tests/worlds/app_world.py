@@ -100,7 +100,7 @@ class Process:
 
 @contextmanager
 def deadline(popen: subprocess.Popen[str]) -> Iterator[None]:
-    """What a process does not say in time ends with it."""
+    """A process that does not print the line in time is killed."""
     timer = Timer(PATIENCE_SECONDS, popen.kill)
     timer.start()
     try:

@@ -83,7 +83,7 @@ class Store(MemoryObjectStore):
         self.is_away = False
         self.trouble: Exception = StoreUnavailable("away")
         self.seconds = 0.0
-        # So many of the next reads come damaged.
+        # So many of the next reads return damaged bytes.
         self.damaged_reads = 0
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What the tests of real gateways write and read, with librdkafka."""
+"""The records of tests of real gateways, written and read with librdkafka."""
 
 from __future__ import annotations
 

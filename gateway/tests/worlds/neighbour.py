@@ -44,12 +44,12 @@ class Neighboured:
 
     @property
     def refused(self) -> list[Any]:
-        """What the log tells of requests that are not served."""
+        """The log lines about requests that are not served."""
         return [each for each in self._logs if "advice" in each]
 
     @property
     def errors(self) -> list[Any]:
-        """What the log calls an error: a bug of ours."""
+        """The errors in the log: each is a bug of Tidegate."""
         return [each for each in self._logs if each["log_level"] in ("error", "critical")]
 
     def connect(self) -> WireClient:
@@ -79,7 +79,7 @@ def bounded_memory() -> Iterator[None]:
 
     Resident memory counts: what is reserved and never touched costs nothing.
     """
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is measured again
     before = resident_bytes()
     yield
     assert resident_bytes("VmHWM") - before < MAX_EXTRA_BYTES

@@ -1,4 +1,4 @@
-"""What lies between gateways that ask each other, in memory."""
+"""The network between gateways that ask each other, in memory."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Running:
 
 @dataclass(slots=True)
 class Cluster:
-    """What the gateways share.  network: None where they do not ask each other."""
+    """The shared parts of the gateways.  network: None if they do not ask each other."""
 
     nursery: trio.Nursery
     settings: dict[str, str]

@@ -1,4 +1,4 @@
-"""What a gateway reads for its zone, and how much of it at a time."""
+"""The reads of a gateway for its zone, and their bounds."""
 
 from __future__ import annotations
 
@@ -142,5 +142,5 @@ async def test_a_block_that_was_lent_in_any_order_leaves_first() -> None:
 
 
 def given_up(cache: RangeCache[object]) -> list[str]:
-    """What leaves first, in order."""
+    """The values in the order of their eviction."""
     return [str(key[0]) for key in cache._spent if isinstance(key, tuple)]

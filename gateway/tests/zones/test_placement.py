@@ -35,7 +35,8 @@ def test_few_partitions_move_when_a_gateway_goes(topic_id: bytes, gateways: int)
     before = recommend(topic_id, 400, range(gateways))
     after = recommend(topic_id, 400, range(gateways - 1))
     moved = sum(old != new for old, new in zip(before, after, strict=True))
-    # What the leaver held must move; what goes with it, because bounds shift, is little.
+    # The partitions of the leaving gateway must move; few others move with them, because bounds
+    # shift.
     assert moved <= 1.5 * most_of(400, gateways)
 
 
@@ -50,7 +51,7 @@ def test_no_partition_moves_when_a_topic_grows_within_its_bounds(
 
 
 def test_few_partitions_move_when_a_topic_grows() -> None:
-    """Of a single topic many may, where a gateway has room for two instead of one."""
+    """Many partitions of a single topic may move, if a gateway has room for two instead of one."""
     rng = Random(1)
     for gateways in range(2, 13):
         moved = 0

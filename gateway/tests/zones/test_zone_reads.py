@@ -212,7 +212,9 @@ async def test_damaged_bytes_of_segments_are_read_again(autojump_clock: MockCloc
 
 
 async def one_damaged_block(zones: Zones) -> tuple[World, World, list[str]]:
-    """Have the block of a segment come damaged to who reads it for all: that, another, topics."""
+    """Have the owner of a zone read get a damaged block of a segment; return it, another,
+    topics.
+    """
     names = await write_segments(zones, 1, 1)
     topic = zones.worlds[0].state.topics.by_name[names[0]]
     [reader] = recommend(topic.topic_id, 1, [each.node_id for each in zones.worlds])

@@ -13,7 +13,7 @@ from tidegate_storage.stores.object_store import StoreUnavailable
 
 
 class Narrow(Store):
-    """As slow as it is asked for much; large things do not come at all where is_broken."""
+    """Slow in proportion to the requested bytes; with is_broken large ranges never arrive."""
 
     is_broken = False
 

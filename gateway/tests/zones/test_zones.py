@@ -125,7 +125,7 @@ def test_an_unknown_zone_does_not_hide_a_known_one() -> None:
     assert found.of(mapped, "app,zone=prod") == ("c", Source.LISTENER)
     found.racks.say(mapped, "app,zone=prod", "b")
     assert found.of(mapped, "app,zone=prod") == ("b", Source.RACK)
-    # Where nothing better is known, it stands, to be seen and counted.
+    # Without a better value it stays, to be seen and counted.
     assert found.of(other, "app,zone=prod") == ("prod", Source.CLIENT_ID)
     found.racks.say(other, "app", "test")
     assert found.of(other, "app") == ("test", Source.RACK)

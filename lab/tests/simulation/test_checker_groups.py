@@ -1,4 +1,4 @@
-"""Histories of groups: who owns what, who may commit, and what becomes of commits."""
+"""Histories of groups: owners of keys, permitted commits, and their outcomes."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ BAD: dict[str, tuple[str, list[Line]]] = {
 }
 
 GOOD: dict[str, list[Line]] = {
-    "a deleted group begins anew": [
+    "a deleted group begins again": [
         joined("a", 3, [0]),
         GONE,
         joined("b", 1, [0]),
@@ -226,7 +226,7 @@ GOOD: dict[str, list[Line]] = {
         left("a"),
         heartbeat("a", 1, "UNKNOWN_MEMBER_ID"),
     ],
-    "a group deleted and begun anew": [commit(5), forget(), fetched(None), commit(1), fetched(1)],
+    "a group deleted and begun again": [commit(5), forget(), fetched(None), commit(1), fetched(1)],
     "a deletion of unknown outcome": [commit(5), forget("info"), fetched(5), fetched(None)],
 }
 

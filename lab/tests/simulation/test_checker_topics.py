@@ -200,7 +200,7 @@ GOOD: dict[str, list[Line]] = {
         send(3, 0, key=1),
         poll(0, (0, 3), key=1, process="r2"),
     ],
-    "unknown by name, to one who is behind": [
+    "unknown by name, to a gateway that lags": [
         created(0),
         delete(),
         created(1),

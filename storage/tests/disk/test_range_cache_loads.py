@@ -17,7 +17,7 @@ Load = Callable[[], Awaitable[tuple[str, int]]]
 
 
 class Loader:
-    """Loads when told to; counts."""
+    """Loads on request; counts."""
 
     def __init__(self, value: str = "loaded", size_bytes: int = 10) -> None:
         self.calls = 0
@@ -219,7 +219,7 @@ async def test_a_failed_load_does_not_fail_the_values_that_it_would_have_brought
 
 
 class InHand:
-    """What a load had when it failed: bytes, an open file."""
+    """The memory and the open file of a load."""
 
 
 @pytest.mark.parametrize("loads", [1, 3])

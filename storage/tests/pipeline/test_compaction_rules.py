@@ -1,4 +1,4 @@
-"""What compaction keeps, against the codec of whole records and against a model."""
+"""The records that compaction keeps, compared with the codec of whole records and with a model."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ async def test_an_error_of_a_task_is_in_the_result_of_each_unit(
 
 
 async def test_a_task_whose_worker_dies_is_retried(resident: ResidentSpark, tmp_path: Path) -> None:
-    # So that there is only one worker to kill.
+    # With one worker only, the test knows which one to kill.
     await end_workers()
     async with (
         folder_with(tmp_path, "t") as folder,

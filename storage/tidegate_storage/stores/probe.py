@@ -74,7 +74,7 @@ async def probe_store(store: ObjectStore, *, nonce: str | None = None) -> list[F
         if found[-1].is_last:
             break
     if len(found) < len(_CHECKS) and found[0].ok:
-        # A failure here was found by the checks already.
+        # The checks have already reported such a failure.
         with suppress(StoreUnavailable, StoreMisconfigured):
             await store.delete_many(_keys(folder))
     return found

@@ -214,7 +214,7 @@ async def test_trimming_takes_as_many_batches_as_it_needs(log: PostgresLog, url:
 async def test_waiting_wakes_by_notification(
     log: PostgresLog, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_listener, "POLL_SECONDS", 1e6)  # nothing is seen by asking
+    monkeypatch.setattr(postgres_listener, "POLL_SECONDS", 1e6)  # a query shows no change
     other = await opened_log(url)
     with trio.fail_after(PATIENCE_SECONDS):
         async with trio.open_nursery() as nursery:

@@ -213,7 +213,7 @@ async def test_a_standby_that_lacked_entries_is_noticed(log: PostgresLog, url: s
 async def test_a_log_that_went_on_without_an_entry_is_noticed(
     log: PostgresLog, url: str, length: int
 ) -> None:
-    """As after a standby took over that lacked entries already read, and others wrote."""
+    """The log after a standby took over that lacked entries already read, and others wrote."""
     await fill(log, 4)
     await end_connections(url)
     raw(url, "DELETE FROM entry WHERE position > 2")

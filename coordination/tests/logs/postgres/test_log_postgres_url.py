@@ -1,4 +1,4 @@
-"""URLs of PostgreSQL logs: libpq's, and one parameter of ours."""
+"""URLs of PostgreSQL logs: libpq's, and one parameter of Tidegate."""
 
 import pytest
 

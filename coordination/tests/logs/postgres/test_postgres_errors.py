@@ -26,7 +26,7 @@ url, log = postgres_world.url, postgres_world.log
         ("25P04", LogUnavailable),
         ("XX000", LogUnavailable),  # the answer of some proxies when they lose the server
         ("XX001", LogCorrupt),
-        ("42601", psycopg.errors.SyntaxError),  # a bug of ours
+        ("42601", psycopg.errors.SyntaxError),  # a bug of Tidegate
     ],
 )
 def test_an_error_that_may_pass_is_an_outage(state: str, kind: type[Exception]) -> None:

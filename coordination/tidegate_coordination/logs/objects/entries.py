@@ -26,7 +26,7 @@ Found: TypeAlias = bytes | LogUnavailable | LogCorrupt | None
 
 
 class KeptEntries:
-    """Payloads in memory, up to a bound in bytes; the one put first goes first."""
+    """Payloads in memory, up to a bound in bytes; the oldest is evicted first."""
 
     def __init__(self, max_bytes: int = _KEPT_BYTES) -> None:
         self._max_bytes = max_bytes

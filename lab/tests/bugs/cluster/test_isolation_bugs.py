@@ -1,4 +1,4 @@
-"""The simulator must find gateways that go on serving while they are cut off from the log."""
+"""The simulator must find gateways that still serve while they are cut off from the log."""
 
 from __future__ import annotations
 

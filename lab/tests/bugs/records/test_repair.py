@@ -1,4 +1,4 @@
-"""Objects that simulated runs lose for good, their repair, and bugs planted in the repair."""
+"""Objects that simulated runs lose for ever, their repair, and bugs planted in the repair."""
 
 from __future__ import annotations
 
