@@ -266,9 +266,7 @@ class _TrimsOneTooMany(MemoryLog):
 
 
 class _DeletesBeforeItsBoundary(MemoryLog):
-    """Deletes entries before it writes the boundary: create-if-absent then admits stalled
-    writers.
-    """
+    """Deletes entries before it writes the boundary, so stalled writers can create them again."""
 
     _deleting_below = 0
 

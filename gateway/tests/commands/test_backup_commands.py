@@ -202,7 +202,7 @@ def test_a_repair_to_another_log_and_one_cut_short_before_its_end(tmp_path: Path
     done = tidegate(*repair, "--to", "sqlite:third.db", cwd=tmp_path)
     assert done.returncode == 1
     assert "timeline 2 owns this prefix, and this is the old log" in done.stderr
-    # The same backup, moved to the place of the present one.
+    # Like a repair in place that ended before it moved the files.
     done = tidegate(*repair, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "an interrupted repair is now complete" in done.stdout
