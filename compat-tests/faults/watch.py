@@ -51,7 +51,7 @@ class Watch:
         self._say(f"{clock()} {text}")
 
     def wait(self, seconds: float) -> None:
-        """Let time go by, for as long as no process ends by itself."""
+        """Wait; end early if a process ends by itself."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             self._check()

@@ -75,7 +75,7 @@ class Answered(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Told(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Answers to a question.  position: the log up to there holds all that is answered here."""
+    """Answers to a question.  position: the log up to it holds all events of these answers."""
 
     version: int
     position: int

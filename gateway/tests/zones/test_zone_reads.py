@@ -308,7 +308,7 @@ async def test_two_that_take_each_other_for_the_owner_ask_each_other_once() -> N
             world.zone_reads._look_around()
             world.zone_reads._owners = ObjectOwners(others, world.state.topics)
         for world in zones.worlds:
-            forget(world)  # what it lent is at hand, too
+            forget(world)  # the range that it lent is in memory, too
             assert records_of(await world.fetch("t", 0)) == [(0, "x")]
         assert zones.gets[key] == 2
         assert sum(zones.network.statuses.values()) == 2

@@ -46,7 +46,7 @@ class ClusterOptions:
 
 @dataclass(frozen=True, slots=True)
 class DrainOptions:
-    """As they were typed.  timeout_seconds: how long to wait for the drain; 0: do not wait."""
+    """The options as typed.  timeout_seconds: how long to wait for the drain; 0: do not wait."""
 
     node_id: int
     stops: bool
