@@ -15,7 +15,13 @@ import trio
 from tidegate_gateway.cli.dev_zones import lifeline, postgres, seaweed
 from tidegate_gateway.cli.dev_zones.keyboard import typed_lines
 from tidegate_gateway.cli.dev_zones.moves import Phase, Refused, Step, ending, is_wanted, steps
-from tidegate_gateway.cli.dev_zones.plan import Places, Shape, make_plans, properties_text
+from tidegate_gateway.cli.dev_zones.plan import (
+    END_SECONDS,
+    Places,
+    Shape,
+    make_plans,
+    properties_text,
+)
 from tidegate_gateway.cli.dev_zones.server import ServerFailed
 from tidegate_gateway.cli.dev_zones.text import Member, banner, status_text
 from tidegate_gateway.cli.dev_zones.words import Command, NotUnderstood, Verb, help_text, parse
@@ -128,6 +134,14 @@ def test_each_gateway_has_its_own_zone_ports_and_folder(tmp_path: Path) -> None:
         ("3", "az-3", "PLAINTEXT://127.0.0.1:9094", "127.0.0.1:0", "4"),
     ]
     assert len({each.folder for each in plans}) == len({each.log_file for each in plans}) == 3
+
+
+@pytest.mark.parametrize(("assignments", "seconds"), [([], 12), (["drain.timeout.ms=120000"], 120)])
+def test_a_gateway_is_not_killed_before_its_drain_times_out(
+    assignments: list[str], seconds: int, tmp_path: Path
+) -> None:
+    [plan] = make_plans(Shape(1, "127.0.0.1", 0, 0, tmp_path), PLACES, assignments)
+    assert plan.stop_seconds == seconds + END_SECONDS
 
 
 def test_a_gateway_comes_back_where_it_was(tmp_path: Path) -> None:

@@ -26,8 +26,6 @@ from .words import Command, NotUnderstood, Verb, help_text, parse
 
 # A gateway waits two minutes for its log, and logs that; after that it ends by itself.
 START_SECONDS: Final = 180.0
-# Longer than the default of drain.timeout.ms.  A gateway that takes longer is killed.
-STOP_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 60
 MAX_WAITING_COMMANDS: Final = 16
 
@@ -119,10 +117,11 @@ class LocalGateway:
         if self.phase is not Phase.STOPPING:  # a second signal would end it without a drain
             self.phase = Phase.STOPPING
             child.process.terminate()
-        with trio.move_on_after(STOP_SECONDS):
+        seconds = self.plan.stop_seconds
+        with trio.move_on_after(seconds):
             await child.ended.wait()
             return
-        self._voice.warn(f"{self.plan.name} did not stop in {STOP_SECONDS:.0f} s: killing it")
+        self._voice.warn(f"{self.plan.name} did not stop in {seconds:.0f} s: killing it")
         child.process.kill()
         await child.ended.wait()
 

@@ -15,6 +15,8 @@ from ...settings.settings_sources import gather
 
 MAX_ZONES: Final = 9
 MAX_PORT: Final = 65_535
+# For the end of a process after its drain.
+END_SECONDS: Final = 30.0
 _CACHE_BYTES: Final = 1 << 30
 _OF_EACH: Final = frozenset(
     {
@@ -65,6 +67,11 @@ class GatewayPlan:
     def name(self) -> str:
         """Its name in sentences."""
         return f"gateway {self.node_id} ({self.zone})"
+
+    @property
+    def stop_seconds(self) -> float:
+        """How long it may take to stop: its drain.timeout.ms, and the time to end its process."""
+        return int(self.texts["drain.timeout.ms"]) / 1000 + END_SECONDS
 
     @property
     def folder(self) -> Path:
