@@ -51,19 +51,20 @@ def sentence_of(error: BaseException, *more: type[BaseException]) -> str | None:
 
     A group is said by its first error, if a person can mend all of it.
     """
-    sentences = [_sentence(each, more) for each in _leaves(error)]
+    sentences = [_sentence(each, more) for each in leaves(error)]
     return sentences[0] if all(each is not None for each in sentences) else None
 
 
 def first_of(error: BaseException) -> BaseException:
     """Return the error that sentence_of() says."""
-    return next(_leaves(error))
+    return next(leaves(error))
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors in a group; the error itself if it is no group."""
     if isinstance(error, BaseExceptionGroup):
         for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from _leaves(each)
+            yield from leaves(each)
     else:
         yield error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ from tidegate_coordination.log_move.mover import MoveRefused
 from tidegate_coordination.log_move.watch import LogMoveWatch
 from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
-from tidegate_gateway.upkeep.housekeeper import Housekeeper, HousekeeperSettings
+from tidegate_gateway.part_settings import housekeeper_settings
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.upkeep.housekeeper import Housekeeper
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 SLOW_SECONDS = 30.0
@@ -56,7 +59,7 @@ def housekeeper(coordinator: Coordinator, log: MovableLog) -> Housekeeper:
         coordinator,
         log,
         MemoryObjectStore(),
-        HousekeeperSettings(kept_entries=5),
+        replace(housekeeper_settings(BrokerSettings({})), kept_entries=5),
         cluster=ClusterSettings(coordinator.state),
         check_owner=is_ours,
         copied_log_time_ms=lambda: 0.0,

@@ -24,7 +24,9 @@ from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.admin.metrics import render_metrics
-from tidegate_gateway.upkeep.housekeeper import Housekeeper, HousekeeperSettings
+from tidegate_gateway.part_settings import housekeeper_settings
+from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.upkeep.housekeeper import Housekeeper
 from tidegate_gateway.upkeep.upkeep import Upkeep
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import StoreMisconfigured, StoreUnavailable
@@ -273,7 +275,7 @@ class Expiring:
             self.coordinator,
             MemoryLog(),
             MemoryObjectStore(),
-            HousekeeperSettings(),
+            housekeeper_settings(BrokerSettings({})),
             cluster=ClusterSettings(self.coordinator.state, OWN),
             check_owner=trio.lowlevel.checkpoint,
             copied_log_time_ms=lambda: 0.0,

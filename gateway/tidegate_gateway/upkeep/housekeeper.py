@@ -72,10 +72,10 @@ class HousekeeperSettings:
     snapshot, so that replicas that lag a little continue without it.
     """
 
-    interval_seconds: float = 30.0
-    orphan_scan_seconds: float = 0.0
-    snapshot_entries: int = 5_000
-    kept_entries: int = 1_000
+    interval_seconds: float
+    orphan_scan_seconds: float
+    snapshot_entries: int
+    kept_entries: int
 
 
 class Housekeeper:

@@ -30,7 +30,8 @@ from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import WalName
-from tidegate_gateway.upkeep.housekeeper import HousekeeperSettings
+from tidegate_gateway.part_settings import housekeeper_settings
+from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_pipeline.driver import PARENTS_PER_PROPOSAL, UNITS_PER_PROPOSAL
 from tidegate_pipeline.planning.limits import MergeSettings
 from tidegate_pipeline.planning.pauses import Stretch
@@ -112,7 +113,7 @@ class VirtualCluster:
         self.done = Done()
         self.now_ms = START_MS
         self._rng = rng
-        self._house = HousekeeperSettings()
+        self._house = housekeeper_settings(BrokerSettings({}))
         self._merging = MergeSettings()
         self._settings = ClusterSettings(self.state, Own(1, {}))
         self._unit_numbers = count(1)

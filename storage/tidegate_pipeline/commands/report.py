@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
-from typing import Final, cast
+from collections.abc import Callable
+from typing import Final
 
-from tidegate_coordination.refusals import sentence_of
+from tidegate_coordination.refusals import first_of, sentence_of
 from tidegate_runtime.log_lines import LEVELS, configure_logs
 from tidegate_runtime.settings_texts import BadSource
 
@@ -38,7 +38,7 @@ def run_command(work: Callable[[], int]) -> int:
     try:
         return work()
     except Exception as error:
-        first = next(leaves(error))
+        first = first_of(error)
         if isinstance(first, StoppedAtOnce):
             return 1
         sentence = str(first) if isinstance(first, _OURS) else sentence_of(error)
@@ -46,15 +46,6 @@ def run_command(work: Callable[[], int]) -> int:
             raise
         print(f"tidegate: {sentence}", file=sys.stderr)
         return _CODES.get(type(first), 1)
-
-
-def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors in a group; the error itself if it is no group."""
-    if isinstance(error, BaseExceptionGroup):
-        for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from leaves(each)
-    else:
-        yield error
 
 
 def size_text(size_bytes: int) -> str:

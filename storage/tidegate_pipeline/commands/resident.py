@@ -21,6 +21,7 @@ import trio
 from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, ProposalFailed
 from tidegate_coordination.log.access import GatewayFenced
 from tidegate_coordination.log.metadata_log import LogUnavailable
+from tidegate_coordination.refusals import first_of, leaves
 from tidegate_storage.stores.object_store import StoreUnavailable
 
 from ..driver import Driver
@@ -30,7 +31,7 @@ from .options import Options, chosen_runner, log_url, store_url
 from .pages import PipelinePages, served
 from .parts import NothingThere, StoppableRunner, living_driver, opened_runner, opened_shared
 from .progress import RoundBar, is_terminal
-from .report import check_level, leaves, run_command
+from .report import check_level, run_command
 from .stopping import StopAsked, StoppedAtOnce, Stopping, stopping_by_signals
 
 _log = structlog.get_logger("tidegate.pipeline")
@@ -93,7 +94,7 @@ async def _stay(options: Options, kind: str, residence: Residence) -> None:
                     raise
                 if stopping.is_asked:
                     break
-                _log.warning("waiting; then trying again", error=str(next(leaves(error))))
+                _log.warning("waiting; then trying again", error=str(first_of(error)))
                 await stopping.wait(AGAIN_SECONDS)
         return
     raise StoppedAtOnce
