@@ -113,7 +113,8 @@ class VirtualCluster:
         self.done = Done()
         self.now_ms = START_MS
         self._rng = rng
-        self._house = housekeeper_settings(BrokerSettings({}))
+        # Twice a minute: the figures are of single minutes.
+        self._house = housekeeper_settings(BrokerSettings({"housekeeping.interval.ms": "30000"}))
         self._merging = MergeSettings()
         self._settings = ClusterSettings(self.state, Own(1, {}))
         self._unit_numbers = count(1)
